@@ -1,4 +1,4 @@
-"""What all tests share: where the real models and data lie, and what is skipped when something is not installed."""
+"""Fixtures of all tests: the folder of real models and data, and skips for missing packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before numpy and torch start: tests run on all cores as it is
+for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before numpy and torch are loaded, because tests run on all cores
     os.environ.setdefault(library, "1")
 
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", Path(__file__).parents[2] / "shared"))
@@ -17,7 +17,7 @@ SHARED = Path(os.environ.get("TINYWEAVE_SHARED", Path(__file__).parents[2] / "sh
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real models and data, which is not part of the project."""
+    """Return the folder of real models and data, which is not part of the project."""
     if not (SHARED / "models").is_dir():
         pytest.skip(f"needs the real models and data in {SHARED} (set TINYWEAVE_SHARED)")
     return SHARED
@@ -25,7 +25,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def litert() -> ModuleType:
-    """The oracle, which runs a .tflite file by LiteRT's reference kernels."""
+    """Return the module that runs a .tflite file with LiteRT's reference kernels."""
     if find_spec("ai_edge_litert") is None:
         pytest.skip("needs ai-edge-litert: pip install '.[verify]'")
     from tinyweave.simulate import litert as oracle

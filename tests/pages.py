@@ -1,10 +1,10 @@
-"""Blocks of code on the pages of docs/ and in the README, and what stands behind them as their output.
+"""Blocks of code on the pages of docs/ and in the README, and their documented outputs.
 
-How a block is checked stands in a comment on the line above it, or at the end of the page for all its blocks of some languages:
+A comment above a block, or at the end of the page for all its blocks of some languages, says how it is checked:
 
     <!-- not run: WHY -->            needs hours, hardware, or downloads
     <!-- run by tests/FILE.py -->    a test with networks and asserts of its own
-    <!-- excerpt of FILE -->         its lines stand in this file
+    <!-- excerpt of FILE -->         its lines are in this file
     <!-- python, sh run by tests/FILE.py -->
 
 Without a comment `tests/test_docs.py` runs it. Above a table with figures of the real models:
@@ -30,12 +30,12 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ABOVE = re.compile(r"<!-- (not run:|run by|excerpt of) (.+) -->\n$")
 OF_PAGE = re.compile(r"^<!-- (\w+(?:, \w+)*) run by (.+) -->$", re.MULTILINE)
 FIGURES = re.compile(r"^<!-- figures of (bench/\S+\.py)(.*) -->\n\n?((?:\|.*\n)+)", re.MULTILINE)
-COMPILERS = {"arm": "12.2.1 20221205", "host": "12.2.0"}  # those whose figures stand on pages
+COMPILERS = {"arm": "12.2.1 20221205", "host": "12.2.0"}  # the compilers of figures on pages
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page. mark: how it is checked, and by what. prints: the text behind it, None where there is none."""
+    """A block of a page. mark: how it is checked, and by which file. prints: the documented output, None without one."""
 
     page: Path
     at: int
@@ -51,7 +51,7 @@ class Block:
 
 @cache
 def blocks(page: Path) -> list[Block]:
-    """Return the blocks of a page; a command in the words before a block of text counts as a block, too."""
+    """Return the blocks of a page; a command in the words before a text block counts as a block."""
     source, found = page.read_text("utf-8"), list[Block]()
     of_page = {
         language: ("run by", where) for languages, where in OF_PAGE.findall(source) for language in languages.split(", ")
@@ -73,7 +73,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(block: Block) -> Iterator[str]:
-    """Yield the commands of a block, those of several lines as one."""
+    """Yield the commands of a block; continued lines are joined."""
     for line in block.text.replace("\\\n", " ").splitlines():
         if line.strip() and not line.startswith("#"):
             yield re.sub(r"^\.venv/bin/", "", line).strip()
@@ -84,7 +84,7 @@ def words_of(command: str) -> list[str]:
 
 
 def measured_alike() -> bool:
-    """Return whether figures of built C are those of pages: the compilers are the same."""
+    """Return whether the compilers are those of the figures on pages."""
     found = {"arm": toolchain.arm, "host": toolchain.host}
     try:
         return all(COMPILERS[name] in find().version for name, find in found.items())
@@ -93,9 +93,9 @@ def measured_alike() -> bool:
 
 
 def same(expected: str, printed: str, is_exact: bool) -> bool:
-    """Compare what a page shows with what is printed; a line of `...` stands for any lines.
+    """Compare the output on a page with the printed one; a line of `...` matches any lines.
 
-    is_exact: compare all characters; else only what each line is about, for figures depend on the compiler.
+    is_exact: compare all characters; otherwise only the labels of lines, because figures depend on the compiler.
     """
     if not is_exact:
         expected, printed = _labels(expected), _labels(printed)
@@ -104,15 +104,15 @@ def same(expected: str, printed: str, is_exact: bool) -> bool:
 
 
 def _labels(text: str) -> str:
-    """Return the words at the beginning of each line that continues no other line."""
+    """Return the words at the begin of each line that does not continue another line."""
     lines = [line for line in text.splitlines() if not line.startswith("    ")]
     return "".join(f"{line if line == '...' else re.split(r'[0-9:;(]|  +', line.strip())[0].strip()}\n" for line in lines)
 
 
 def check_output(page: str, command: str, printed: str, is_exact: bool = True) -> None:
-    """Compare what a command with figures of built C printed with what its page shows.
+    """Compare the printed output of a command with figures of built C with its page.
 
-    command: words of the block. is_exact: no figure depends on more than the compilers.
+    command: words of the block. is_exact: figures depend on the compilers only.
     """
     (block,) = (block for block in blocks(ROOT / "docs" / page) if command in block.text and block.prints is not None)
     if not same(str(block.prints), printed, is_exact and measured_alike()):

@@ -1,4 +1,4 @@
-"""What is advised where a plan does not fit: each command that is printed gives what is printed beside it."""
+"""Advice for a plan that does not fit: each printed command gives the figures printed with it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def written(folder: Path, name: str, graph: Graph) -> Path:
 
 @pytest.fixture(scope="module")
 def mobile(tmp_path_factory) -> Path:
-    """An image of 3 KiB whose rows can come one after the other, and a classifier."""
+    """Return the file of a classifier of a 3 KiB image that can be streamed."""
     graph = to_graph("mobile", blocks(Arch((32, 32, 3), 8, (Group(8, 1, (3,), (3,)),))), classes=4)
     return written(tmp_path_factory.mktemp("models"), "mobile", graph)
 
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory) -> Path:
-    """A network whose input and output are both large maps."""
+    """Return the file of a network whose input and output are large maps."""
     return written(tmp_path_factory.mktemp("models"), "it's both ends", maps.segmentation())
 
 
@@ -45,13 +45,13 @@ def run(*arguments: object) -> int:
 
 
 def advised(capsys, *arguments: object) -> dict:
-    """What `plan --json` prints for a network that does not fit."""
+    """Run `plan --json` on a network that does not fit, and return the record."""
     assert run("plan", *arguments, "--json") == 1
     return json.loads(capsys.readouterr().out)
 
 
 def check_commands(capsys, proposals: list[dict]) -> None:
-    """Each command of the advice is run, and gives what is said of it."""
+    """Run each command of the advice, and compare its result with the advice."""
     assert proposals
     for proposal in proposals:
         words = shlex.split(proposal["command"])
@@ -64,7 +64,7 @@ def check_commands(capsys, proposals: list[dict]) -> None:
         assert set(proposal["changes"]) - {"--schedule", "best"} <= set(words)
 
 
-def test_the_fewest_changes_that_fit_come_first_and_their_commands_say_what_they_give(capsys, mobile):
+def test_advice_with_the_fewest_changes_comes_first_with_correct_figures(capsys, mobile):
     record = advised(capsys, mobile, "--ram", "2k")
     proposals = record["advice"]
     assert proposals[0]["changes"] == ["--stream-inputs"] and all(each["fits"] for each in proposals)
@@ -75,7 +75,7 @@ def test_the_fewest_changes_that_fit_come_first_and_their_commands_say_what_they
         assert f"    {proposal['command']}\n" in printed and f"arena {proposal['ram']:,} B, fits" in printed
 
 
-def test_more_changes_are_tried_where_one_is_not_enough(capsys, ends):
+def test_two_changes_are_advised_if_one_is_not_enough(capsys, ends):
     alone = {}
     for options in ((), ("--stream-inputs",), ("--stream-outputs",), ("--stream-inputs", "--stream-outputs")):
         assert run("plan", ends, *options, "--optimize", "size", "--json") == 0
@@ -87,7 +87,7 @@ def test_more_changes_are_tried_where_one_is_not_enough(capsys, ends):
     check_commands(capsys, proposals)
 
 
-def test_the_closest_is_named_where_nothing_fits(capsys, mobile):
+def test_if_no_option_fits_the_closest_is_shown(capsys, mobile):
     proposals = advised(capsys, mobile, "--ram", "100")["advice"]
     assert not any(proposal["fits"] for proposal in proposals)
     check_commands(capsys, proposals)
@@ -98,14 +98,14 @@ def test_the_closest_is_named_where_nothing_fits(capsys, mobile):
     assert not any(proposal["command"] in printed for proposal in proposals), "it changes no verdict"
 
 
-def test_what_needs_no_less_than_the_plan_is_no_advice(capsys):
+def test_options_that_need_no_less_than_the_plan_are_not_advised(capsys):
     answer = advised(capsys, DIGITS, "--ram", "3k")
     assert answer["advice"] == []
     assert run("plan", DIGITS, "--ram", "3k") == 1
     assert "\nno other options fit; what can be done\n  fewer channels: about " in capsys.readouterr().out
 
 
-def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsys, mobile):
+def test_other_boards_are_advised_for_a_board_but_not_for_explicit_limits(capsys, mobile):
     proposals = advised(capsys, mobile, "--device", "ch32v003")["advice"]
     boards = [each for each in proposals if "--device" in each["changes"]]
     assert boards and all(each["fits"] for each in boards)
@@ -119,7 +119,7 @@ def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsy
     assert not any("--device" in each["changes"] for each in named)
 
 
-def test_constants_that_no_option_makes_small_are_said_to_be_the_trouble(capsys, mobile):
+def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile):
     assert run("plan", mobile, "--optimize", "size", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
     record = advised(capsys, mobile, "--flash", constants - 1)
@@ -133,7 +133,7 @@ def test_constants_that_no_option_makes_small_are_said_to_be_the_trouble(capsys,
     assert "no option saves 1 B of constants; what can be done" in printed and "would be enough" not in printed
 
 
-def test_ram_and_flash_that_are_both_too_small_are_solved_together(capsys, mobile):
+def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):
     assert run("plan", mobile, "--optimize", "size", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
     record = advised(capsys, mobile, "--ram", "2k", "--flash", constants - 1)
@@ -145,8 +145,8 @@ def test_ram_and_flash_that_are_both_too_small_are_solved_together(capsys, mobil
     assert pruned["command"].endswith(f"--flash {constants - 1}"), "the RAM is no reason to prune then"
 
 
-def test_four_bit_weights_are_planned_with_half_their_bytes(capsys):
-    """The first convolution has no kernel for them."""
+def test_the_remedy_of_4_bit_weights_halves_the_bytes_of_weights(capsys):
+    """The first convolution has no kernel for 4-bit weights."""
     record = advised(capsys, DIGITS, "--device", "stm32f412", "--flash", "31k", "--optimize", "size")
     remedy = next(each for each in record["remedies"] if each["way"] == "quantize")
     graph = api.load(DIGITS).graph
@@ -156,8 +156,8 @@ def test_four_bit_weights_are_planned_with_half_their_bytes(capsys):
     assert remedy["fits"] is not False and remedy["latency_ms"] != record["plan"]["latency_ms_at_least"]
 
 
-def test_each_remedy_is_a_command_that_exists(capsys, mobile):
-    """The words in capitals are the user's; the others are options of the verb."""
+def test_each_remedy_is_an_existing_command(capsys, mobile):
+    """Words in capitals are placeholders; others are options of the command."""
     for arguments in (("--flash", "1k"), ("--ram", "2k", "--flash", "1k"), ("--device", "ch32v003", "--flash", "1k")):
         for remedy in advised(capsys, mobile, *arguments)["remedies"]:
             verb, *words = shlex.split(remedy["command"] or "tinyweave inspect")[1:]
@@ -166,7 +166,7 @@ def test_each_remedy_is_a_command_that_exists(capsys, mobile):
             assert all(word.split("=")[0] in shown for word in words if word.startswith("-"))
 
 
-def test_a_smaller_input_is_advised_where_maps_are_the_trouble_and_not_where_constants_are(capsys):
+def test_a_smaller_input_is_advised_for_large_maps_and_not_for_large_constants(capsys):
     for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False)):
         remedies = advised(capsys, DIGITS, *limits)["remedies"]
         assert any(each["way"] == "input" for each in remedies) == wanted
@@ -176,13 +176,13 @@ def test_a_smaller_input_is_advised_where_maps_are_the_trouble_and_not_where_con
     assert smaller["share"] ** 2 * 6528 == pytest.approx(3072), "maps shrink with the area"
 
 
-def test_no_remedy_is_needed_where_options_fit(capsys, mobile):
+def test_no_remedies_are_given_if_options_fit(capsys, mobile):
     assert advised(capsys, mobile, "--ram", "2k")["remedies"] == []
     assert run("plan", mobile, "--ram", "16k", "--json") == 0
     assert json.loads(capsys.readouterr().out)["remedies"] is None
 
 
-def test_smaller_kernels_are_advised_where_the_constants_of_others_are_too_many(capsys, mobile):
+def test_smaller_kernels_are_advised_if_constants_exceed_the_flash(capsys, mobile):
     model, found = api.load(mobile), {}
     for optimize in ("size", "speed"):
         found[optimize] = api.estimate_flash(api.plan(model, optimize=optimize)).constants
@@ -195,8 +195,8 @@ def test_smaller_kernels_are_advised_where_the_constants_of_others_are_too_many(
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("objective", ["balanced", "size"])
-def test_least_flash_is_advised_where_only_it_fits(capsys, tmp_path: Path, objective: str, emulator):
-    """Its constants fit, so only the build shows that its code does not. How large the code is depends on the compiler."""
+def test_objective_flash_is_advised_if_only_that_fits(capsys, tmp_path: Path, objective: str, emulator):
+    """The constants fit, so only the build shows that the code does not. The size of the code depends on the compiler."""
     deploy = ("deploy", DIGITS, "--device", "stm32f412", "--samples", 1, "--json", "--out", tmp_path / "built")
     assert run(*deploy, "--optimize", "flash") == 0
     least = json.loads(capsys.readouterr().out)["flash"]["total"]
@@ -208,13 +208,13 @@ def test_least_flash_is_advised_where_only_it_fits(capsys, tmp_path: Path, objec
     assert run(*shlex.split(proposals[0]["command"])[1:], "--json") == 0
 
 
-def test_a_schedule_that_needs_more_gives_way_to_the_best(capsys, mobile):
+def test_the_best_strategy_is_advised_in_place_of_another(capsys, mobile):
     proposals = advised(capsys, mobile, "--schedule", "layer", "--ram", "9k")["advice"]
     assert proposals[0]["changes"] == ["--schedule", "best"] and "--schedule" not in proposals[0]["command"]
     check_commands(capsys, proposals)
 
 
-def test_what_takes_too_long_is_told_a_faster_board_or_the_time_that_is_reached(capsys):
+def test_a_faster_board_or_the_reachable_latency_is_advised(capsys):
     slow = advised(capsys, DIGITS, "--device", "stm32f412", "--latency-ms", 34)["advice"]
     assert [each["changes"][0] for each in slow] == ["--device"] and slow[0]["latency_ms"] <= 34
     check_commands(capsys, slow)
@@ -225,8 +225,8 @@ def test_what_takes_too_long_is_told_a_faster_board_or_the_time_that_is_reached(
     check_commands(capsys, reached)
 
 
-def test_what_is_only_judged_is_not_checked_and_few_are_laid_out(capsys, mobile, monkeypatch):
-    """Of what cannot fit the closest are laid out, to be shown."""
+def test_advice_that_cannot_fit_computes_few_plans_and_checks_none(capsys, mobile, monkeypatch):
+    """Only the closest plans are computed, to be shown."""
     made, plan = [], planning.PlanSearch.plan
     monkeypatch.setattr(
         planning.PlanSearch, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
@@ -235,12 +235,12 @@ def test_what_is_only_judged_is_not_checked_and_few_are_laid_out(capsys, mobile,
     assert len(made) == 1 + advice.MOST_CLOSEST and [each.get("checked", True) for each in made] == [True, False, False]
 
 
-def test_what_fits_gets_no_advice(capsys, mobile):
+def test_a_plan_that_fits_gets_no_advice(capsys, mobile):
     assert run("plan", mobile, "--ram", "16k", "--json") == 0
     assert json.loads(capsys.readouterr().out)["advice"] is None
 
 
-def test_deploy_says_at_once_that_it_cannot_fit_and_writes_nothing(capsys, mobile, tmp_path, monkeypatch):
+def test_deploy_of_a_network_that_cannot_fit_builds_and_writes_nothing(capsys, mobile, tmp_path, monkeypatch):
     monkeypatch.setattr(api, "deploy_model", lambda *arguments, **options: pytest.fail("built what cannot fit"))
     np_file = tmp_path / "x.bin"
     np_file.write_bytes(bytes(32 * 32 * 3))

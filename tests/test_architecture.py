@@ -18,7 +18,7 @@ from tinyweave.report.schema import SCHEMA
 
 ROOT = Path(tinyweave.__file__).parent
 TEXT = (ROOT.parent / "docs" / "ARCHITECTURE.md").read_text()
-SUMMED_UP = {"api", "report", "cli"}  # import so many packages that the table names only some
+SUMMED_UP = {"api", "report", "cli"}  # they import many packages, of which the table names some
 
 
 def rows(title: str) -> list[list[str]]:
@@ -27,7 +27,7 @@ def rows(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in part.splitlines() if line.startswith("|")][2:]
 
 
-def test_every_file_and_function_that_is_named_is_there() -> None:
+def test_every_file_and_function_in_architecture_md_exists() -> None:
     named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`(?:: `(\w+)`)?", TEXT)
     assert len(named) > 30
     for file, function in named:
@@ -47,12 +47,12 @@ def test_every_file_and_function_that_is_named_is_there() -> None:
             assert function in names, f"{file} has no {function}"
 
 
-# kernels: a row names the kinds that its kernel runs; front ends map names of other frameworks; a search has choices
+# kernel rows name the kinds that they run; importers map names of other frameworks; search spaces have kinds as choices
 NAME_KINDS = ("ops/", "kernels/", "importers/", "tflite_schema.py", "nas/arch.py")
 
 
-def test_no_list_of_op_kinds_stands_outside_of_ops() -> None:
-    """A fact about op kinds is a field of OpSpec: what a list of kinds elsewhere says is not known to whoever adds a kind."""
+def test_no_list_of_op_kinds_is_outside_of_ops() -> None:
+    """Facts about op kinds are fields of OpSpec, so that a new kind is added in one place."""
     found = []
     for path in sorted(ROOT.rglob("*.py")):
         if path.relative_to(ROOT).as_posix().startswith(NAME_KINDS):
@@ -79,8 +79,8 @@ def test_the_table_of_the_planner_lists_its_packages_in_import_order() -> None:
     assert [set(names) for names in written] == [set(names) - {"__init__"} for names in PLANNER]
 
 
-def test_a_class_name_means_one_thing() -> None:
-    """No public name is given to two classes; that of the numbers of an op's kind is each module's own."""
+def test_class_names_are_unique() -> None:
+    """No two public classes have the same name, except `Parameters` of op kinds."""
     homes: dict[str, list[str]] = {}
     for path in ROOT.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
@@ -90,8 +90,8 @@ def test_a_class_name_means_one_thing() -> None:
 
 
 MANY = 8  # parameters
-SCHEMA_MIRRORS = ("cli/", "importers/aten/", "importers/onnx_ops/")  # whose parameters are typer's, ATen's and ONNX's
-# functions with more parameters than that: the public functions stay; the rest of the list may only shrink
+SCHEMA_MIRRORS = ("cli/", "importers/aten/", "importers/onnx_ops/")  # their parameters are those of typer, ATen and ONNX
+# functions with more parameters: public functions are kept; the rest of the list may only shrink
 MANY_PARAMETERS = {
     "api/verbs.py:deploy",
     "api/verbs.py:export",
@@ -109,7 +109,7 @@ MANY_PARAMETERS = {
 
 
 def test_no_function_has_more_than_8_parameters() -> None:
-    """An exception that is no longer needed fails the test, too."""
+    """An exception that is no longer needed also fails the test."""
     found = set()
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
@@ -128,7 +128,7 @@ def code_files() -> list[Path]:
     return [path for path in paths if path.suffix in (".py", ".c", ".h", ".js")]
 
 
-# words of public names that mean here what they mean anywhere, units, other projects' names, and forms of words of TERMS.md
+# words of public names in their usual meaning, units, names of other projects, and forms of words of TERMS.md
 PLAIN = set(
     """
     11 95 abs accuracy accused address after against alone arch at before begin best bias bits boards by caches calibrated
@@ -143,7 +143,7 @@ PLAIN = set(
     validation verified verify version voc volts warm way ways why without written
     """.split()
 )
-# terms of the field, which TERMS.md leaves out
+# terms of the field, which are not in TERMS.md
 FIELD = set(
     """
     activations adaptive agreement aliases buffers calibration candidate candidates constants cycles data deployment device
@@ -157,7 +157,7 @@ FIELD = set(
 
 
 def public_names() -> Iterator[str]:
-    """Yield what `tinyweave` offers, its parameters and fields, and the keys of what `--json` prints."""
+    """Yield the names in `tinyweave`, their parameters and fields, and the keys of the JSON output."""
     for name in tinyweave.__all__:
         offered = getattr(tinyweave, name)
         yield name
@@ -181,7 +181,7 @@ def forms(word: str) -> Iterator[str]:
     yield from (word + end for end in ("s", "es", "ed", "d"))
 
 
-def test_every_word_of_a_public_name_is_in_terms_a_term_of_the_field_or_plain_english() -> None:
+def test_words_of_public_names_are_in_terms_md_or_plain_english_or_of_the_field() -> None:
     terms = {word for row in rows_of_terms() for word in re.findall(r"[a-z0-9]+", row[0].lower())}
     used = {word.lower() for name in public_names() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)}
     unknown = {word for word in used if terms.isdisjoint(forms(word))}
@@ -193,14 +193,14 @@ def docstring_lines(text: str) -> int:
     return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in nodes if ast.get_docstring(node))
 
 
-def test_no_file_of_code_has_more_than_500_lines_without_its_docstrings() -> None:
+def test_no_code_file_has_more_than_500_lines_without_docstrings() -> None:
     texts = {str(path.relative_to(ROOT.parent)): path.read_text() for path in code_files()}
     lengths = {name: text.count("\n") - (docstring_lines(text) if name.endswith(".py") else 0) for name, text in texts.items()}
     assert len(lengths) > 500
     assert {name for name, length in lengths.items() if length > 500} == set()
 
 
-def test_no_folder_of_code_shows_more_than_25_files() -> None:
+def test_no_code_folder_has_more_than_25_files() -> None:
     folders = [
         path for top in ("tinyweave", "tests", "bench") for path in [ROOT.parent / top, *(ROOT.parent / top).rglob("*/")]
     ]
@@ -210,7 +210,7 @@ def test_no_folder_of_code_shows_more_than_25_files() -> None:
     assert {name: count for name, count in counts.items() if count > 25} == {}
 
 
-def test_the_words_are_sorted_and_each_stands_once() -> None:
+def test_the_terms_are_sorted_and_unique() -> None:
     words = [row[0].strip("`").lower() for row in rows_of_terms() if not row[0].startswith("`")]
     assert words == sorted(set(words))
 

@@ -1,4 +1,4 @@
-"""No assert of the package guards anything, for python -O leaves them out: each tells the type checker what holds anyway."""
+"""Asserts of the package only narrow types for the type checker, because python -O removes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(tinyweave.__file__).parent
 
 
 def narrows_a_type(test: ast.expr) -> bool:
-    """Whether it says only that something is there, or of which type it is."""
+    """Return whether an assert's test only excludes None or checks a type."""
     if isinstance(test, ast.BoolOp):
         return isinstance(test.op, ast.And) and all(map(narrows_a_type, test.values))
     if isinstance(test, ast.Compare):

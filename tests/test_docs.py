@@ -1,7 +1,7 @@
-"""The pages of docs/ and the README: they build without a warning, and every block on them is run and says what happens.
+"""The pages of docs/ and the README build without a warning, and every code block runs and prints the documented output.
 
-The blocks of `sh` and `python` of a page run one after the other, in a folder with small networks under the names that it uses;
-the `text` block behind one is what it prints. Blocks of `c` compile. `pages.py` says how others are marked.
+The `sh` and `python` blocks of a page run in order, in a folder with small networks under the page's names; the `text` block
+after a block is its output. `c` blocks are compiled. `pages.py` describes the marks of other blocks.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from tinyweave.report.schema import SCHEMA
 from tinyweave.tasks.features import log_mel
 from tinyweave.tasks.listening import c_files
 
-CHECKED = {"sh", "python", "c"}  # other languages have tests of their own: tests/devices, tests/test_guarding, tests/nas
-# what is installed is not installed again: tests/test_installing.py looks at these commands
+CHECKED = {"sh", "python", "c"}  # other languages have their own tests: tests/devices, tests/test_guarding, tests/nas
+# commands that install packages are not run; tests/test_installing.py checks them
 INSTALLS = re.compile(r"(python3 -m venv \S+( && )?)?(\S*pip install .+)?")
-# the outputs of these verbs hold figures of a C compiler
+# the outputs of these commands have figures that depend on a C compiler
 BUILDS = {"verify", "profile", "deploy", "compare", "guard"}
 NEEDS = {"README.md": ("onnx", "PIL"), "ONNX.md": ("torch", "onnx", "onnxscript"), "PYTORCH.md": ("torch",)}
-NOT_RUN = 3  # blocks; a page that marks another one says why
+NOT_RUN = 3  # number of blocks marked as not run
 
-# functions of the reader's, and what the listening of FIRMWARE.md is called from
+# functions of the reader, and callers of the listening example in FIRMWARE.md
 OURS = """#include <stdint.h>
 int32_t sd_card_read(void *, uint8_t *, int32_t);
 int camera_rows(int32_t, int32_t, void *);
@@ -73,8 +73,8 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(page.name for page in PAGES if page.parent.name == "docs")
 
 
-def test_every_block_is_checked_or_says_why_not() -> None:
-    """Print what is not run. No mark is misspelt, and a test that is named reads the page."""
+def test_every_block_is_checked_or_its_mark_says_why_not() -> None:
+    """Also: marks are spelt correctly, a named test reads the page, and blocks that are not run are printed."""
     every = [block for page in PAGES for block in blocks(page)]
     assert len([block for block in every if block.language in CHECKED]) > 80
     not_run = [block for block in every if block.mark[0] == "not run:"]
@@ -101,7 +101,7 @@ def test_every_block_is_checked_or_says_why_not() -> None:
 
 
 def _check_excerpt(block: Block, file: Path) -> None:
-    """Each line of an excerpt is one of the file; `...` stands for what is left out."""
+    """Check that each line of an excerpt is in the file; `...` matches omitted lines."""
     there = {_plain(line) for line in file.read_text().splitlines()}
     lines = [_plain(part) for line in block.text.splitlines() for part in line.split("...")]
     wrong = [line for line in lines if line and line not in there]
@@ -114,7 +114,7 @@ def _plain(line: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
-    """Those of its blocks as a whole; of those in its words the verb and the options."""
+    """Commands in blocks are checked completely, commands in the text by their name and options."""
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for block in blocks(page):
         for command in commands(block) if block.language == "sh" else ():
@@ -137,7 +137,7 @@ def test_the_options_of_scripts_on_a_page_exist(page: Path) -> None:
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the example of the project, and small networks and records for the other names on pages."""
+    """Return a folder with the project's example, and small networks and records for the other names on pages."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -181,7 +181,7 @@ def photographs() -> None:
 
 
 def in_shell(command: str) -> str:
-    """Run a command by bash; `tinyweave` and `python` are those of the tests."""
+    """Run a command with bash; `tinyweave` and `python` are those of the tests."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = ["bash", "-e", "-o", "pipefail", "-c", command]
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
@@ -191,7 +191,7 @@ def in_shell(command: str) -> str:
 
 
 def run_commands(block: Block, capsys: pytest.CaptureFixture[str]) -> tuple[str, bool]:
-    """Run the commands of a block; return what they print, and whether a compiler has a part in it."""
+    """Run the commands of a block; return their output, and whether it depends on a compiler."""
     printed, built = "", False
     for command in commands(block):
         words = words_of(command)
@@ -217,7 +217,7 @@ def run_commands(block: Block, capsys: pytest.CaptureFixture[str]) -> tuple[str,
 
 
 def rewrite(block: Block, printed: str) -> None:
-    """Put what is printed now into the page."""
+    """Replace the documented output on the page."""
     assert block.prints is not None
     text = block.page.read_text()
     place = text.index(block.text)
@@ -228,7 +228,7 @@ def rewrite(block: Block, printed: str) -> None:
 @pytest.mark.emulator
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_blocks_of_a_page_print_what_stands_behind_them(
+def test_the_blocks_of_a_page_print_the_documented_output(
     page: Path, scratch: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, emulator: None
 ) -> None:
     for needed in NEEDS.get(page.name, ()):
@@ -255,7 +255,7 @@ def test_the_blocks_of_a_page_print_what_stands_behind_them(
 
 
 def headers(folder: Path) -> list[Path]:
-    """Write the headers that the C of pages includes: of models, with one memory and with two, and of what brings sound."""
+    """Write the headers that C on pages includes: of models with one and two memories, and of sound input."""
     Path("seg.tflite").write_bytes(to_tflite(to_graph("seg", *five_layers(32, 0.25))))
     shutil.copy("kws.tflite", "network.tflite")
     streams: dict[str, Any] = {"vww": {"stream_inputs": True}, "wake": {"stream_time": 1}, "seg": {"stream_outputs": True}}
@@ -292,7 +292,7 @@ FIGURE = re.compile(r"(?<![\w.])(\d[\d,]*)(?:\.(\d+))?(?!\w)")
 
 
 def figures(text: str) -> dict[str, tuple[float, float]]:
-    """Return each number of a text with its value and half of its last digit."""
+    """Return each number of a text with its value and half a unit of its last digit."""
     found = {match[0]: match for match in FIGURE.finditer(text)}
     return {each: (float(each.replace(",", "")), 0.5 * 10 ** -len(match[2] or "")) for each, match in found.items()}
 
@@ -300,8 +300,8 @@ def figures(text: str) -> dict[str, tuple[float, float]]:
 @pytest.mark.sweep
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", TABLES)
-def test_the_figures_of_a_table_are_those_of_its_script(name: str, shared: Path, emulator: None) -> None:
-    """Each figure of the table is one that the script prints, or that in millions, at the digits that the table gives."""
+def test_the_figures_of_a_table_are_printed_by_its_script(name: str, shared: Path, emulator: None) -> None:
+    """Each figure of the table, also in millions, is printed by the script, rounded to the digits of the table."""
     script, words, table = TABLES[name]
     if not measured_alike():
         pytest.skip("needs the compilers of the figures")
@@ -312,13 +312,13 @@ def test_the_figures_of_a_table_are_those_of_its_script(name: str, shared: Path,
 
 @cache
 def ran(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a script, once for all tables that have its figures."""
+    """Run a script once for all tables with its figures."""
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 @pytest.mark.sweep
-def test_the_bytes_of_a_network_whose_map_goes_by_rows(shared: Path) -> None:
-    """RAM.md says what DeepLab needs without its last op."""
+def test_ram_md_gives_the_bytes_of_deeplab_without_its_last_op(shared: Path) -> None:
+    """RAM.md compares them with a streamed output."""
     model = tw.load(shared / "models" / "google-coral__test_data__deeplabv3_mnv2_dm05_pascal_quant.tflite")
     *ops, last = model.graph.ops
     named = {name for op in ops for name in (*op.inputs, *op.outputs)}
@@ -335,7 +335,7 @@ def test_the_bytes_of_a_network_whose_map_goes_by_rows(shared: Path) -> None:
 
 
 def missing(table: str, printed: str) -> list[str]:
-    """Return the figures of a table's cells, but those of one digit and of the first column, that are not printed."""
+    """Return the figures of a table that are not printed, except those of one digit and in the first column."""
     known = [value / unit for value, _ in figures(printed).values() for unit in (1, 1e6)]
     cells = [cell for row in table.splitlines()[2:] for cell in row.strip("|").split("|")[1:]]
     shown_there = figures(re.sub(r"`[^`]*`", "", " ".join(cells)))
@@ -346,7 +346,7 @@ def missing(table: str, printed: str) -> list[str]:
     ]
 
 
-def test_what_is_compared_is_compared() -> None:
+def test_same_and_missing_detect_differences() -> None:
     assert same("a 1\n...\nb 2\n", "a 1\nx\ny\nb 2\n", True) and same("a 1\n...\nb 2\n", "a 1\nb 2\n", True)
     assert not same("a 1\n...\nb 2\n", "a 1\nx\nb 3\n", True) and not same("a 1\n", "a 2\n", True)
     table = "| a | b |\n|---|---|\n| 9 | 34.3 M, 1,070 B of `x 77` |\n"
@@ -355,7 +355,7 @@ def test_what_is_compared_is_compared() -> None:
     assert not same("RAM  1,000\nFlash  1\n", "RAM  1,000\n", False) and not same("fits x\n", "does not fit x\n", False)
 
 
-def test_what_is_a_command_alone_is_said() -> None:
+def test_commands_without_a_function_are_documented() -> None:
     """PYTHON.md and the help of the package name the commands that have no function."""
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     alone = sorted(set(verbs) - set(tw.__all__))
@@ -366,8 +366,8 @@ def test_what_is_a_command_alone_is_said() -> None:
     assert sorted(re.findall(r"`(\w+)`", said[0])) == alone
 
 
-def test_contributing_and_the_changes_name_what_exists() -> None:
-    """Links, paths, make targets and options of CONTRIBUTING.md, CHANGELOG.md and the forms for issues exist."""
+def test_contributing_and_changelog_name_existing_files_and_options() -> None:
+    """Also in the issue templates; checked are links, paths, make targets and options."""
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     options = {name for verb in verbs.values() for each in verb.params for name in each.opts}
     forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"))
@@ -384,7 +384,7 @@ def test_contributing_and_the_changes_name_what_exists() -> None:
     assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_every_key_of_the_schema_is_on_the_page_about_json() -> None:
+def test_every_key_of_the_schema_is_documented_in_json_md() -> None:
     def keys(schema: Any) -> set[str]:
         inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
         own = schema.get("properties", {}) if isinstance(schema, dict) else {}

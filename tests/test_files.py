@@ -1,4 +1,4 @@
-"""Files and folders that are written: all or nothing, wherever the target lies, whenever the process is told to end."""
+"""Files and folders are written completely or not at all, for any target, and if the process is interrupted at any time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for numb
 
 
 PACKAGE = Path(tinyweave.__file__).parent
-WHOLE = {"plan": "  peak: ", "verify": "verified against", "deploy": "\nnext: "}  # printed late
+WHOLE = {"plan": "  peak: ", "verify": "verified against", "deploy": "\nnext: "}  # words printed late by each command
 LINES = {signal.SIGTERM: "tinyweave: ended by SIGTERM\n", signal.SIGINT: "tinyweave: interrupted\n"}
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a folder: path -> bytes, None for folders."""
+    """Return everything below a folder: path -> bytes, None for folders."""
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-def test_a_folder_appears_with_its_parents_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_created_with_its_parents_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a" / "b" / "c"
     with pytest.raises(ZeroDivisionError), finished_folder(target) as scratch:
         (scratch / "x").write_text("1")
@@ -54,8 +54,8 @@ def test_an_existing_folder_keeps_its_other_files(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"mine": b"kept", "x": b"new"}
 
 
-def test_what_cannot_be_replaced_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    """The last of three files to move has a folder in its place; the first two are put back, or taken away again."""
+def test_if_a_file_cannot_be_replaced_the_folder_is_unchanged(tmp_path: Path) -> None:
+    """The target of the last of three files is a folder; the first two are restored or removed."""
     (tmp_path / "a").write_text("old")
     (tmp_path / "c").mkdir()
     with pytest.raises(CompileError, match=r"cannot write '.*c'"), finished_folder(tmp_path) as scratch:
@@ -64,7 +64,7 @@ def test_what_cannot_be_replaced_leaves_everything_as_it_was(tmp_path: Path) -> 
     assert contents(tmp_path) == {"a": b"old", "c": None}
 
 
-def test_folders_inside_are_kept_or_made_and_unmade(tmp_path: Path) -> None:
+def test_nested_folders_are_created_and_removed_again_on_failure(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "mine").write_text("kept")
     (tmp_path / "z").write_text("a file in the place of a folder")
@@ -91,7 +91,7 @@ def test_several_files_are_written_or_none(tmp_path: Path) -> None:
     assert contents(tmp_path / "new") == {"a.csv": b"1"} and contents(tmp_path / "other") == {"b.csv": b"2"}
 
 
-def test_names_as_long_as_names_can_be(tmp_path: Path) -> None:
+def test_names_of_255_characters_work_and_longer_ones_are_refused(tmp_path: Path) -> None:
     write_file(tmp_path / ("n" * 255), "x")
     assert contents(tmp_path) == {"n" * 255: b"x"}
     with pytest.raises(CompileError, match="too long"):
@@ -102,8 +102,8 @@ def test_names_as_long_as_names_can_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs links and pipes")
-def test_links_stay_links_and_pipes_stay_pipes(tmp_path: Path) -> None:
-    """A device as target, such as /dev/null, must never be replaced by a file."""
+def test_links_and_pipes_are_written_through_and_not_replaced(tmp_path: Path) -> None:
+    """A device such as /dev/null must never be replaced by a file."""
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data" / "real")
     write_file(tmp_path / "link", "x")
@@ -116,7 +116,7 @@ def test_links_stay_links_and_pipes_stay_pipes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a umask is a thing of POSIX")
-def test_the_umask_says_who_may_read(tmp_path: Path) -> None:
+def test_written_files_and_folders_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         write_file(tmp_path / "new" / "x", "1")
@@ -140,8 +140,8 @@ print(sorted(path.name for path in folder.iterdir()))
 """
 
 
-def test_a_mount_point_in_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """As a Docker volume is: the target is another file system than its parent, and the parent is read-only."""
+def test_a_mount_point_in_a_read_only_folder_can_be_written(tmp_path: Path) -> None:
+    """Docker volumes are such targets: another file system than its read-only parent."""
     unshare = shutil.which("unshare")
     parent = tmp_path / "parent"
     (parent / "volume").mkdir(parents=True)
@@ -157,7 +157,7 @@ def test_a_mount_point_in_a_folder_that_cannot_be_written(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_a_folder_whose_parent_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_in_a_read_only_folder_can_be_written(tmp_path: Path) -> None:
     folder = tmp_path / "parent" / "folder"
     folder.mkdir(parents=True)
     folder.parent.chmod(0o555)
@@ -183,8 +183,8 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize(("number", "code", "exists"), [(signal.SIGTERM, 143, False), (signal.SIGINT, 130, True)])
-def test_a_signal_while_writing_leaves_nothing(tmp_path: Path, number: int, code: int, exists: bool) -> None:
-    """The C compiler, which `deploy` runs while it writes, says that it was reached and then never ends."""
+def test_a_signal_while_writing_leaves_no_files(tmp_path: Path, number: int, code: int, exists: bool) -> None:
+    """The C compiler, which `deploy` runs while it writes, is replaced by a program that never ends."""
     model, reached, out = tmp_path / "chain.tflite", tmp_path / "reached", tmp_path / "out"
     model.write_bytes(to_tflite(tiny.chain()))
     if exists:
@@ -205,8 +205,8 @@ def test_a_signal_while_writing_leaves_nothing(tmp_path: Path, number: int, code
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_an_import_that_does_not_end(tmp_path: Path, number: int, code: int) -> None:
-    """A module that is imported early never ends being imported."""
+def test_a_signal_ends_an_endless_import(tmp_path: Path, number: int, code: int) -> None:
+    """The import of an early module never ends."""
     reached = tmp_path / "reached"
     (tmp_path / "typer.py").write_text(f"import time\nopen({str(reached)!r}, 'w').close()\ntime.sleep(600)\n")
     with started(["--version"], env=os.environ | {"PYTHONPATH": str(tmp_path)}) as process:
@@ -241,11 +241,11 @@ sys.exit(code)
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("at", [1, 15, 60, 110, 160, 200, 230])
-def test_a_signal_in_the_middle_of_an_import_is_one_line_and_130(tmp_path: Path, at: int) -> None:
-    """An interrupted import leaves half a module: what uses that module then fails for another reason."""
+def test_a_signal_during_an_import_prints_one_line_and_exits_with_130(tmp_path: Path, at: int) -> None:
+    """An interrupted import leaves an incomplete module, whose users then fail with other errors."""
     (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
     words = [sys.executable, "-c", INTERRUPTED_AT, str(at), str(tmp_path / "chain.tflite")]
-    for _ in range(3):  # a command that ends within 10 ms of the import has done its work
+    for _ in range(3):  # a command that ends within 10 ms of the import has succeeded
         done = subprocess.run(words, capture_output=True, text=True, check=False, **DEFAULT)  # type: ignore[call-overload]
         if (done.returncode, done.stderr) != (0, ""):
             break
@@ -253,7 +253,7 @@ def test_a_signal_in_the_middle_of_an_import_is_one_line_and_130(tmp_path: Path,
 
 
 def ended(code: str, *words: str) -> tuple[int, str, str]:
-    """Return the exit code and what Python code printed that ran with the usual handlers of signals."""
+    """Run Python code with the default signal handlers; return its exit code and outputs."""
     command = [sys.executable, "-c", code, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **DEFAULT)  # type: ignore[call-overload]
     return done.returncode, done.stdout, done.stderr
@@ -278,7 +278,7 @@ sys.exit(__main__.main())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_a_signal_that_a_destructor_swallows_ends_the_process_nevertheless() -> None:
+def test_a_signal_swallowed_by_a_destructor_ends_the_process() -> None:
     assert ended(SWALLOWED) == (130, "", "tinyweave: interrupted\n")
 
 
@@ -301,15 +301,15 @@ sys.exit(__main__.main())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_what_a_signal_starts_to_clean_up_no_further_signal_stops() -> None:
+def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
     assert ended(CLEANED) == (130, "cleaned up\n", "tinyweave: interrupted\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.emulator
 @pytest.mark.parametrize("verb", ["plan", "verify", "deploy"])
-def test_ctrl_c_at_any_time_is_one_line_and_130(tmp_path: Path, verb: str) -> None:
-    """A terminal sends it to all processes of a command: to compilers and to those that run the C, too."""
+def test_ctrl_c_at_any_time_prints_one_line_and_exits_with_130(tmp_path: Path, verb: str) -> None:
+    """A terminal sends Ctrl-C to all processes of a command, including compilers and those that run the C."""
     (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
     before = contents(tmp_path)
     words = [verb, str(tmp_path / "chain.tflite"), *(["-o", str(tmp_path / "out")] if verb == "deploy" else [])]
@@ -320,9 +320,9 @@ def test_ctrl_c_at_any_time_is_one_line_and_130(tmp_path: Path, verb: str) -> No
             time.sleep(delay)
             os.killpg(process.pid, signal.SIGINT)
             out, said = process.communicate(timeout=60)
-        if process.returncode == 0:  # it had done its work, and said so
+        if process.returncode == 0:  # the command had succeeded
             assert "interrupted" not in said and WHOLE[verb] in out, (delay, out, said)
-        elif "tinyweave: " in said or str(PACKAGE) in said:  # else Python's own start was interrupted, before our first line
+        elif "tinyweave: " in said or str(PACKAGE) in said:  # otherwise the start of Python was interrupted
             assert (process.returncode, said) == (130, LINES[signal.SIGINT]), delay
             assert verb != "deploy" or (out == "" and contents(tmp_path) == before), delay
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
@@ -339,10 +339,8 @@ def test_ctrl_c_at_any_time_is_one_line_and_130(tmp_path: Path, verb: str) -> No
         (("reorder", "-o", "new.tflite"), "new.tflite"),
     ],
 )
-def test_a_disk_that_is_full_is_told_with_the_file_and_leaves_nothing(
-    tmp_path: Path, words: tuple[str, ...], file: str
-) -> None:
-    """No file may be larger than 1,000 bytes: Python's error names none."""
+def test_a_full_disk_is_reported_with_the_file_and_leaves_no_files(tmp_path: Path, words: tuple[str, ...], file: str) -> None:
+    """Files are limited to 1,000 bytes; Python's error does not name the file."""
     (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
     verb, *others = words
     with subprocess.Popen(
@@ -368,9 +366,7 @@ def small_files() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["--help"], ["devices"], ["plan", "{model}"], ["plan", "{model}", "--json"]])
-def test_output_that_cannot_be_written_is_told_and_a_message_that_cannot_be_changes_no_code(
-    tmp_path: Path, words: list[str]
-) -> None:
+def test_unwritable_output_is_an_error_and_an_unwritable_message_is_not(tmp_path: Path, words: list[str]) -> None:
     model = tmp_path / "chain.tflite"
     model.write_bytes(to_tflite(tiny.chain()))
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -384,7 +380,7 @@ def test_output_that_cannot_be_written_is_told_and_a_message_that_cannot_be_chan
 
 
 def test_the_command_and_the_module_are_the_same_program() -> None:
-    """What the console script calls must import nothing slow before it heeds signals."""
+    """The module of the console script must import nothing slow before signal handlers are set."""
     root = Path(__file__).parents[1]
     assert 'tinyweave = "tinyweave.__main__:main"' in (root / "pyproject.toml").read_text()
     program = "import sys; import tinyweave.__main__; print(*sys.modules)"

@@ -1,4 +1,4 @@
-"""Float models go the whole way: from PyTorch or through ONNX, by int8 and C to the emulated core, every byte as in LiteRT."""
+"""Float models from PyTorch or ONNX are quantised, emitted as C and run on an emulated core with LiteRT's bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from cases.from_torch import trained  # noqa: E402
 import tinyweave as tw  # noqa: E402
 
 SMALL = ("ds_cnn", "lstm", "resnet8")
-BY_ONNX = ("lstm", "gru", "mobilenet_v3_small", "shufflenet_v2", "unet")  # all come as from torch: tests/importers/test_onnx.py
+BY_ONNX = (
+    "lstm",
+    "gru",
+    "mobilenet_v3_small",
+    "shufflenet_v2",
+    "unet",
+)  # tests/importers/test_onnx.py compares all architectures with those from torch
 
 
 def check(model: tw.Model) -> None:
@@ -33,7 +39,7 @@ def check(model: tw.Model) -> None:
 @pytest.mark.emulator
 @pytest.mark.litert
 @pytest.mark.parametrize("name", [n if n in SMALL else pytest.param(n, marks=pytest.mark.sweep) for n in BUILDERS])
-def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
+def test_an_architecture_from_torch_gives_the_bytes_of_litert_on_a_core(name: str) -> None:
     module, example = network(name)
     check(tw.load(trained(module), example, name=name))
 
@@ -43,7 +49,7 @@ def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
 @pytest.mark.parametrize("name", BY_ONNX)
-def test_an_architecture_runs_on_the_core_through_onnx(name: str, tmp_path: Path) -> None:
+def test_an_architecture_from_onnx_gives_the_bytes_of_litert_on_a_core(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
     module, example = network(name)
     path: Any = tmp_path / f"{name}.onnx"

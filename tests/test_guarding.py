@@ -1,4 +1,4 @@
-"""A project's limits: what exceeds them fails, what changed is shown, and a mistake in the file is one line."""
+"""`guard`: models above a project's limits fail, changes are shown, and faulty files are refused in one line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.emulator
-def test_limits_hold_or_fail_and_changes_are_shown(project: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+def test_guard_checks_limits_and_shows_changes(project: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
     config = written(project, LIMITED + 'max_ram = "4k"\nmax_latency_ms = 5.0\n')
     assert main(["guard", str(config), "--update", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -62,7 +62,7 @@ def test_limits_hold_or_fail_and_changes_are_shown(project: Path, capsys: pytest
     assert json.loads((project / LOCK).read_text()) == lock, "only --update writes it"
 
 
-def test_a_limit_holds_up_to_its_value_and_what_is_not_known_does_not_hold(project: Path) -> None:
+def test_a_limit_holds_up_to_its_value_and_fails_for_unknown_values(project: Path) -> None:
     config = written(project, LIMITED + "max_ram = 100\nmax_latency_ms = 2.0\n")
     (watched,) = read_config(config)
 
@@ -77,7 +77,7 @@ def test_a_limit_holds_up_to_its_value_and_what_is_not_known_does_not_hold(proje
     assert "not as it must be: chain" in table and "| DIFFERS |" in table and "| TOO MUCH |" in table
 
 
-def test_what_stays_the_same_is_no_change_however_small_it_is(project: Path) -> None:
+def test_equal_values_are_not_shown_as_changes(project: Path) -> None:
     (watched,) = read_config(written(project, LIMITED + "max_ram = 100\n"))
     now = dict.fromkeys(MEASURED, 0.0) | {"ram": 96, "latency_ms": 0.0368167, "accuracy_drop": 1 / 3, "instructions": 10**9 + 1}
     one = GuardResult(watched, "0" * 64, "gcc", True, now, None)
@@ -88,7 +88,7 @@ def test_what_stays_the_same_is_no_change_however_small_it_is(project: Path) -> 
     assert [row[5] for row in guard_rows(guard_record([other]))[1:] if row[5]] == ["+0.0000833 (+0.2%)", "+2 (+0.0%)"]
 
 
-def test_no_name_breaks_the_table_of_a_pull_request(project: Path) -> None:
+def test_names_are_escaped_in_the_table_of_a_pull_request(project: Path) -> None:
     (watched,) = read_config(written(project, LIMITED + 'max_ram = 9\nname = "a|b\\n| c"\n'))
     table = guard_markdown(guard_record([GuardResult(watched, "0" * 64, "gcc", True, dict.fromkeys(MEASURED), None)]))
     rows = [line for line in table.splitlines() if line.startswith("|")]
@@ -96,7 +96,9 @@ def test_no_name_breaks_the_table_of_a_pull_request(project: Path) -> None:
 
 
 @pytest.mark.emulator
-def test_accuracy_is_guarded_as_points_that_are_lost(project: Path, monkeypatch: pytest.MonkeyPatch, emulator: None) -> None:
+def test_accuracy_is_guarded_as_a_drop_in_percentage_points(
+    project: Path, monkeypatch: pytest.MonkeyPatch, emulator: None
+) -> None:
     monkeypatch.setattr(api, "accuracies", lambda before, after, samples, read_as: (0.9, 0.875))
     accuracy = 'accuracy = { float = "chain.tflite", samples = "data" }\nmax_accuracy_drop = 2.4\n'
     (one,) = guard_models(written(project, LIMITED + accuracy))
@@ -104,7 +106,7 @@ def test_accuracy_is_guarded_as_points_that_are_lost(project: Path, monkeypatch:
     assert one.exceeded == ["accuracy_drop"]
 
 
-def test_the_accuracy_of_a_model_and_of_its_float_form_is_counted(tmp_path: Path) -> None:
+def test_accuracies_of_the_int8_and_the_float_model_are_measured(tmp_path: Path) -> None:
     after = api.read(DIGITS / "digits.tflite")
     small = after.original
     (tmp_path / "float.tflite").write_bytes(to_tflite(float_case(Case("digits", small, [])).graph))
@@ -151,7 +153,9 @@ def test_the_accuracy_of_a_model_and_of_its_float_form_is_counted(tmp_path: Path
         ('[[model]]\nfile = "chain.tflite"\ndevice = "moon"\nmax_ram = 9000\n', "unknown device 'moon'"),
     ],
 )
-def test_a_mistake_in_the_file_is_one_line(project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
+def test_a_faulty_config_is_refused_in_one_line(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
     assert main(["guard", str(written(project, text))]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1, error
@@ -161,7 +165,7 @@ RECORDED = dict.fromkeys(MEASURED, 1)
 
 
 @pytest.mark.parametrize("value", ['"much"', "true", "NaN", "1e999", "[]", "1" + "0" * 400])
-def test_a_damaged_record_is_one_line(project: Path, value: str) -> None:
+def test_a_damaged_lock_file_is_refused(project: Path, value: str) -> None:
     right = json.dumps({"models": {"chain": RECORDED}})
     (project / LOCK).write_text(right)
     assert read_lock(project / LOCK) == {"chain": RECORDED}
@@ -172,13 +176,13 @@ def test_a_damaged_record_is_one_line(project: Path, value: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"models": []}', '{"models": {"chain": {"ram": 1}}}'])
-def test_a_record_of_another_shape_is_one_line(project: Path, text: str) -> None:
+def test_a_lock_file_of_another_structure_is_refused(project: Path, text: str) -> None:
     (project / LOCK).write_text(text)
     with pytest.raises(tw.CompileError, match="write it again with --update"):
         read_lock(project / LOCK)
 
 
-def test_the_file_says_what_is_planned_and_where_samples_lie(project: Path) -> None:
+def test_the_config_gives_plan_options_and_the_samples(project: Path) -> None:
     (project / "board.toml").write_text("")
     more = 'max_flash = "1m"\nstream_inputs = true\nmax_mac_overhead = 1.1\noptimize = "size"\nio = "int8"\n'
     accuracy = 'accuracy = { float = "f.tflite", samples = "data", scale = [0.5, 1], offset = -1 }\nmax_accuracy_drop = 0.5\n'
@@ -190,7 +194,7 @@ def test_the_file_says_what_is_planned_and_where_samples_lie(project: Path) -> N
     assert watched.accuracy == Accuracy(project / "f.tflite", project / "data", "folders", (0.5, 1.0), (-1.0,))
 
 
-def test_the_page_shows_a_file_that_is_read_as_it_says(tmp_path: Path) -> None:
+def test_the_configs_on_the_guard_page_are_read_as_documented(tmp_path: Path) -> None:
     texts = re.findall(r"```toml\n(.*?)```", (DIGITS.parents[1] / "docs" / "GUARD.md").read_text(), re.DOTALL)
     small, first, second = read_config(written(tmp_path, "\n".join(texts)))
     assert set(small.limits) == {"ram", "flash", "latency_ms"}

@@ -148,7 +148,7 @@ def package_of(path: Path) -> str:
 
 
 def imports(path: Path) -> set[tuple[str, bool]]:
-    """(absolute dotted name, at module level) of everything that a file imports."""
+    """Yield (absolute dotted name, whether at module level) of all imports of a file."""
     package = ("tinyweave", *path.relative_to(ROOT).parent.parts)
     tree = ast.parse(path.read_text())
     found: set[tuple[str, bool]] = set()
@@ -177,22 +177,22 @@ def test_imports_follow_the_design(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_heavy_dependencies_are_imported_where_they_are_used(path: Path) -> None:
+def test_heavy_dependencies_are_not_imported_at_module_level(path: Path) -> None:
     heavy = {name.split(".")[0] for name, outermost in imports(path) if outermost} & HEAVY
     is_apart = path.name in WORKERS | ASKED_FOR or path.parent.name == LEARNING
     assert not heavy or is_apart, f"{path.name} imports {heavy} at module level"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_learning_is_imported_where_it_is_used(path: Path) -> None:
+def test_learning_is_not_imported_at_module_level(path: Path) -> None:
     at_once = {name for name, outermost in imports(path) if outermost and f".{LEARNING}." in name}
     assert not at_once or path.parent.name == LEARNING, f"{path.name} imports {at_once} at module level, and so torch"
 
 
-LEARNING = "learning"  # the folder of what torch is for
-# modules that only ever run as processes of their own
+LEARNING = "learning"  # the folder of modules that use torch
+# modules that only run as separate processes
 WORKERS: set[str] = {"unicorn_process.py", "disassembly.py", "litert_process.py"}
-# modules that are imported only where what they are for is asked for
+# modules that are imported only when their feature is used
 ASKED_FOR: set[str] = {"qat.py"}
 
 
@@ -219,7 +219,7 @@ def planner_package(name: str) -> str:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "planning").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_package_of_the_planner_imports_from_a_later_line(path: Path) -> None:
+def test_packages_of_the_planner_import_only_earlier_ones(path: Path) -> None:
     here = path.relative_to(ROOT / "planning").parts[0].removesuffix(".py")
     level = next(number for number, names in enumerate(PLANNER) if here in names)
     below = {name for names in PLANNER[:level] for name in names} | {here}
@@ -227,11 +227,11 @@ def test_no_package_of_the_planner_imports_from_a_later_line(path: Path) -> None
     assert used <= below, f"{path.name} imports {used - below}"
 
 
-# what an independent check may know: what a plan is, and what the ops and the kernels do
+# packages that the independent check may import: the plan, the ops and the kernels
 CHECK_MAY_IMPORT = {"ir", "ops", "ops.resize", "ops.window", "kernels.table", "kernels.access", "planning.plan"}
 
 
-def test_the_check_of_plans_imports_no_module_of_the_planner() -> None:
+def test_the_check_of_plans_is_independent_of_the_planner() -> None:
     paths = (ROOT / "planning" / "check").glob("*.py")
     used = {name.rpartition(".")[0] for path in paths for name, _ in imports(path) if name.startswith("tinyweave.")}
     own = {name for name in used if name.startswith("tinyweave.planning.check")}
@@ -239,8 +239,8 @@ def test_the_check_of_plans_imports_no_module_of_the_planner() -> None:
 
 
 @pytest.mark.parametrize("code", ["import tinyweave", "from tinyweave import cli; cli.main(['--help'])"])
-def test_what_starts_quickly_loads_nothing_heavy(code: str) -> None:
-    """`import tinyweave` and `tinyweave --help` stay below 20 and 200 ms of CPU because of this."""
+def test_import_and_help_load_no_heavy_modules(code: str) -> None:
+    """Therefore `import tinyweave` and `tinyweave --help` take less than 20 and 200 ms of CPU time."""
     asked = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert {"numpy", "tflite", "rich.progress", "importlib.metadata"}.isdisjoint(done.stderr.split())

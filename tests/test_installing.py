@@ -1,4 +1,4 @@
-"""What messages and pages say to install works for the way in which this copy was installed."""
+"""Install commands in messages and pages fit the way in which this copy was installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUIRES = ["numpy>=1.26", "onnx<2,>=1.17; extra == 'onnx'", 'unicorn>=2; extra 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict | None], str]:
-    """Return what is to be installed for a copy in site-packages of which pip has recorded an origin, or none."""
+    """Return a function from the origin that pip has recorded (or None) to the install target for a copy in site-packages."""
     monkeypatch.setattr(installing, "CHECKOUT", tmp_path / "site-packages")
 
     def source(origin: dict | None) -> str:
@@ -40,7 +40,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict 
     return source
 
 
-def test_in_a_checkout_it_is_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_in_a_checkout_the_command_installs_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert install("verify") == f"{pip()} install -e '{ROOT}[verify]'"
     monkeypatch.chdir(ROOT)
@@ -49,7 +49,9 @@ def test_in_a_checkout_it_is_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert install("onnx").endswith(f" install -e './{ROOT.name}[onnx]'"), "a bare name would be asked of an index"
 
 
-def test_elsewhere_it_is_where_pip_had_it_from(recorded: Callable[[dict | None], str], tmp_path: Path) -> None:
+def test_an_installed_copy_is_installed_from_its_recorded_origin(
+    recorded: Callable[[dict | None], str], tmp_path: Path
+) -> None:
     folder, wheel = tmp_path / "a folder", tmp_path / "tinyweave-0.1.0-py3-none-any.whl"
     folder.mkdir()
     wheel.write_bytes(b"")
@@ -65,13 +67,15 @@ def test_elsewhere_it_is_where_pip_had_it_from(recorded: Callable[[dict | None],
     assert recorded(away) == f"'tinyweave[verify] @ {away['url']}'"
 
 
-def test_if_that_is_gone_it_is_the_packages_themselves(recorded: Callable[[dict | None], str], tmp_path: Path) -> None:
+def test_without_a_recorded_origin_the_packages_themselves_are_installed(
+    recorded: Callable[[dict | None], str], tmp_path: Path
+) -> None:
     for origin in (None, {"url": (tmp_path / "gone").as_uri(), "dir_info": {}}):
         assert recorded(origin) == "'unicorn>=2' 'capstone<6'"
 
 
-def test_pip_is_that_of_the_python_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Another one, as that of the system, would install for another Python."""
+def test_the_pip_command_belongs_to_the_running_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another pip, such as the system's, would install for another Python."""
     own = tmp_path / "a venv" / "bin"
     own.mkdir(parents=True)
     (own / "pip").write_text("#!/bin/sh\n")
@@ -87,8 +91,8 @@ def test_pip_is_that_of_the_python_that_runs(monkeypatch: pytest.MonkeyPatch, tm
         assert shlex.split(pip()) == ["./a venv/bin/python", "-m", "pip"]
 
 
-def test_the_command_is_one_that_pip_understands() -> None:
-    """pip reads this checkout and finds the extra; it downloads nothing and installs nothing."""
+def test_pip_accepts_the_install_command() -> None:
+    """pip reads this checkout and finds the extra; nothing is downloaded or installed."""
     for needed in ("pip", "setuptools"):
         if find_spec(needed) is None:
             pytest.skip(f"needs {needed}")
@@ -99,7 +103,7 @@ def test_the_command_is_one_that_pip_understands() -> None:
     assert "does not provide the extra" not in done.stderr
 
 
-def test_every_extra_that_is_named_is_one_and_none_is_asked_of_an_index() -> None:
+def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     folders = ("tinyweave", "docs", "tests", "examples", "bench")
     files = [

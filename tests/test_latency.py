@@ -1,4 +1,4 @@
-"""A limit of time: which plans it leaves, what is said where none is fast enough, what `deploy` does about the real time."""
+"""Latency limits: plans within the limit, reports if no plan is fast enough, and replanning by `deploy` after measurement."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tinyweave.simulate import emulated
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 BOARD = find("stm32f412")
-ROUNDING = 2e-3  # milliseconds; of the cycles of each layer
-MOVES = 1.01  # what placement adds to the cycles of a path, which are what a plan is chosen by
+ROUNDING = 2e-3  # in milliseconds, for the rounded cycles of each layer
+MOVES = 1.01  # factor for the cycles of moves, which placement adds to those of the chosen path
 MODELS = ("mlcommons__tiny__kws_ref_model", "mlcommons__tiny__pretrainedResnet_quant", "mit-han-lab__tinyengine__vww")
 
 
@@ -44,17 +44,17 @@ def ms(plan: Plan, board: Device = BOARD) -> float:
     return cycles.cycles / board.clock_hz * 1e3
 
 
-def test_a_limit_in_cycles_is_that_of_the_clock() -> None:
+def test_a_latency_limit_is_converted_to_cycles_by_the_clock() -> None:
     limits = api.limits_of(BOARD, latency_ms=1.1)
     assert limits.cycles == 110_000 and limits.latency_excess(110_000) == 0
     assert limits.latency_excess(160_000) == pytest.approx(0.5) and limits.latency_excess(None) is None
     assert Limits(None, None).cycles is None and Limits(None, None).latency_excess(10**9) is None
 
 
-def falls(model: Model, board: Device, parts: Sequence[float], **more: object) -> None:
-    """Whether for each aim what it chooses by never gets worse with more time, and no plan takes more than it may.
+def assert_more_time_never_worsens(model: Model, board: Device, parts: Sequence[float], **more: object) -> None:
+    """Assert that no objective gets worse with more time, and that no plan exceeds the limit.
 
-    parts: of the way from the time of the fastest plan to that of the smallest.
+    parts: positions of the limits between the latency of the fastest and of the smallest plan.
     """
     by = {"size": size, "speed": lambda plan: ms(plan, board), "balanced": lambda plan: size(plan) * ms(plan, board)}
     for optimize, quantity in by.items():
@@ -80,14 +80,14 @@ def falls(model: Model, board: Device, parts: Sequence[float], **more: object) -
 
 
 @pytest.mark.parametrize("name", ["stm32f412", "stm32f746", "stm32u575", "rp2040", "stm32f103"])
-def test_more_time_never_costs_what_is_chosen_by(model: Model, name: str) -> None:
+def test_more_time_never_worsens_the_objective(model: Model, name: str) -> None:
     board = find(name)
-    falls(model, board, [part / 6 for part in range(8)], ram="64k")
+    assert_more_time_never_worsens(model, board, [part / 6 for part in range(8)], ram="64k")
 
 
 @pytest.mark.shared
-def test_moves_are_left_out_where_they_take_too_long(shared: Path) -> None:
-    """Where there is little RAM they make the fastest path fit; where there is little time, too, another one is taken."""
+def test_a_plan_without_moves_is_chosen_if_moves_take_too_long(shared: Path) -> None:
+    """With little RAM moves make the fastest path fit; with little time as well, another path is chosen."""
     real = api.load(shared / "models" / f"{MODELS[0]}.tflite")
     free = replace(api.limits_of(BOARD), ram=None, maps=())
     fastest = api.make_plan(real, api.Request(objective="speed", limits=free, core=BOARD.core))
@@ -105,12 +105,12 @@ def test_moves_are_left_out_where_they_take_too_long(shared: Path) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", MODELS)
-def test_more_time_never_costs_what_is_chosen_by_of_real_networks(name: str, shared: Path) -> None:
-    falls(api.load(shared / "models" / f"{name}.tflite", io="int8"), BOARD, (0, 0.02, 0.1, 0.4, 1))
+def test_more_time_never_worsens_the_objective_for_real_networks(name: str, shared: Path) -> None:
+    assert_more_time_never_worsens(api.load(shared / "models" / f"{name}.tflite", io="int8"), BOARD, (0, 0.02, 0.1, 0.4, 1))
 
 
-def test_the_fastest_is_shown_where_none_is_fast_enough(model: Model) -> None:
-    """Show the fastest of those in the RAM; and the smallest, where that is too little too."""
+def test_if_no_plan_is_fast_enough_the_fastest_is_returned(model: Model) -> None:
+    """The fastest plan within the RAM is returned, or the smallest plan if none fits the RAM."""
     core = BOARD.core
     assert size(api.make_plan(model, api.Request(limits=api.limits_of(BOARD, ram=100, latency_ms=1), core=core))) == size(
         api.plan(model, optimize="size")
@@ -124,7 +124,7 @@ def test_the_fastest_is_shown_where_none_is_fast_enough(model: Model) -> None:
         assert late.variants == within.variants and size(late) == size(within) <= ram and ms(late) > 1
 
 
-def test_the_verdict_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_reports_the_latency_limit_and_the_excess(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", DIGITS, "--device", "stm32f412", "--latency-ms", "60", "--optimize", "size", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["limits"]["latency_ms"] == 60 and record["excess"]["latency_ms"] == 0 and record["fits"] is True
@@ -139,14 +139,14 @@ def test_the_verdict_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> 
     assert "the fastest plan in so much RAM with these options" in printed
 
 
-def test_deploy_does_not_build_what_is_too_slow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_deploy_does_not_build_a_plan_that_is_too_slow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ("deploy", DIGITS, "--device", "stm32f412", "--latency-ms", "2", "-o", tmp_path / "c")
     assert run(*arguments) == 1
     assert "nothing was built or written: by the estimate it takes too long" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
 
-def test_the_limit_is_in_the_command_of_the_c(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_in_the_c_has_the_latency_limit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ("--device", "stm32f412", "--latency-ms", "60", "--optimize", "size", "-o", tmp_path)
     assert run("compile", DIGITS, *arguments) == 0
     said = "Command: tinyweave compile digits.tflite --device stm32f412 --latency-ms 60 --optimize size"
@@ -167,13 +167,13 @@ def test_the_limit_is_in_the_command_of_the_c(capsys: pytest.CaptureFixture[str]
     ],
 )
 @pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy"])
-def test_no_limit_without_a_clock_or_timings(verb: str, arguments: tuple, message: str, capsys) -> None:
+def test_a_latency_limit_without_a_clock_or_timings_is_refused(verb: str, arguments: tuple, message: str, capsys) -> None:
     assert run(verb, DIGITS, *arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and message in printed.err and printed.err.count("\n") == 1
 
 
-def test_a_board_of_ones_own_has_the_clock_that_its_file_says(model: Model, tmp_path: Path) -> None:
+def test_a_latency_limit_in_python_uses_the_clock_of_the_board(model: Model, tmp_path: Path) -> None:
     from tinyweave import plan as planned
 
     shown = planned(model, "stm32f412", latency_ms=60, optimize="size")
@@ -182,8 +182,8 @@ def test_a_board_of_ones_own_has_the_clock_that_its_file_says(model: Model, tmp_
         planned(model, latency_ms=60)
 
 
-def test_deploy_plans_anew_where_the_code_takes_longer_than_its_shapes_say(model: Model, tmp_path: Path) -> None:
-    """For waits of the Flash among others: what is deployed takes no longer than it may, as it was measured."""
+def test_deploy_replans_if_the_measured_latency_exceeds_the_limit(model: Model, tmp_path: Path) -> None:
+    """Flash waits, for example, make the built code slower than predicted; the deployed plan is within the limit."""
     if reason := emulated.missing(BOARD.core):
         pytest.skip(reason[0])
     limits = api.limits_of(BOARD, latency_ms=48)

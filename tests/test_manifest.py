@@ -1,4 +1,4 @@
-"""Folders that are written again: nothing stale of ours stays, nothing of anybody else's goes."""
+"""Rewritten folders: stale generated files are removed, the user's files are kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_the_list_says_what_was_written_and_from_what(tmp_path: Path) -> None:
+def test_the_manifest_lists_files_models_and_the_command(tmp_path: Path) -> None:
     generate(tmp_path / "a", {"kws.h": "1", "kws.c": "2"})
     found = json.loads((tmp_path / "a" / MANIFEST).read_text())
     assert found["files"] == {"kws.c": sha256("2"), "kws.h": sha256("1")}
@@ -37,7 +37,7 @@ def test_the_list_says_what_was_written_and_from_what(tmp_path: Path) -> None:
     assert found["command"] == "tinyweave compile kws.tflite" and found["tinyweave"]
 
 
-def test_what_an_earlier_run_wrote_goes_unless_it_was_changed(tmp_path: Path) -> None:
+def test_files_of_an_earlier_run_are_removed_unless_changed(tmp_path: Path) -> None:
     first = generate(tmp_path, {"kws.h": "1", "tw_old.c": "2", "tw_changed.c": "3", "tw_gone.c": "4"})
     assert first.removed == first.changed == []
     (tmp_path / "tw_changed.c").write_text("mine")
@@ -51,7 +51,7 @@ def test_what_an_earlier_run_wrote_goes_unless_it_was_changed(tmp_path: Path) ->
     assert third.removed == third.changed == [], "a file is named once; the list no longer has it"
 
 
-def test_a_run_that_fails_removes_nothing(tmp_path: Path) -> None:
+def test_a_failing_run_removes_nothing(tmp_path: Path) -> None:
     generate(tmp_path, {"kws.h": "1", "tw_old.c": "2"})
     before = names(tmp_path)
     with pytest.raises(ZeroDivisionError), generated_folder(tmp_path, "", MODELS) as written:
@@ -76,8 +76,8 @@ HOSTILE = [
 ]
 
 
-def test_a_list_can_name_only_files_of_its_own_folder(tmp_path: Path) -> None:
-    """What lies elsewhere, and what links lead to, stays, though it has the digest that the list gives."""
+def test_a_manifest_cannot_delete_files_outside_of_its_folder(tmp_path: Path) -> None:
+    """Files elsewhere and targets of links are kept although they have the listed digest."""
     folder, victim = tmp_path / "folder", tmp_path / "victim.c"
     (folder / "sub").mkdir(parents=True)
     (folder / "folder.c").mkdir()
@@ -97,7 +97,7 @@ NO_LISTS += ['{"files": {"a.c": "00"}}', "[" * 100_000, '{"files": ' + "9" * 10_
 
 
 @pytest.mark.parametrize("text", NO_LISTS, ids=range(len(NO_LISTS)))
-def test_a_list_that_is_none_of_ours_removes_nothing(text: str, tmp_path: Path) -> None:
+def test_a_faulty_manifest_removes_nothing(text: str, tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text(text)
     (tmp_path / "a.c").write_text("mine")
     written = generate(tmp_path, {"kws.h": "1"})
@@ -106,9 +106,7 @@ def test_a_list_that_is_none_of_ours_removes_nothing(text: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("digest", ["", None])
-def test_a_file_that_cannot_be_read_stays_whatever_the_list_says(
-    digest: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listed_file_that_cannot_be_read_is_kept(digest: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / MANIFEST).write_text(json.dumps({"files": {"a.c": digest}}))
     (tmp_path / "a.c").write_text("mine")
     opened = Path.open
@@ -122,7 +120,7 @@ def test_a_file_that_cannot_be_read_stays_whatever_the_list_says(
     assert generate(tmp_path, {"kws.h": "1"}).removed == [] and "a.c" in names(tmp_path)
 
 
-def test_a_list_that_is_a_link_is_not_read_and_stays_where_it_is(tmp_path: Path) -> None:
+def test_a_manifest_that_is_a_link_is_not_read_and_not_changed(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "folder", tmp_path / "list"
     generate(folder, {"kws.h": "1", "old.c": "2"})
     (folder / MANIFEST).rename(elsewhere)
@@ -140,7 +138,7 @@ def generate_nested(folder: Path, files: Mapping[str, str]) -> Written:
     return written
 
 
-def test_folders_of_a_folder_are_written_again_too(tmp_path: Path) -> None:
+def test_nested_folders_are_rewritten(tmp_path: Path) -> None:
     generate_nested(tmp_path / "a", {"README.md": "1", "src/kws.c": "2", "src/old/tw_old.c": "3", "src/old/mine.c": "4"})
     (tmp_path / "a" / "src" / "old" / "mine.c").write_text("mine")
     written = generate_nested(tmp_path / "a", {"README.md": "1", "src/kws.c": "5"})
@@ -155,7 +153,7 @@ def test_folders_of_a_folder_are_written_again_too(tmp_path: Path) -> None:
 NESTED_HOSTILE = ["../victim.c", "/tmp/victim.c", "linked/victim.c", "sub/../../victim.c", "sub/./v.c", ".git/config"]
 
 
-def test_a_list_can_name_only_files_below_its_own_folder_and_not_over_links(tmp_path: Path) -> None:
+def test_a_nested_manifest_cannot_delete_files_elsewhere_or_through_links(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
     for path in (elsewhere / "victim.c", tmp_path / "victim.c", folder / "sub" / "v.c", folder / ".git" / "config"):
         path.parent.mkdir(parents=True, exist_ok=True)

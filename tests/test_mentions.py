@@ -1,6 +1,6 @@
 """Files and symbols that comments and docstrings name exist.
 
-A reader follows a name into the code. A name that a rename left behind leads nowhere, and no other test notices.
+A reader follows a name into the code. No other test detects names that a rename left behind.
 
 Files: `folder/name.py`, name.c and the like. Symbols: identifiers in backticks, with or without a module before them; `name` of
 file.py; in C all words that begin with tw_. A docstring or comment may name an identifier of its own function, class or file,
@@ -33,9 +33,9 @@ OF_FILE = re.compile(r"`(\w[\w ]*)`,? (?:of|in) `?((?:\w+/)*\w+\.py)|`?((?:\w+/)
 OF_C = re.compile(r"\btw_\w*[a-z0-9]\b")
 WORD = re.compile(r"[A-Za-z_]\w*")
 COMMENT = re.compile(r"/\*.*?\*/|(?<![:\"'])//[^\n]*", re.DOTALL)
-MEMBERS = set("in out kernel stride pad scale offset dilation".split())  # in.c: the channels of an input, a member in C
+MEMBERS = set("in out kernel stride pad scale offset dilation".split())  # in.c is a member in C, the channels of an input
 
-# files of TFLite, PyTorch, Python and compilers, and the file that a user writes
+# files of TFLite, PyTorch, Python and compilers, and a user's file
 FOREIGN = set(
     """
     importlib/util.py torch/_export/serde/schema.py arm_acle.h tinyweave.toml
@@ -115,7 +115,7 @@ def texts() -> list[Text]:
 
 @cache
 def defined() -> frozenset[str]:
-    """Return what the package defines: modules, functions, classes, their fields, constants, C functions, types, commands."""
+    """Return the package's names: modules, functions, classes, fields, constants, C functions, types, commands."""
     found = {"tinyweave", *typer.main.get_command(app).commands}  # type: ignore[attr-defined]
     for path in sources(".py"):
         found |= {path.stem, path.parent.name}
@@ -168,7 +168,7 @@ def missing(each: Text) -> Iterator[str]:
         yield from (name for name in OF_C.findall(each.text) if not any(name in names for names in known))
 
 
-def test_files_and_symbols_that_comments_and_docstrings_name_exist() -> None:
+def test_files_and_symbols_named_in_comments_and_docstrings_exist() -> None:
     every = texts()
     assert len(every) > 4000 and sum(len(FILE.findall(each.text)) + len(SYMBOL.findall(each.text)) for each in every) > 600
     found = [f"{each.path.relative_to(TOP)}:{each.line}: {name}" for each in every for name in missing(each)]
@@ -198,6 +198,6 @@ def test_a_name_in_c_that_does_not_exist_is_found() -> None:
     assert list(missing(comment)) == ["tw_gone.c", "tw_gone", "tw_gone"]
 
 
-def test_names_of_other_projects_are_named_somewhere() -> None:
+def test_every_allowed_foreign_name_is_used() -> None:
     named = "\n".join(each.text for each in texts())
     assert {name for name in FOREIGN | FOREIGN_SYMBOLS if name not in named} == set()

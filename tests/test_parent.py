@@ -1,4 +1,4 @@
-"""Processes that this package starts end with their parent, even if that is killed while they work."""
+"""Processes that the package starts end with their parent, even if the parent is killed while they work."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_processes_end_when_their_parent_is_killed(kind: str, tmp_path: Path) ->
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
         try:
             assert parent.stdout is not None and parent.stdout.readline() == "ready\n", parent.communicate()[1]
-            time.sleep(2)  # they begin to work
+            time.sleep(2)  # until they work
             started = below(parent.pid)
             assert len(started) >= count, "nothing was started"
         finally:

@@ -1,4 +1,4 @@
-"""`--stream-time` the whole way: the C of a call, proved against the network on its whole window."""
+"""`--stream-time`: the C of a call is verified against the network on its whole window."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def streamed(graph: Graph, folder: Path, hop: int | str = "auto") -> Model:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("make", [wake_word, keywords])
-def test_the_c_gives_what_the_network_gives_for_its_window(make: Any, tmp_path: Path, litert: Any, emulator: None) -> None:
+def test_the_c_of_a_call_equals_the_network_on_its_window(make: Any, tmp_path: Path, litert: Any, emulator: None) -> None:
     model = streamed(make(), tmp_path)
     assert model.stream
     proof = api.verify_plan(model, api.plan(model), api.ProofOptions(count=4))
@@ -52,7 +52,7 @@ def test_the_c_gives_what_the_network_gives_for_its_window(make: Any, tmp_path: 
     assert proof.reference == "LiteRT's reference kernels, equal to numpy reference"
 
 
-def test_frames_at_int8_edges(tmp_path: Path, litert: Any) -> None:
+def test_a_float_network_with_int8_frames_is_streamed(tmp_path: Path, litert: Any) -> None:
     path = tmp_path / "wake.tflite"
     path.write_bytes(to_tflite(wake_word(dtype="float32")))
     model = api.streamed(api.load(path, io="int8"), 2)
@@ -61,9 +61,9 @@ def test_frames_at_int8_edges(tmp_path: Path, litert: Any) -> None:
 
 
 def _damages(graph: Graph) -> Iterator[Graph]:
-    """Yield graphs of a call that are right by themselves and not what the network computes."""
+    """Yield valid graphs of a call that compute something other than the network."""
     for number, op in enumerate(graph.ops):
-        if op.kind == "slice":  # state that moves on by a row too few or too many
+        if op.kind == "slice":  # shift the state by a row too few or too many
             begin = graph.tensors[op.inputs[1] or ""]
             moved = np.array(begin.data) - np.eye(4, dtype=np.int32)[1]
             yield _with(graph, {begin.name: replace(begin, data=moved.astype(np.int32))}, graph.ops)
@@ -79,7 +79,7 @@ def _with(graph: Graph, tensors: dict[str, Any], ops: tuple[Op, ...]) -> Graph:
     return replace(graph, tensors={**graph.tensors, **tensors}, ops=ops)
 
 
-def test_verify_compares_with_the_network_and_not_with_what_became_of_it(tmp_path: Path) -> None:
+def test_verify_compares_with_the_original_network(tmp_path: Path) -> None:
     model = streamed(wake_word(), tmp_path)
     damaged = list(_damages(model.graph))
     assert len(damaged) == 7
@@ -90,7 +90,7 @@ def test_verify_compares_with_the_network_and_not_with_what_became_of_it(tmp_pat
         assert "no layer differs from the numpy reference" in (proof.first_difference or ""), "the C is what was planned"
 
 
-def test_the_header_says_how_frames_come(wake: Path, tmp_path: Path) -> None:
+def test_the_header_defines_window_hop_and_calls(wake: Path, tmp_path: Path) -> None:
     tw.compile(wake, folder=tmp_path, stream_time=3)
     header = (tmp_path / "wake.h").read_text()
     for line in ("WINDOW_FRAMES 16", "HOP_FRAMES 3", "CALLS_UNTIL_FULL 6", "INPUT_0_SHAPE {1, 3, 1, 8}"):
@@ -100,8 +100,8 @@ def test_the_header_says_how_frames_come(wake: Path, tmp_path: Path) -> None:
     assert "FRAMES" not in (tmp_path / "wake.h").read_text()
 
 
-def test_a_program_feeds_frames_one_hop_after_the_other(wake: Path, tmp_path: Path) -> None:
-    """A caller's view: the same frames give the same scores, whatever came before the last window."""
+def test_scores_depend_only_on_the_frames_of_the_last_window(wake: Path, tmp_path: Path) -> None:
+    """A C program feeds one hop of frames per call."""
     tw.compile(wake, folder=tmp_path, stream_time="auto", optimize="size")
     (tmp_path / "main.c").write_text(
         """\
@@ -141,7 +141,7 @@ int main(void)
     assert subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout == "0\n"
 
 
-def test_what_the_plan_shows(wake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_reports_streaming_in_time(wake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(wake), "--stream-time", "auto"]) == 0
     shown = capsys.readouterr().out
     said = " ".join(shown.split())
@@ -158,7 +158,7 @@ def test_what_the_plan_shows(wake: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out)["stream_time"] is None
 
 
-def test_the_command_that_gives_the_same_bytes_has_the_option(wake: Path, tmp_path: Path) -> None:
+def test_the_command_in_the_c_has_stream_time(wake: Path, tmp_path: Path) -> None:
     assert main(["compile", str(wake), "--stream-time", "2", "-o", str(tmp_path / "a")]) == 0
     header = (tmp_path / "a" / "wake.h").read_text()
     assert "Command: tinyweave compile wake.tflite --stream-time 2\n" in header
@@ -178,19 +178,19 @@ def test_the_command_that_gives_the_same_bytes_has_the_option(wake: Path, tmp_pa
         ("16", "a hop of 16 frames two windows of 16 frames do not overlap"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(wake: Path, value: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_faulty_hop_is_refused_in_one_line(wake: Path, value: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(wake), "--stream-time", value]) == 2
     printed = capsys.readouterr()
     assert said in printed.err and printed.err.count("\n") == 1 and not printed.out
 
 
-def test_the_example_of_an_export_hears_frames_in_sequence(wake: Path, tmp_path: Path) -> None:
+def test_the_example_of_an_export_has_samples_for_a_full_window(wake: Path, tmp_path: Path) -> None:
     files = tw.export(wake, folder=tmp_path, format="cmake", stream_time="auto")
     samples = next(path for path in files if path.name.endswith("_samples.h"))
     assert "#define WAKE_SAMPLES 16" in samples.read_text(), "as many as fill the window"
 
 
-def test_the_wake_word_of_mlperf_tiny_computes_a_row_of_each_layer(shared: Path) -> None:
+def test_the_streamed_wake_word_computes_one_row_per_layer(shared: Path) -> None:
     model = api.streamed(api.load(shared / "models" / WAKE_WORD), "auto")
     assert model.stream
     work = [sum(getattr(layer, key) for layer in model.stream.layers) for key in ("macs", "macs_window")]
@@ -199,8 +199,8 @@ def test_the_wake_word_of_mlperf_tiny_computes_a_row_of_each_layer(shared: Path)
 
 @pytest.mark.sweep
 @pytest.mark.emulator
-def test_the_wake_word_hears_a_thousand_frames_of_speech(shared: Path, litert: Any, emulator: None) -> None:
-    """The bytes of log-mel features are those of the network's input, which counts up from the quietest as they do."""
+def test_the_streamed_wake_word_is_verified_on_1000_frames_of_speech(shared: Path, litert: Any, emulator: None) -> None:
+    """The log-mel features have the scale of the network's input."""
     model = api.streamed(api.load(shared / "models" / WAKE_WORD), "auto")
     recordings = sorted((shared / "data" / "fsdd" / "recordings").glob("*.wav"))[::50]
     rate, _ = read_recording(recordings[0])
@@ -212,7 +212,7 @@ def test_the_wake_word_hears_a_thousand_frames_of_speech(shared: Path, litert: A
     assert proof.reference == "LiteRT's reference kernels, equal to numpy reference" and proof.samples == 1000
 
 
-def test_a_recording_is_one_array_of_frames(wake: Path, tmp_path: Path) -> None:
+def test_a_recording_is_read_as_one_array_of_frames(wake: Path, tmp_path: Path) -> None:
     model, frames = api.streamed(api.load(wake), 2), np.arange(12 * 8, dtype=np.int8).reshape(12, 8)
     np.save(tmp_path / "frames.npy", frames)
     calls = read_inputs(tmp_path / "frames.npy", model)
@@ -223,14 +223,14 @@ def test_a_recording_is_one_array_of_frames(wake: Path, tmp_path: Path) -> None:
         read_inputs(tmp_path / "frames.npy", model)
 
 
-def test_state_that_begins_with_equal_rows_keeps_one_of_them_in_flash(wake: Path, tmp_path: Path) -> None:
+def test_initial_state_of_equal_rows_is_stored_as_one_row(wake: Path, tmp_path: Path) -> None:
     tw.compile(wake, folder=tmp_path, stream_time="auto")
     source, constants = ((tmp_path / name).read_text() for name in ("wake.c", "wake_weights.h"))
     assert "for (int32_t i = 0; i < 10; ++i) {\n        memcpy(sram + AT_STATE_2 + 12 * i, state_2_initial, 12);" in source
     assert "state_2_initial[12]" in constants
 
 
-def test_models_that_keep_state_are_not_told_to_share_an_arena(
+def test_models_with_state_are_not_advised_to_share_an_arena(
     wake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other.tflite"

@@ -1,4 +1,4 @@
-"""What .ci/run relies on: tests that depend on a compiler run on both machines, the others on one, and none on neither."""
+"""The division of tests by .ci/run: tests that depend on a compiler run on both machines, the others on exactly one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_few(n): pass
 
 
 def run(folder: Path, *options: str) -> tuple[int, str, list[str]]:
-    """Return the exit code of pytest on the suite, what it printed, and the names of the tests that passed or were skipped."""
+    """Return the exit code of pytest on the suite, its output, and the names of tests that passed or were skipped."""
     words = [sys.executable, "-m", "pytest", "-n", "0", "-p", "two_runs", "-p", "no:cacheprovider", "-o", "markers=sweep", "-v"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / ".ci"), str(ROOT)]), "PYTEST_ADDOPTS": ""}
     environment["XDG_CACHE_HOME"] = str(folder / "cache")
@@ -49,7 +49,7 @@ def run(folder: Path, *options: str) -> tuple[int, str, list[str]]:
     return done.returncode, done.stdout, re.findall(r"::test_(\S+) (?:PASSED|SKIPPED)", done.stdout)
 
 
-def test_the_second_run_takes_what_the_first_one_leaves_open_and_names_what_neither_ran(tmp_path: Path) -> None:
+def test_the_second_run_takes_remaining_tests_and_names_those_not_run(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
     record = tmp_path / "record.json"
     code, _, ran = run(tmp_path, "-m", "not sweep", "--record", str(record))

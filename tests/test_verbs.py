@@ -1,4 +1,4 @@
-"""`import tinyweave as tw`: each verb does what its command does, and the page of the guide that shows it is right."""
+"""`import tinyweave as tw`: each function gives the results of its command, and the pages of the guide are correct."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def model() -> tw.Model:
 
 
 def shown(code: str, names: dict[str, Any]) -> str:
-    """Run code as a notebook does: what it prints, then the last expression."""
+    """Run code like a notebook: return its output, then the last expression."""
     *first, last = ast.parse(code).body
     with redirect_stdout(StringIO()) as out:
         exec(compile(ast.Module(first, []), "page", "exec"), names)
@@ -51,7 +51,7 @@ def shown(code: str, names: dict[str, Any]) -> str:
 
 
 def run_page(page: str) -> int:
-    """Run the blocks of a page of the guide; compare what each shows; return how many there are."""
+    """Run the blocks of a page of the guide, compare their outputs, and return their number."""
     names: dict[str, Any] = {}
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
     for code, text in blocks:
@@ -59,7 +59,7 @@ def run_page(page: str) -> int:
     return len(blocks)
 
 
-def test_the_lesson_says_what_happens() -> None:
+def test_the_blocks_of_the_lesson_give_the_documented_output() -> None:
     assert run_page("LESSON.md") == 18
     text = (ROOT / "docs" / "LESSON.md").read_text()
     assert re.findall(r"^\*\*(\d)\. .*\?\*\*", text, re.MULTILINE) == list("123456789")
@@ -68,9 +68,9 @@ def test_the_lesson_says_what_happens() -> None:
 
 
 @pytest.mark.emulator
-def test_the_page_about_searching_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_of_the_search_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # a search as short as can be
+    monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # the shortest search
     monkeypatch.setattr(searching, "measure_seconds", lambda *_, **__: Timings(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "SAMPLES_PER_CANDIDATE", 1)
     monkeypatch.chdir(tmp_path)
@@ -78,7 +78,7 @@ def test_the_page_about_searching_says_what_happens(tmp_path: Path, monkeypatch:
     assert (tmp_path / "found" / "firmware" / "network.c").is_file()
 
 
-def test_all_that_is_promised_is_there() -> None:
+def test_all_public_names_exist_and_are_documented() -> None:
     assert sorted(tw.__all__) == list(tw.__all__) and dir(tw) == sorted([*tw.__all__, "__version__"])
     for name in tw.__all__:
         offered = getattr(tw, name)
@@ -89,12 +89,12 @@ def test_all_that_is_promised_is_there() -> None:
         tw.plann  # noqa: B018
 
 
-def test_the_known_devices_are_there_from_the_start() -> None:
+def test_devices_are_available_after_import() -> None:
     code = "import tinyweave as tw; assert tw.devices.find('stm32l4r5') in tw.devices.all_devices()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_plan_is_the_one_of_the_command(model: tw.Model) -> None:
+def test_tw_plan_gives_the_plan_of_the_command(model: tw.Model) -> None:
     device = tw.devices.find("stm32l4r5")
     limits = api.device_limits(device)
     request = api.Request(limits=limits, core=device.core)
@@ -118,7 +118,7 @@ def test_a_plan_is_the_one_of_the_command(model: tw.Model) -> None:
         tw.pareto(model, optimize="balanced")
 
 
-def test_what_is_compiled_is_listed_and_stays_the_same(model: tw.Model, tmp_path: Path) -> None:
+def test_tw_compile_returns_the_written_files_and_is_reproducible(model: tw.Model, tmp_path: Path) -> None:
     plan = tw.plan(model, "nrf52840")
     written = tw.compile(model, "nrf52840", folder=tmp_path / "a")
     assert all(path.is_file() for path in written) and tmp_path / "a" / "digits.c" in written
@@ -127,7 +127,7 @@ def test_what_is_compiled_is_listed_and_stays_the_same(model: tw.Model, tmp_path
 
 
 def test_a_plan_of_another_model_or_core_is_refused(model: tw.Model, tmp_path: Path) -> None:
-    """Its C would be that of the other network, under this one's name."""
+    """Otherwise its C would be that of the other network."""
     graph = tiny.chain()
     path = tmp_path / "chain.tflite"
     path.write_bytes(to_tflite(graph))
@@ -170,7 +170,7 @@ def test_a_plan_of_another_model_or_core_is_refused(model: tw.Model, tmp_path: P
         (lambda model: tw.export([], folder="folder", format="cmake"), "a package needs a model"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(model: tw.Model, call: Any, said: str) -> None:
+def test_faulty_calls_are_refused_in_one_line(model: tw.Model, call: Any, said: str) -> None:
     with pytest.raises(tw.CompileError, match=said) as error:
         call(model)
     assert "\n" not in str(error.value)
@@ -185,7 +185,7 @@ WRITING = {
 
 
 @pytest.mark.parametrize("verb", ["plan", "pareto", "verify", "profile", *WRITING])
-def test_the_device_is_the_second_argument_of_each_verb_and_a_folder_has_a_name(verb: str) -> None:
+def test_the_device_is_the_second_argument_and_the_folder_is_a_keyword(verb: str) -> None:
     _, second, third, *others = signature(getattr(tw, verb)).parameters.values()
     assert (second.name, third.name) == ("device", "options")
     assert all(other.kind in (other.KEYWORD_ONLY, other.VAR_KEYWORD) for other in others)
@@ -193,7 +193,9 @@ def test_the_device_is_the_second_argument_of_each_verb_and_a_folder_has_a_name(
 
 
 @pytest.mark.parametrize("verb", WRITING)
-def test_a_device_is_no_folder(model: tw.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+def test_a_device_name_as_folder_is_refused(
+    model: tw.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("nrf52840", "STM32F412", "cortex-m4"):
         for folder in (name, Path(name)):
@@ -204,22 +206,20 @@ def test_a_device_is_no_folder(model: tw.Model, tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_a_devices_name_is_written_where_its_path_says_that_it_is_one(
-    model: tw.Model, tmp_path, monkeypatch
-) -> None:
+def test_an_explicit_path_with_a_device_name_is_written(model: tw.Model, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert Path("out/nrf52840/digits.c") in tw.compile(model, folder="out/nrf52840")
     (tmp_path / "rp2040").mkdir()
     assert Path("rp2040/digits.c") in tw.compile(model, folder="rp2040")
 
 
-def test_values_show_themselves_in_a_line(model: tw.Model) -> None:
+def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:
     plan = tw.plan(model)
     for value in (model, plan, model.graph, tw.reorder(model), *tw.pareto(model)):
         assert len(repr(value)) < 120 and "\n" not in repr(value) and repr(value).startswith("<")
     assert plan._repr_html_().count("<tr>") == len(plan.buffers) + 1
 
 
-def test_using_one_name_loads_no_other_room() -> None:
+def test_using_one_name_loads_no_other_package() -> None:
     code = "import sys, tinyweave as tw\ntw.PlanOptions(ram=1)\nprint({'numpy', 'tinyweave.planning'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""The camera's C, built for this machine with sanitizers, and a program that plays pictures through it."""
+"""The camera's C built for the host with sanitizers, and a program that feeds it pictures."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ int main(void)
 }
 """
 
-# says of each tw_picture, with a memory of so many bytes that lies so many behind a multiple of 4, whether it is refused
+# prints for each tw_picture whether it is refused, given the bytes and the misalignment of its memory
 BEGINS = r"""
 #include <stdio.h>
 #include "tw_row_source.h"
@@ -106,7 +106,7 @@ int main(void)
 
 
 def program(folder: Path, text: str, *, sanitizers: bool = True) -> Path:
-    """Compile a main with the camera's C, so that nothing that C leaves open is done unnoticed."""
+    """Compile a main with the camera's C and sanitizers, so that undefined behaviour stops the program."""
     compiler = toolchain.host()
     flags = ["-std=c99", "-O1", "-g", *(SANITIZERS if sanitizers else ())]
     (folder / "main.c").write_text(text)
@@ -119,7 +119,7 @@ def program(folder: Path, text: str, *, sanitizers: bool = True) -> Path:
 def request(
     source: RowSource, shape: tuple[int, int, int], values: NDArray[np.int8], picture: bytes, at_once: int = 1
 ) -> bytes:
-    """What PROGRAM reads for one picture."""
+    """Return the input of PROGRAM for one picture."""
     rows, columns, channels = shape
     head = [FORMATS.index(source.form), source.height, source.width, source.top, source.left, source.rows, source.columns]
     head += [rows, columns, channels, at_once, memory_bytes(source, shape)]

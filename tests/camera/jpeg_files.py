@@ -1,4 +1,4 @@
-"""JPEG files for tests: an encoder for what Pillow does not write, a player of the C, and libjpeg where its header is."""
+"""JPEG files for tests: an encoder for files that Pillow does not write, a program for the C decoder, and one for libjpeg."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def played(
     chunk: int = 0,
     every: int = 1,
 ) -> list[Answer]:
-    """What the C says of files: 0 or an error, and the lines before it."""
+    """Return the C decoder's result for files: 0 or an error, and the decoded lines."""
     given = b"".join(struct.pack("<2iI3i", len(f), channels, budget, band, chunk, every) + f for f in files)
     done = subprocess.run([player], input=given, capture_output=True, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr.decode()[-2000:])
@@ -148,7 +148,7 @@ def played(
 
 
 def libjpeg(folder: Path) -> Path | None:
-    """A program that decodes by libjpeg with colours repeated, where its header is."""
+    """Build a program that decodes with libjpeg without colour interpolation; None if its header is missing."""
     (folder / "libjpeg.c").write_text(LIBJPEG)
     try:
         toolchain.compile_c(toolchain.host(), [folder / "libjpeg.c", "-ljpeg", "-o", folder / "libjpeg"])
@@ -164,7 +164,7 @@ def by_libjpeg(program: Path, file: bytes, channels: int = 3) -> bytes:
 
 @lru_cache
 def code_tables() -> list[tuple[int, bytes, bytes]]:
-    """The usual Huffman tables, out of a file of Pillow's: number, how many codes of each length, symbols."""
+    """Return the standard Huffman tables from a file of Pillow: number, count of codes per length, symbols."""
     from PIL import Image
 
     Image.new("RGB", (8, 8)).save(stream := io.BytesIO(), "JPEG", optimize=False)
@@ -193,7 +193,7 @@ def encoded(
     quantiser: int = 4,
     drift: int = 0,
 ) -> bytes:
-    """A file of random coefficients. size: height, width; sampling: h, w of each component; drift: of DC, if not random."""
+    """Return a file of random coefficients. size: height, width; sampling: h, w per component; drift: DC step or random."""
     codes = {number: _codes(counts, symbols) for number, counts, symbols in code_tables()}
     h, w = (1, 1) if len(sampling) == 1 else (max(s[0] for s in sampling), max(s[1] for s in sampling))
     rows, columns = -(-size[0] // (8 * h)), -(-size[1] // (8 * w))

@@ -1,4 +1,4 @@
-"""The C beside a model: it compiles without a warning, brings the input of Python, has the RAM that is said; errors too."""
+"""The row source of a model: its C compiles without a warning, gives the input of Python and has the reported RAM."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ int main(void)
 
 
 def network(channels: int = 3, zero_point: int = -128) -> Graph:
-    """A convolution of a small image."""
+    """Return a convolution of a small image."""
     tensors = [
         activation("image", (1, 10, 12, channels), 1 / 255, zero_point),
         constant("weights", ramp((4, 3, 3, channels)), (0.01,) * 4, 0),
@@ -100,7 +100,7 @@ def model(folder: Path, channels: int = 3, zero_point: int = -128) -> Path:
 
 
 def built(folder: Path, *flags: str) -> Path:
-    """The C of the folder with RUN, compiled strictly."""
+    """Compile the C of the folder with RUN, without warnings."""
     (folder / "main.c").write_text(RUN)
     compiler, ours = toolchain.host(), sorted(folder.glob("*.c"))
     toolchain.compile_c(compiler, [*c99(compiler.name), "-DTW_PLAIN_C", *flags, f"-I{folder}", *ours, "-o", folder / "run"])
@@ -115,7 +115,9 @@ def said(program: Path, picture: bytes) -> bytes:
     ("spec", "channels", "streamed", "pixels"),
     [("yuyv:40x30:24x20+9+5", 3, True, None), ("rgb565be:14x12", 1, False, "-1..1"), ("grey:6x5", 3, True, "0..1")],
 )
-def test_lines_of_a_camera(tmp_path: Path, spec: str, channels: int, streamed: bool, pixels: str | None) -> None:
+def test_lines_of_a_camera_give_the_outputs_of_python(
+    tmp_path: Path, spec: str, channels: int, streamed: bool, pixels: str | None
+) -> None:
     source = row_source(spec)
     path, folder = model(tmp_path, channels, 0 if pixels == "-1..1" else -128), tmp_path / "c"
     tw.compile(path, folder=folder, source=spec, pixels=pixels, stream_inputs=streamed)
@@ -133,7 +135,7 @@ def test_lines_of_a_camera(tmp_path: Path, spec: str, channels: int, streamed: b
     toolchain.compile_c(toolchain.host(), [*CPP, "-c", folder / "header.cpp", "-o", tmp_path / "header.o"])
 
 
-def test_a_jpeg_file(tmp_path: Path) -> None:
+def test_a_jpeg_file_gives_the_outputs_of_python_and_another_size_an_error(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     path, folder = model(tmp_path), tmp_path / "c"
     tw.compile(path, folder=folder, source="jpeg:40x30", stream_inputs=True)
@@ -150,8 +152,8 @@ def test_a_jpeg_file(tmp_path: Path) -> None:
     assert said(program, stream.getvalue()[:200]) == b"-10"
 
 
-def test_other_samplings_have_no_room_in_colours(tmp_path: Path) -> None:
-    """As docs/CAMERA.md says: 4:4:0 needs 32 bytes for each pixel of the width, a source has 24; its grey needs 16."""
+def test_a_4_4_0_jpeg_needs_too_much_memory_in_colour_but_not_in_grey(tmp_path: Path) -> None:
+    """As documented in docs/CAMERA.md, 4:4:0 needs 32 bytes per pixel of the width, a source has 24, and grey needs 16."""
     file = encoded((30, 64), [(2, 1), (1, 1), (1, 1)], np.random.default_rng(0))
     for channels, status in ((3, -20), (1, None)):
         path, folder = model(tmp_path, channels), tmp_path / str(channels)
@@ -166,7 +168,7 @@ def test_other_samplings_have_no_room_in_colours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "channels"), [("jpeg:70x30", 3), ("jpeg:640x480", 1), ("uyvy:42x30:9x9+1+1", 3), ("grey:7x5", 1)]
 )
-def test_the_struct_has_the_bytes_that_are_said(tmp_path: Path, spec: str, channels: int) -> None:
+def test_the_struct_of_a_source_has_the_predicted_size(tmp_path: Path, spec: str, channels: int) -> None:
     path = model(tmp_path, channels)
     tw.compile(path, folder=tmp_path / "c", source=spec)
     size = ram_bytes(row_source(spec), (10, 12, channels))
@@ -180,7 +182,7 @@ def test_the_struct_has_the_bytes_that_are_said(tmp_path: Path, spec: str, chann
     toolchain.compile_c(compiler, [*flags, "-c", tmp_path / "size.c", "-o", tmp_path / "size.o"])
 
 
-def test_the_report_counts_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_counts_the_ram_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = model(tmp_path)
     command = ["compile", str(path), "--source", "jpeg:640x480", "-o", str(tmp_path / "c")]
     assert main([*command, "--json", "--ram", "16k"]) == 0
@@ -195,7 +197,7 @@ def test_the_report_counts_the_source(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.emulator
-def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deploy_reserves_the_ram_of_the_source(tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = model(tmp_path), tmp_path / "c"
     command = ["deploy", str(path), "--source", "jpeg:64x48", "--pixels", "0..2", "--samples", "1", "-o", str(out)]
     assert main([*command, "--json", "--ram", "64k"]) == 0
@@ -233,7 +235,9 @@ def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys
         (["--source", "grey:8x8", "--pixels", "1..1"], "--pixels 1..1 is not a range"),
     ],
 )
-def test_bad_sources_are_told_in_a_line(words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faulty_sources_are_refused_in_one_line(
+    words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "c"
     for verb in (["compile"], ["export", "--format", "cmake"], ["deploy"]):
         assert main([*verb, str(model(tmp_path)), *words, "-o", str(out)]) == 2
@@ -241,14 +245,14 @@ def test_bad_sources_are_told_in_a_line(words: list[str], why: str, tmp_path: Pa
         assert why in error and error.count("\n") == 1 and not out.exists()
 
 
-def test_other_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_input_of_4_channels_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = model(tmp_path, 4)
     assert main(["compile", str(path), "--source", "rgb:20x20", "-o", str(tmp_path / "c")]) == 2
     assert "the input has 4" in capsys.readouterr().err
 
 
 @pytest.mark.emulator
-def test_the_page_does_what_it_says(
+def test_the_command_and_c_of_the_camera_page_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -273,5 +277,5 @@ def test_exports_compile_the_source(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def profile_command(folder: Path) -> str:
-    """What the README says about the profile, whose verb knows no --source."""
+    """Return the profile command in the README; `profile` has no option --source."""
     return "\n".join(line for line in (folder / "README.md").read_text().splitlines() if "tinyweave profile" in line)

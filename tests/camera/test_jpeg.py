@@ -1,4 +1,4 @@
-"""The JPEG decoder: C and Python give the same lines and errors, those of libjpeg, and no file does harm."""
+"""The JPEG decoder: C and Python give the same lines and errors, equal libjpeg, and survive any file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Image = pytest.importorskip("PIL.Image")
 COLOURS = {"4:4:4": [(1, 1)] * 3, "4:2:2": [(1, 2), (1, 1), (1, 1)], "4:2:0": [(2, 2), (1, 1), (1, 1)]}
 OTHERS = {"4:4:0": [(2, 1), (1, 1), (1, 1)], "4:1:1": [(1, 4), (1, 1), (1, 1)], "odd": [(1, 1), (2, 1), (1, 2)]}
 SAMPLINGS = {**COLOURS, **OTHERS, "4:1:0": [(2, 4), (1, 1), (1, 1)], "tall": [(1, 2)] * 3}
-SAMPLINGS |= {"unlike": [(2, 2), (1, 1), (1, 2)], "coarse": [(1, 1), (1, 2), (1, 2)]}  # each colour has its own; Y has less
+# colours that differ in their sampling, and colours that are finer than Y
+SAMPLINGS |= {"unlike": [(2, 2), (1, 1), (1, 2)], "coarse": [(1, 1), (1, 2), (1, 2)]}
 ENDED, READ_FAILED, BUDGET, DAMAGED, TOO_LARGE = -10, -11, -12, -14, -20
 
 
@@ -39,7 +40,7 @@ def smooth(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 
 
 def pillows(rng: np.random.Generator, count: int, most: int) -> list[bytes]:
-    """Small files of all samplings and qualities, some grey, some with restart markers."""
+    """Return small files of Pillow with all samplings and qualities, some grey, some with restart markers."""
     files = []
     for number in range(count):
         pixels = smooth(rng, int(rng.integers(1, most)), int(rng.integers(1, most)))
@@ -66,8 +67,8 @@ def test_lines_are_the_same_in_c_and_python(player: Path) -> None:
                 assert status == 0 and np.array_equal(lines, decode(file, channels)[every - 1 :: every])
 
 
-def test_grey_and_whole_colours_are_libjpegs(player: Path) -> None:
-    """Pillow's libjpeg interpolates where colours are fewer than pixels; all else must be equal, Y in any case."""
+def test_grey_and_unsubsampled_colours_equal_libjpeg(player: Path) -> None:
+    """Pillow's libjpeg interpolates subsampled colours, so only Y is compared for these."""
     files = pillows(np.random.default_rng(1), 60, 50)
     for number, (file, (status, lines)) in enumerate(zip(files, played(player, files), strict=True)):
         assert status == 0
@@ -80,7 +81,7 @@ def test_grey_and_whole_colours_are_libjpegs(player: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_samplings_and_restarts(name: str, player: Path, tmp_path: Path) -> None:
+def test_all_samplings_with_restart_markers_equal_libjpeg(name: str, player: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(len(name))
     sizes = [(int(rng.integers(1, 70)), int(rng.integers(1, 70))) for _ in range(6)]
     files = [encoded(size, SAMPLINGS[name], rng, restart=i, loud=10 + 8 * i) for i, size in enumerate(sizes)]
@@ -88,19 +89,19 @@ def test_samplings_and_restarts(name: str, player: Path, tmp_path: Path) -> None
     for channels in (1, 3):
         for file, (status, lines) in zip(files, played(player, files, channels), strict=True):
             assert status == 0 and np.array_equal(lines, decode(file, channels))
-            if right and name not in ("tall", "odd"):  # libjpeg interpolates these in ways of its own
+            if right and name not in ("tall", "odd"):  # libjpeg interpolates these in another way
                 assert by_libjpeg(right, file, channels) == lines.tobytes()
 
 
-def test_wild_coefficients(player: Path) -> None:
-    """Values that no picture has, at the ends of what a code can say."""
+def test_extreme_coefficients_are_the_same_in_c_and_python(player: Path) -> None:
+    """The values do not occur in pictures; they are at the ends of the range of Huffman codes."""
     rng = np.random.default_rng(5)
     files = [encoded((16, 16), COLOURS["4:2:0"], rng, loud=10 ** rng.uniform(1, 6), quantiser=128) for _ in range(40)]
     for file, (status, lines) in zip(files, played(player, files), strict=True):
         assert status == 0 and np.array_equal(lines, decode(file))
 
 
-def test_files_of_red_green_blue(player: Path) -> None:
+def test_rgb_files_are_not_converted_from_ycbcr(player: Path) -> None:
     rng = np.random.default_rng(6)
     said, named = encoded((20, 20), COLOURS["4:4:4"], rng, adobe=0), encoded((20, 20), COLOURS["4:4:4"], rng, ids=b"RGB")
     other = encoded((20, 20), COLOURS["4:4:4"], rng, adobe=1, ids=b"RGB")
@@ -119,7 +120,7 @@ def refused(file: bytes) -> str:
     return str(error.value)
 
 
-def test_what_is_not_baseline_is_refused(player: Path) -> None:
+def test_files_that_are_not_baseline_are_refused(player: Path) -> None:
     pixels = smooth(np.random.default_rng(7), 24, 24)
     good = saved(pixels, subsampling=0)
     frame = good.index(b"\xff\xc0")
@@ -158,7 +159,7 @@ def cmyk() -> bytes:
 
 
 def same(player: Path, files: list[bytes], channels: int = 3) -> set[int]:
-    """Compare errors, and the lines before them; return which errors there were."""
+    """Compare errors and decoded lines of C and Python; return the set of errors."""
     statuses = set()
     for number, (file, answer) in enumerate(zip(files, played(player, files, channels, chunk=37), strict=True)):
         status, lines = partly_decoded(file, channels)
@@ -168,7 +169,7 @@ def same(player: Path, files: list[bytes], channels: int = 3) -> set[int]:
 
 
 def mutated(rng: np.random.Generator, files: list[bytes], count: int) -> list[bytes]:
-    """Files with some bytes changed, left out, doubled, or exchanged for markers; sizes stay small."""
+    """Return files with some bytes changed, removed, doubled, or replaced by markers; sizes stay small."""
     found = []
     for _ in range(count):
         data = bytearray(files[rng.integers(len(files))])
@@ -190,7 +191,7 @@ def mutated(rng: np.random.Generator, files: list[bytes], count: int) -> list[by
     return found
 
 
-def test_files_that_end_anywhere(player: Path) -> None:
+def test_truncated_files_give_the_same_errors_in_c_and_python(player: Path) -> None:
     rng = np.random.default_rng(9)
     files = [
         saved(smooth(rng, 17, 19), subsampling=2, restart_marker_blocks=1),
@@ -200,7 +201,7 @@ def test_files_that_end_anywhere(player: Path) -> None:
         assert same(player, [file[:at] for at in range(len(file))]) == {0, ENDED, -13}
 
 
-def test_damaged_files(player: Path) -> None:
+def test_damaged_files_give_the_same_errors_in_c_and_python(player: Path) -> None:
     rng = np.random.default_rng(10)
     files = pillows(rng, 12, 30) + [encoded((20, 20), sampling, rng, restart=2) for sampling in SAMPLINGS.values()]
     assert same(player, mutated(rng, files, 1000)) >= {0, ENDED, DAMAGED, -16}
@@ -208,8 +209,8 @@ def test_damaged_files(player: Path) -> None:
     assert same(player, [b"\xff\xd8" + bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {DAMAGED}
 
 
-def test_every_number_of_a_head(player: Path) -> None:
-    """Each byte that is no code's or quantiser's own, with values at the ends of what may stand there; sizes stay."""
+def test_damaged_headers_give_the_same_errors_in_c_and_python(player: Path) -> None:
+    """Each byte outside of tables is replaced by values at the ends of its range; sizes are kept."""
     file = encoded((8, 8), COLOURS["4:2:2"], np.random.default_rng(16), restart=1, adobe=1)
     files, at = [], 2
     while file[at - 2 : at] != b"\xff\xda":
@@ -226,15 +227,15 @@ def test_every_number_of_a_head(player: Path) -> None:
     assert same(player, files) >= {0, ENDED, DAMAGED, -16, -17, -18}
 
 
-def test_a_dc_that_leaves_its_range(player: Path) -> None:
-    """No value overflows where differences add up without end."""
+def test_a_dc_coefficient_out_of_range_is_an_error(player: Path) -> None:
+    """Sums of DC differences must not overflow."""
     files = [encoded((8, 32), [(1, 1)], np.random.default_rng(15), drift=drift) for drift in (500, 511, 512, -500, -512, 2047)]
     assert [played(player, [file])[0][0] for file in files] == [0, 0, DAMAGED, 0, DAMAGED, DAMAGED]
     assert same(player, files) == {0, DAMAGED}
 
 
-def test_bytes_before_a_restart_marker(player: Path) -> None:
-    """One byte too many is seen, whether or not bits of the byte before it are left."""
+def test_extra_bytes_before_a_restart_marker_are_an_error(player: Path) -> None:
+    """One extra byte is detected, whether or not the preceding byte has unread bits."""
     file = encoded((64, 64), COLOURS["4:4:4"], np.random.default_rng(14), restart=1)
     begin = file.index(b"\xff\xda")
     markers = [at for at in range(begin, len(file)) if file[at] == 0xFF and 0xD0 <= file[at + 1] <= 0xD7]
@@ -246,13 +247,13 @@ def test_bytes_before_a_restart_marker(player: Path) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(8))
-def test_many_damaged_files(seed: int, player: Path) -> None:
+def test_many_damaged_files_give_the_same_errors_in_c_and_python(seed: int, player: Path) -> None:
     rng = np.random.default_rng([11, seed])
     files = pillows(rng, 40, 40) + [encoded((30, 30), sampling, rng, restart=3) for sampling in SAMPLINGS.values()]
     same(player, mutated(rng, files, 1250), 1 if seed % 2 else 3)
 
 
-def test_budgets_bands_and_readers(player: Path) -> None:
+def test_limits_of_bytes_memory_and_reads_are_kept(player: Path) -> None:
     rng = np.random.default_rng(12)
     file = saved(smooth(rng, 40, 50), subsampling=2, quality=90)
     whole = decode(file)
@@ -270,8 +271,8 @@ def test_budgets_bands_and_readers(player: Path) -> None:
 @pytest.mark.shared
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(8))
-def test_photographs_are_libjpegs(part: int, shared: Path, tmp_path: Path) -> None:
-    """Hundreds of photographs as they are, their Y alone, and encoded again at many qualities and samplings."""
+def test_photographs_equal_libjpeg(part: int, shared: Path, tmp_path: Path) -> None:
+    """Hundreds of photographs are decoded in colour and grey, and encoded again at many qualities and samplings."""
     player, right, rng = program(tmp_path, PLAYER, sanitizers=False), libjpeg(tmp_path), np.random.default_rng([13, part])
     folders = [(shared / "data" / name / "images", step) for name, step in (("person_voc", 1), ("face_mask_voc", 2))]
     paths = [path for folder, step in folders for path in sorted(folder.glob("*.jpg"))[::step]]

@@ -1,4 +1,4 @@
-"""The camera's C on an emulated Cortex-M4: the bytes of Python there, too."""
+"""The camera's C on an emulated Cortex-M4 gives the bytes of Python."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ int32_t trials_invoke(void *const *memory, const void *io)
 
 
 def file_trial(data: bytes, wanted: list[bytes]) -> bytes:
-    """Return the trial of a file, and put what it is to give behind the others."""
+    """Return the trial of a file, and append its expected output to `wanted`."""
     wanted.append(jpeg.decode(data).tobytes())
     return struct.pack("<3i", len(data), len(wanted[-1]), 1) + data
 
 
 @pytest.mark.emulator
-def test_an_emulated_core_gives_the_same_bytes(tmp_path: Path, emulator: None) -> None:
+def test_an_emulated_core_gives_the_bytes_of_python(tmp_path: Path, emulator: None) -> None:
     image = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(4)
     trials, wanted, work = list[bytes](), list[bytes](), BAND
@@ -116,7 +116,7 @@ def test_an_emulated_core_gives_the_same_bytes(tmp_path: Path, emulator: None) -
         options = {"quality": int(rng.integers(1, 101)), "subsampling": number % 3, "restart_marker_blocks": number % 4}
         image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG", **options)
         trials.append(file_trial(stream.getvalue(), wanted))
-    for _ in range(12):  # values that no picture has, at the ends of what a code can say
+    for _ in range(12):  # values at the ends of the range of Huffman codes
         wild = encoded((16, 16), [(2, 2), (1, 1), (1, 1)], rng, loud=10 ** rng.uniform(1, 6), quantiser=128)
         trials.append(file_trial(wild, wanted))
     body = b"".join(data + bytes(-len(data) % 4) for data in trials)

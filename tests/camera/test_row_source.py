@@ -1,4 +1,4 @@
-"""Row sources: the C's bytes are those of Python, for random sizes, parts and formats; both do what is said of them."""
+"""Row sources: C and Python give the same bytes for random sizes, crops and formats, and follow the definition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Trial = tuple[RowSource, tuple[int, int, int], NDArray[np.int8], bytes]
 
 
 def trial(rng: np.random.Generator, most: int) -> Trial:
-    """A random picture, a part of it, and an input, of sides up to `most`."""
+    """Return a random picture, crop and input, with sides up to `most`."""
     form = FORMATS[rng.integers(len(FORMATS))]
     width, height = (int(side) for side in rng.integers(1, most + 1, 2))
     width += width % 2 if form in ("yuyv", "uyvy") else 0
@@ -53,14 +53,14 @@ def compared(folder: Path, trials: list[Trial], rng: np.random.Generator) -> Non
     assert not have.size
 
 
-def test_c_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_c_gives_the_bytes_of_python(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     compared(tmp_path, [*(trial(rng, 24) for _ in range(1200)), *(trial(rng, 300) for _ in range(20))], rng)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(8))
-def test_c_gives_the_same_bytes_for_many_sizes(tmp_path: Path, seed: int) -> None:
+def test_c_gives_the_bytes_of_python_for_many_sizes(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng([1, seed])
     compared(tmp_path, [*(trial(rng, 40) for _ in range(2500)), *(trial(rng, 700) for _ in range(8))], rng)
 
@@ -71,8 +71,8 @@ def test_the_c_has_no_warnings(tmp_path: Path) -> None:
         toolchain.compile_c(compiler, [*c99(compiler.name), "-O1", "-c", path, "-o", tmp_path / "strict.o"])
 
 
-def test_the_largest_sums_fit(tmp_path: Path) -> None:
-    """Where sums come nearest to 2^32: as many weights as are allowed, all pixels 255."""
+def test_the_largest_sums_fit_32_bits(tmp_path: Path) -> None:
+    """Sums are closest to 2^32 with the most weights and all pixels 255."""
     values, rng = np.arange(-128, 128).astype(np.int8), np.random.default_rng(0)
     trials: list[Trial] = [
         (row_source("grey:4093x4096"), (1, 1, 1), values, b"\xff" * (4093 * 4096)),
@@ -81,8 +81,8 @@ def test_the_largest_sums_fit(tmp_path: Path) -> None:
     compared(tmp_path, trials, rng)
 
 
-def test_pictures_that_cannot_be_are_refused_in_c(tmp_path: Path) -> None:
-    """Each number of a good one, a part of a YUYV picture, in turn: the last values that are good, the first that are not."""
+def test_numbers_of_a_picture_out_of_range_are_refused_in_c(tmp_path: Path) -> None:
+    """Each number of a valid crop of a YUYV picture is set to its last valid and first invalid values."""
     good = [5, 20, 30, 3, 4, 15, 25, 6, 7, 3, 1 << 17, 0]
     needed = 4 * 7 * 3 + 25 * 3 + 60
     trials: list[tuple[int, int, int]] = [
@@ -123,7 +123,7 @@ def test_pictures_that_cannot_be_are_refused_in_c(tmp_path: Path) -> None:
 
 
 def exact(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:
-    """A line resized by the definition, without any weights of ours."""
+    """Return a line resized by the definition in exact fractions."""
     size = len(pixels)
     found = []
     for i in range(out):
@@ -141,7 +141,7 @@ def exact(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:
 
 
 @pytest.mark.parametrize("sizes", [(7, 3), (3, 7), (8, 8), (12, 4), (5, 15), (1, 9), (9, 1), (64, 63), (63, 64)])
-def test_a_line_is_resized_as_defined(sizes: tuple[int, int]) -> None:
+def test_a_line_is_resized_by_the_definition(sizes: tuple[int, int]) -> None:
     size, out = sizes
     pixels = np.random.default_rng(size).integers(0, 256, size, np.uint8)
     want = [(value + Fraction(1, 2)).__floor__() for value in exact(pixels, out)]
@@ -150,7 +150,7 @@ def test_a_line_is_resized_as_defined(sizes: tuple[int, int]) -> None:
     assert len(set(axis_weights(size, out).sum(axis=1))) == 1
 
 
-def test_colours_are_pillows() -> None:
+def test_converted_colours_equal_pillow() -> None:
     image = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(0)
     rgb = rng.integers(0, 256, (64, 64, 3), np.uint8)
@@ -166,14 +166,14 @@ def test_colours_are_pillows() -> None:
         assert np.abs(have[:, ::2] - want).max() <= 1 and np.array_equal(have[:, ::2], have[:, 1::2])
 
 
-def test_pixels_of_16_bits() -> None:
+def test_rgb565_pixels_are_converted() -> None:
     red, green, blue, grey = (np.array([[low, high]], np.uint8) for low, high in ((0, 0xF8), (0xE0, 7), (31, 0), (0x10, 0x84)))
     colours = [converted(lines, "rgb565", 3).tolist() for lines in (red, green, blue, grey)]
     assert colours == [[[[255, 0, 0]]], [[[0, 255, 0]]], [[[0, 0, 255]]], [[[132, 130, 132]]]]
     assert converted(red[:, ::-1], "rgb565be", 3).tolist() == [[[255, 0, 0]]]
 
 
-def test_values_are_those_of_the_quantised_input() -> None:
+def test_pixel_values_equal_the_quantised_input() -> None:
     np.testing.assert_array_equal(pixel_values(), np.arange(-128, 128))
     np.testing.assert_array_equal(pixel_values(1 / 255, -128, 0, 1), np.arange(-128, 128))
     np.testing.assert_array_equal(pixel_values(1 / 255, 0, 0, 1, lowest=0).view(np.uint8), np.arange(256))
@@ -183,7 +183,7 @@ def test_values_are_those_of_the_quantised_input() -> None:
     assert pixel_values(2 / 255, 0, -1, 1)[[0, 127, 128, 255]].tolist() == [-128, 0, 0, 127]
 
 
-def test_sources_are_read_as_they_are_typed() -> None:
+def test_source_specifications_are_parsed() -> None:
     for text in ("jpeg:640x480", "rgb565:320x240", "yuyv:320x240:240x240+40+0", "grey:1x1"):
         assert row_source(text).text() == text
     source = row_source("yuyv:320x240:200x100+40+20")
@@ -205,7 +205,7 @@ def test_sources_are_read_as_they_are_typed() -> None:
         ("rgb:8x8\n", "is not a row source"),
     ],
 )
-def test_bad_sources_are_refused(text: str, why: str) -> None:
+def test_faulty_source_specifications_are_refused(text: str, why: str) -> None:
     with pytest.raises(CompileError, match=why):
         row_source(text)
 

@@ -1,6 +1,6 @@
-"""Networks in plain PyTorch, as papers describe them, small enough for a microcontroller: 96 x 96 pixels or less.
+"""Networks of papers in plain PyTorch, small enough for a microcontroller: 96 x 96 pixels or less.
 
-NETWORKS: name -> (module, shape of its input). Random weights, seeded by the name's place; width multipliers keep them small.
+NETWORKS: name -> (module, shape of its input). The random weights are seeded by the name's index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLASSES = 10
 
 
 def of_eight(channels: float) -> int:
-    """The nearest multiple of 8 that is at most a tenth less."""
+    """Return the nearest multiple of 8 that is at most 10 % below."""
     near = max(8, int(channels + 4) // 8 * 8)
     return near + 8 if near < 0.9 * channels else near
 
@@ -24,7 +24,7 @@ def of_eight(channels: float) -> int:
 def conv(
     inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1, act: Layer | None = nn.ReLU
 ) -> nn.Sequential:
-    """A convolution, its norm and its activation; padding as in torch, symmetric."""
+    """Return a convolution with batch norm and activation; the padding is symmetric, as in torch."""
     parts = [
         nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(outputs),
@@ -46,7 +46,7 @@ class SqueezeExcite(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Expansion, depthwise convolution, squeeze and excite where wanted, projection; added to the input where it fits."""
+    """Expansion, depthwise convolution, optional squeeze-and-excitation, projection; added to the input if shapes match."""
 
     def __init__(self, inputs: int, outputs: int, expanded: int, *, kernel: int, stride: int, act: Layer, excite: int = 0):
         super().__init__()
@@ -95,7 +95,7 @@ PROXYLESS = [
 
 
 def staged(stages: Sequence[tuple[int, int, int, int, int]], width: float, last: int, act: Layer) -> nn.Module:
-    """A network of inverted residual blocks."""
+    """Return a network of inverted residual blocks."""
     channels = of_eight(32 * width)
     layers: list[nn.Module] = [conv(3, channels, 3, 2, act=act)]
     for expansion, base, blocks, stride, kernel in stages:
@@ -128,7 +128,7 @@ def mobilenet_v3_small(width: float = 0.5) -> nn.Module:
 
 
 def ds_cnn(channels: int = 64) -> nn.Module:
-    """Keyword spotting on 49 x 10 MFCCs, as in MLPerf Tiny."""
+    """Return the keyword spotting network on 49 x 10 MFCCs of MLPerf Tiny."""
     first = nn.Sequential(nn.Conv2d(1, channels, (10, 4), 2, (5, 1), bias=False), nn.BatchNorm2d(channels), nn.ReLU())
     blocks = [conv(channels, channels, k, groups=g) for _ in range(4) for k, g in ((3, channels), (1, 1))]
     return nn.Sequential(first, *blocks, classifier(channels, 12), nn.Softmax(-1))
@@ -146,7 +146,7 @@ class Residual(nn.Module):
 
 
 def resnet8() -> nn.Module:
-    """CIFAR-10 on 32 x 32, as in MLPerf Tiny."""
+    """Return the CIFAR-10 network on 32 x 32 of MLPerf Tiny."""
     return nn.Sequential(conv(3, 16), Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 64, 2), classifier(64))
 
 
@@ -173,7 +173,7 @@ class Fire(nn.Module):
 
 
 def squeezenet() -> nn.Module:
-    """SqueezeNet 1.1 at half its width."""
+    """Return SqueezeNet 1.1 at half its width."""
     pool = nn.MaxPool2d(3, 2)
     first = [nn.Conv2d(3, 32, 3, 2), nn.ReLU(inplace=True), pool, Fire(32, 8, 32), Fire(64, 8, 32), pool]
     more = [
@@ -213,7 +213,7 @@ class ShuffleUnit(nn.Module):
 
 
 def shufflenet_v2() -> nn.Module:
-    """ShuffleNetV2 x0.5."""
+    """Return ShuffleNetV2 x0.5."""
     layers: list[nn.Module] = [conv(3, 24, 3, 2), nn.MaxPool2d(3, 2, 1)]
     channels = 24
     for outputs, repeats in ((48, 4), (96, 8), (192, 4)):
@@ -249,7 +249,7 @@ class UNet(nn.Module):
 
 
 class Keywords(nn.Module):
-    """A recurrent layer over 49 steps of 10 MFCCs, and a linear one on its last output."""
+    """A recurrent layer over 49 steps of 10 MFCCs, and a linear layer on its last output."""
 
     def __init__(self, layer: type[nn.RNNBase], cells: int = 64):
         super().__init__()
@@ -279,7 +279,7 @@ BUILDERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 def network(name: str) -> tuple[nn.Module, Tensor]:
-    """A network with the same random weights each time, in evaluation mode, and an example of its input."""
+    """Return a network with fixed random weights in evaluation mode, and an example input."""
     build, shape = BUILDERS[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(list(BUILDERS).index(name))

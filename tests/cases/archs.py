@@ -1,4 +1,4 @@
-"""Random architectures: of TinyNAS' spaces, and others with all that blocks may be; their graphs, as the passes leave them."""
+"""Random architectures, of TinyNAS' spaces and with all options of blocks, and their graphs after the passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTHS, STRIDES = (24, 40, 80, 96, 192, 320), (2, 2, 2, 1, 2, 1)
 
 
 def of_space(rng: random.Random, tenths: int | None = None, resolution: int | None = None) -> Arch:
-    """A sub-network of a space of TinyNAS (arXiv 2007.10319), one of its 108 if left out: of about 70 ops."""
+    """Return a sub-network of about 70 ops of a space of TinyNAS (arXiv 2007.10319), by default a random one of its 108."""
     width = (tenths or rng.choice(range(2, 11))) / 10
     groups = [Group(rounded(16 * width), 1, (3,), (1,))]
     for channels, stride in zip(WIDTHS, STRIDES, strict=True):
@@ -25,7 +25,7 @@ def of_space(rng: random.Random, tenths: int | None = None, resolution: int | No
 
 
 def any_arch(rng: random.Random, resolutions: tuple[int, int] = (32, 224), most_groups: int = 5) -> Arch:
-    """Of up to 5 groups with all kernels, expansions, widths in steps of 4, with and without a last layer and a classifier."""
+    """Return an architecture of up to 5 groups with any kernels, expansions, widths (in steps of 4), last layer, classifier."""
     groups = []
     for _ in range(rng.randint(0, most_groups)):
         depth, stride = rng.randint(1, 3), rng.choice((1, 2))
@@ -38,7 +38,7 @@ def any_arch(rng: random.Random, resolutions: tuple[int, int] = (32, 224), most_
 
 
 def small_arch(rng: random.Random) -> Arch:
-    """The same for small images, of which the last maps are a pixel."""
+    """Return an architecture for small images, whose last maps are one pixel."""
     return any_arch(rng, (1, 32), 4)
 
 
@@ -47,5 +47,5 @@ def _width(rng: random.Random) -> int:
 
 
 def graph_of(arch: Arch) -> Graph:
-    """As the passes leave it, but with all channels."""
+    """Return the graph after the passes, but with all channels."""
     return arena.graph_of(blocks(arch), arch.classes)

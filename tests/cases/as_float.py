@@ -1,4 +1,4 @@
-"""The generated cases as float32: the real numbers that their integers stand for."""
+"""The generated cases in float32, with the dequantised values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tinyweave.ir import Tensor, verify
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
-    """The real numbers that quantised values stand for; other values as they are."""
+    """Return dequantised values; values without a scale are unchanged."""
     if tensor.quant is None:
         return values
     if tensor.quant.axis is None:

@@ -1,4 +1,4 @@
-"""Open pages in Chromium, which runs their scripts by a clock of its own, and read what then stands in them."""
+"""Open pages in Chromium, which runs their scripts with a virtual clock, and read their content afterwards."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def needs_chromium() -> None:
 
 
 def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> str:
-    """Return the page as it stands after some milliseconds; its scripts must raise no error.
+    """Return the page after `milliseconds`; its scripts must raise no error.
 
-    folder: where the browser keeps its profile.
+    folder: for the browser's profile.
     """
     needs_chromium()
     options = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", f"--virtual-time-budget={milliseconds}"]
@@ -37,6 +37,6 @@ def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> 
 
 
 def seen(page: str) -> dict[str, Any]:
-    """Return what a script of a test has written as JSON into <output id="seen">."""
+    """Return the JSON that a script of a test has written into <output id="seen">."""
     (text,) = re.findall(r'<output id="seen">(.*?)</output>', page, re.DOTALL)
     return dict(json.loads(unescape(text)))

@@ -1,4 +1,4 @@
-"""Generators of cases of ops that copy elements: reshape, slice, gather, pad, resize_nearest_neighbor and the like."""
+"""Generators of cases of ops that copy elements, such as reshape, slice, gather, pad and resize_nearest_neighbor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .draw import Drawn, Rng, activation, constant, integers, scale, text
 
 
 def _layout_types(rng: Rng) -> Iterator[Callable[[str, tuple[int, ...]], Tensor]]:
-    """Makers of tensors that share their type and quantisation; int8 mostly."""
+    """Yield functions that make tensors of the same type and quantisation, usually int8."""
     for dtype in ("int8", "int8", "int8", "float32"):
         quant = activation("x", (), rng, dtype=dtype).quant
         yield lambda name, shape, dtype=dtype, quant=quant: Tensor(name, shape, dtype, quant)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Tensors and graphs of one op, drawn at random. In: a generator of numbers. Out: what the generators of cases are made of."""
+"""Random tensors and graphs of one op, for the generators of cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def single_op(kind: str, operands: list[Tensor | None], output: Tensor | list[Tensor], attrs: dict[str, Any]) -> Graph:
-    """A checked graph of one op; the outputs' shapes are inferred, inputs are the operands without data, state starts as 0."""
+    """Return a checked graph of one op. Output shapes are inferred, operands without data are inputs, state starts as 0."""
     outputs = output if isinstance(output, list) else [output]
     names = tuple(t.name for t in outputs)
     present = [t for t in operands if t is not None]
@@ -35,13 +35,13 @@ def single_op(kind: str, operands: list[Tensor | None], output: Tensor | list[Te
 
 
 def scale(rng: Rng, low: float = 1e-3, high: float = 0.5) -> float:
-    """A float32 number, uniform in its logarithm; one in eight is a power of two, where products fall on halves."""
+    """Return a log-uniform float32 number; one in eight is a power of two, for which products are halves."""
     value = float(np.exp(rng.uniform(np.log(low), np.log(high))))
     return float(np.float32(2.0 ** np.round(np.log2(value)) if rng.integers(8) == 0 else value))
 
 
 def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int8", quant: Quant | None = None) -> Tensor:
-    """A tensor without data; integers get a scale and zero point unless they are given."""
+    """Return a tensor without data; integers get a random scale and zero point by default."""
     if quant is None and dtype != "float32":
         info = np.iinfo(dtype)
         zero_points = (int(info.min), 0, int(info.max), int(rng.integers(info.min, info.max)))
@@ -50,7 +50,7 @@ def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int
 
 
 def rescaled(tensor: Tensor, value: float) -> Tensor:
-    """The tensor with another scale, rounded to float32, for the whole of it."""
+    """Return the tensor with another scale per tensor, rounded to float32."""
     assert tensor.quant is not None
     return replace(tensor, quant=Quant((float(np.float32(value)),), tensor.quant.zero_point[:1]))
 

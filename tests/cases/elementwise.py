@@ -1,4 +1,4 @@
-"""Generators of cases of ops that compute element by element, of pools and of reductions."""
+"""Generators of cases of elementwise ops, pools and reductions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHAPE_PAIRS = (
     ((2, 1, 3, 1, 2), (2, 4, 1, 3, 2)),
 )
 
-FOUR_AXES = (2, 1, 5, 1), (1, 4, 1, 3)  # none of them can be joined with the next one
+FOUR_AXES = (2, 1, 5, 1), (1, 4, 1, 3)  # no axis can be merged with the next one
 
 
 def _add(rng: Rng) -> Iterator[Drawn]:
@@ -38,9 +38,9 @@ def _add(rng: Rng) -> Iterator[Drawn]:
         a, b, out = activation("a", first, rng), activation("b", second, rng), activation("output", (), rng)
         if number % 3 == 0:
             out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
-        if number % 3 == 1:  # the results fall in the middle between two values
+        if number % 3 == 1:  # the results are halfway between two values
             a, b, out = rescaled(a, 0.25), rescaled(b, 0.125), rescaled(out, 0.5)
-        if number % 6 == 2:  # a multiplier of few bits: what is rescaled falls in the middle between two values
+        if number % 6 == 2:  # with a multiplier of few bits, rescaled values are halfway between two values
             a, b = rescaled(a, 0.03125), rescaled(b, float(np.float32(rng.uniform(0.002, 0.03))))
             out = rescaled(out, 0.03125 * 2.0 ** rng.integers(0, 3))
         if number % 5 == 1:
@@ -72,10 +72,10 @@ def _mul(rng: Rng) -> Iterator[Drawn]:
 def _squared_difference(rng: Rng) -> Iterator[Drawn]:
     for number, (about, (a, b), out, _) in enumerate(_add(rng)):
         assert a is not None and b is not None
-        if number % 4 == 3 and b is not a:  # ratios of few bits: what is rescaled falls in the middle between two values
+        if number % 4 == 3 and b is not a:  # with ratios of few bits, rescaled values are halfway between two values
             a = rescaled(a, 0.25)
             b = rescaled(b, 0.25 * rng.integers(1, 1 << 7) / (1 << 7))
-        # around what the largest difference needs, and down to the least scale that is allowed
+        # scales around that of the largest difference, and down to the smallest allowed scale
         largest = max(a.scale, b.scale) ** 2
         factor = 2.0 ** rng.integers(-11, 9) if number % 3 == 0 else np.exp(rng.uniform(1, 7))
         yield about, [a, b], rescaled(out, largest * factor), {}
@@ -157,7 +157,7 @@ def _neg(rng: Rng) -> Iterator[Drawn]:
 
 
 POSITIVE = {"log", "power", "reciprocal", "rsqrt", "sqrt"}  # kinds that are infinite or undefined at 0 or below
-# the attributes of functions -> values that are drawn
+# attributes of functions -> drawn values
 NUMBERS: dict[str, tuple[float, ...]] = {
     "alpha": (0.3, 1.0, 1.6732632423543772),
     "beta": (0.5, 1.0, 3.0),
@@ -172,7 +172,7 @@ NUMBERS: dict[str, tuple[float, ...]] = {
 
 
 def numbers(kind: str, rng: Rng) -> dict[str, float]:
-    """Attributes of a function of one element."""
+    """Return attributes of a unary function."""
     return {name: float(np.float32(rng.choice(NUMBERS[name]))) for name in SPECS[kind].numbers}
 
 
@@ -194,7 +194,7 @@ def _rsqrt(rng: Rng) -> Iterator[Drawn]:
     for number, (about, (x,), out, attrs) in enumerate(_table(rng)):
         assert x is not None
         x = replace(x, quant=Quant((x.scale,), (-128,)))
-        reach = rng.choice([1, 16, 255]) / 255  # of the input's steps the one whose root is the output's greatest
+        reach = rng.choice([1, 16, 255]) / 255  # fraction of the input's steps whose root is the largest output
         scale = (reach * x.scale) ** -0.5 / 255 if number % 4 else out.scale
         yield f"{about}to{scale:.3g}", [x], rescaled(out, scale), attrs
 
@@ -212,7 +212,7 @@ def _quantize(rng: Rng) -> Iterator[Drawn]:
     for source, target in (("int32", "int16"), ("int32", "int8"), ("int16", "int32")):
         for _ in range(8):
             x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)
-            # wide to narrow by less than 1, since 32 bits may not overflow; narrow to wide by more
+            # from wide to narrow by less than 1, since 32 bits may not overflow; from narrow to wide by more
             ratio = np.exp2(rng.uniform(-20, -1) if source == "int32" else rng.uniform(0, 14))
             yield f"{source}to{target}", [x], rescaled(out, x.scale / ratio), {}
 
@@ -242,7 +242,7 @@ def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
             out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
         alpha = float(np.float32(rng.choice([0.1, 0.3, 0.01, 0.5, 1.0, 0.0, 2.0, -0.2])))
         yield f"{dtype}-{x.scale:.3g}to{out.scale:.3g}-alpha{alpha:.3g}", [x], out, {"alpha": alpha}
-    for dtype in ("int8", "int8", "int8", "int16"):  # halves, of which LiteRT rounds those below a negative slope down
+    for dtype in ("int8", "int8", "int8", "int16"):  # halves; LiteRT rounds those of a negative slope down
         x = activation("input", (1, 4, 5, 13), rng, dtype=dtype)
         yield f"{dtype}-alpha-0.5", [x], rescaled(activation("output", (), rng, dtype=dtype), x.scale), {"alpha": -0.5}
 
@@ -304,7 +304,7 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
 
 FUNCTIONS = [kind for kind, spec in SPECS.items() if spec.family == "unary"]
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
-    **{kind: _function(kind) for kind in FUNCTIONS},  # those with scales or attributes of their own have a row below
+    **{kind: _function(kind) for kind in FUNCTIONS},  # kinds with their own scales or attributes have a row below
     "add": _sum,
     "arg_max": _arg_max,
     "average_pool_2d": _pool,

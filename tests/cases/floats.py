@@ -1,4 +1,4 @@
-"""Float networks for the tests of quantisation: chains of convolutions, and random ones of every kind with a float form."""
+"""Float networks for tests of quantisation: chains of convolutions, and random networks of every kind with a float form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fixed(name: str, data: np.ndarray) -> Tensor:
 
 
 def float_graph(tensors: Sequence[Tensor], steps: Sequence[Step], x: tuple[int, ...] = (1, 8, 8, 4)) -> Graph:
-    """A checked graph on `x`; step i, (kind, inputs, attributes), makes `t<i>`. Outputs are those that nothing reads."""
+    """Return a checked graph on `x`; step i (kind, inputs, attributes) computes `t<i>`. Outputs are the unread tensors."""
     known = {t.name: t for t in (Tensor("x", x, "float32"), *tensors)}
     made: list[Op] = []
     for number, (kind, inputs, attrs) in enumerate(steps):
@@ -36,7 +36,7 @@ def float_graph(tensors: Sequence[Tensor], steps: Sequence[Step], x: tuple[int, 
 
 
 def convolution(layers: int, activation: str = "relu", seed: int = 0) -> Graph:
-    """A chain of 3x3 convolutions on 8x8x4, each with 8 channels."""
+    """Return a chain of 3x3 convolutions on 8x8x4, each with 8 channels."""
     rng, tensors, steps, source, channels = np.random.default_rng(seed), list[Tensor](), list[Step](), "x", 4
     for number in range(layers):
         tensors.append(fixed(f"w{number}", rng.normal(size=(8, 3, 3, channels)) / np.sqrt(9 * channels)))
@@ -48,7 +48,7 @@ def convolution(layers: int, activation: str = "relu", seed: int = 0) -> Graph:
 
 
 def random_network(seed: int, length: int = 10) -> Graph:
-    """A random float network on 8x8x4 that ends in a classifier."""
+    """Return a random float network on 8x8x4 that ends in a classifier."""
     rng = np.random.default_rng(seed)
     tensors, steps, shapes = list[Tensor](), list[Step](), {"x": (1, 8, 8, 4)}
 
@@ -119,7 +119,7 @@ def random_network(seed: int, length: int = 10) -> Graph:
 
 
 def random_classifier(seed: int) -> Graph:
-    """A random small image classifier: 6 to 9 convolutions, depthwise ones and sums of two maps, then a mean and scores."""
+    """Return a random image classifier: 6 to 9 convolutions, depthwise ones and sums of two maps, then a mean and scores."""
     rng = np.random.default_rng(seed)
     tensors, steps, channels = list[Tensor](), list[Step](), 4
 

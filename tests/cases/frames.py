@@ -1,4 +1,4 @@
-"""Random networks over windows of frames: what streaming in time is tested with. Small, so that numpy runs hundreds."""
+"""Random networks over windows of frames for tests of streaming in time, small enough for numpy to run hundreds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 class Frames:
-    """A network under construction; layers take and give names of tensors."""
+    """A network under construction; methods that add layers take and return tensor names."""
 
     def __init__(self, seed: int, shape: Shape, *, dtype: str = "int8", name: str = "frames") -> None:
         self.rng, self.name = np.random.default_rng(seed), name
@@ -65,7 +65,7 @@ class Frames:
         return self.op(kind, (x, weights, bias), (1, *out, channels), activation="relu", dilation=dilation, **attrs)
 
     def dense(self, x: str, units: int) -> str:
-        """Add a dense layer over all of a map."""
+        """Add a dense layer on a whole map."""
         count = prod(self.shape(x))
         weights = self.constant(self.rng.integers(-127, 128, (units, count)).astype(np.int8), (1 / 64 / count**0.5,))
         return self.op("fully_connected", (x, weights, None), (1, units), activation="none", keep_num_dims=False)
@@ -76,7 +76,7 @@ class Frames:
 
 
 def wake_word(*, dtype: str = "int8") -> Graph:
-    """Windows VALID and of stride 1 in time, as in MLPerf Tiny's wake word: a step needs a tenth of the work."""
+    """Return a network of VALID windows with stride 1 in time, like MLPerf Tiny's wake word; a step needs 10 % of the MACs."""
     net = Frames(0, (1, 16, 1, 8), dtype=dtype, name="wake")
     x = "frames"
     if dtype == "float32":
@@ -88,7 +88,7 @@ def wake_word(*, dtype: str = "int8") -> Graph:
 
 
 def keywords() -> Graph:
-    """SAME padding and a stride of 2 in time, then layers of windows 3 x 3 and a mean."""
+    """Return a network with SAME padding and stride 2 in time, then layers with 3 x 3 windows and a mean."""
     net = Frames(1, (1, 41, 6, 1), name="keywords")
     x = net.windowed("conv_2d", "frames", (8, 4), (2, 2), padding="same", channels=6)
     for _ in range(2):
@@ -115,7 +115,7 @@ def random_network(seed: int) -> Graph:
 
 
 def _layer(net: Frames, draw: random.Random, x: str, *, across: bool) -> str:
-    """Add a layer, or two whose results are joined. across: time is the axis of columns."""
+    """Add a layer, or two layers whose outputs are joined. across: time is the axis of columns."""
     shape, axis = net.shape(x), 2 if across else 1
     rows, width = shape[axis], shape[3 - axis]
 

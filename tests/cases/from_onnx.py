@@ -24,7 +24,7 @@ def floats(*shape: int) -> np.ndarray:
 
 
 def model(case: Case, outputs: Sequence[str] = ("y",), opset: int = 18) -> bytes:
-    """The file of a few nodes (op, inputs, outputs, attributes) with float inputs and constants."""
+    """Return an ONNX file of a few nodes (op, inputs, outputs, attributes) with float inputs and constants."""
     nodes, inputs, constants = case
     arrays = {name: np.asarray(value) for name, value in constants.items()}
     graph = helper.make_graph(
@@ -39,7 +39,7 @@ def model(case: Case, outputs: Sequence[str] = ("y",), opset: int = 18) -> bytes
 
 
 def one(op: str, *shape: int, outputs: Sequence[str] = ("y",), given: Sequence[Any] = (), **attributes: Any) -> Case:
-    """An op on one map `x`, whose other inputs are constants; None for one left out."""
+    """Return a case of an op on a map `x`; other inputs are constants, None for an absent one."""
     constants = {f"c{index}": value for index, value in enumerate(given) if value is not None}
     names = ["x", *("" if value is None else f"c{index}" for index, value in enumerate(given))]
     return [(op, names, outputs, attributes)], {"x": shape}, constants
@@ -50,14 +50,14 @@ def ints(*values: int) -> np.ndarray:
 
 
 def check_refused(data: bytes, message: str) -> None:
-    """A file ends as one error of one line that says this."""
+    """Assert that a file is refused with a one-line error that contains this message."""
     with pytest.raises(CompileError) as error:
         from_onnx(data, "net")
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """A value [n, c, h, w] as a tensor of this shape holds it: maps channels last, what has three axes as it fits."""
+    """Return a value [n, c, h, w] in the layout of a tensor: channels last; three axes in the order that fits the shape."""
     moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
     possible = [moved, value] if value.ndim > 3 else [value, moved, moved[None]]
     fitting = [each for each in possible if each.shape == tuple(shape)]
@@ -66,7 +66,7 @@ def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """Return how far the graph's outputs are from those expected, as a share of their range, or size where all are alike."""
+    """Return the error of the graph's outputs relative to the range of the expected ones (to their size if constant)."""
     given = {name: lying(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
     worst = 0.0
     for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):

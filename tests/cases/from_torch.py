@@ -1,4 +1,4 @@
-"""PyTorch modules and what becomes of them: how far a Graph, and LiteRT on its file, are from what torch computes."""
+"""Errors of imported PyTorch modules, in numpy and in LiteRT, relative to torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tinyweave.importers.torch import from_module
 from tinyweave.ir import Graph
 
 torch.set_num_threads(1)
-NOT_FLOAT_IN_LITERT = NOT_IN_LITERT - {"cos", "floor", "sign", "sin", "square"}  # its reference kernels have these
+NOT_FLOAT_IN_LITERT = NOT_IN_LITERT - {"cos", "floor", "sign", "sin", "square"}  # LiteRT's reference kernels have these
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 class Of(nn.Module):
-    """A module that applies a function; the function may use the submodules given by name."""
+    """A module that applies a function, which may use submodules given by name."""
 
     def __init__(self, function: Callable[..., Any], **parts: Any):
         super().__init__()
@@ -39,7 +39,7 @@ def of(function: Callable[..., Any], *shape: int, **parts: Any) -> tuple[nn.Modu
 
 
 def trained(module: nn.Module, seed: int = 0) -> nn.Module:
-    """The module with statistics and slopes as training leaves them, in evaluation mode."""
+    """Return the module in evaluation mode with statistics and slopes as after training."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for part in module.modules():
@@ -59,9 +59,7 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
-    """A value of torch as the tensor of this shape holds it: maps channels last, or else as they are; those of one spatial axis
-    have four axes.
-    """
+    """Return a torch value in the layout of a tensor: maps channels last; maps of one spatial axis get four axes."""
     array = value.detach().numpy()
     moved = np.moveaxis(array, 1, -1) if array.ndim > 2 else array
     if array.ndim == len(shape) and (array.ndim == 3 or moved.shape != tuple(shape)):
@@ -73,9 +71,9 @@ def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
 def distances(
     module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool | None = False
 ) -> tuple[Graph, float, float]:
-    """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output.
+    """Return the graph of a module, and the errors of numpy and LiteRT relative to torch, in ranges of the output.
 
-    `transposes` says whether the graph must have transposes; by default it must have none, and None allows both.
+    `transposes` says whether the graph must have transposes; None allows both.
     """
     inputs = example if isinstance(example, tuple) else (example,)
     graph = from_module(module, example)

@@ -1,6 +1,6 @@
-"""Networks with many branches, as graphs to plan, not to run: real shapes, int8, all weights zero and sharing their bytes.
+"""Networks with many branches for planning only: real shapes, int8, all weights zero and sharing their bytes.
 
-NASNet-A, AmoebaNet-A and DARTS V2 cells as in the genotypes of DARTS (arXiv 1806.09055), Inception v3 (arXiv 1512.00567),
+NASNet-A, AmoebaNet-A and DARTS V2 cells from the genotypes of DARTS (arXiv 1806.09055), Inception v3 (arXiv 1512.00567),
 RandWire stages from Watts-Strogatz graphs with 32 nodes, k = 4, p = 0.75 (arXiv 1904.01569).
 """
 
@@ -18,7 +18,7 @@ from tinyweave.ops.window import same_padding
 QUANT = Quant((0.05078125,), (0,))
 Genotype = dict[str, tuple[Sequence[tuple[str, int]], Sequence[int]]]
 
-# cell -> pairs of (op, node it reads), which are added; the nodes that are concatenated. Nodes 0 and 1 are the two cells before
+# cell -> pairs of (op, input node), which are added; concatenated nodes. Nodes 0 and 1 are the two preceding cells
 NASNET: Genotype = {
     "normal": (
         [
@@ -96,7 +96,7 @@ DARTS: Genotype = {
 
 
 class Net:
-    """A graph under construction; layers take and give names of tensors."""
+    """A graph under construction; methods that add layers take and return tensor names."""
 
     def __init__(self, h: int, w: int, c: int) -> None:
         self.tensors = {"image": Tensor("image", (1, h, w, c), "int8", QUANT)}
@@ -171,7 +171,7 @@ def _genotype_op(net: Net, op: str, x: str, c: int, stride: int) -> str:
 
 
 def cells(name: str, genotype: Genotype, *, side: int, channels: int, normal: int, stem_stride: int = 1) -> Graph:
-    """Three groups of `normal` cells with a reduction cell between each two, as NASNet, AmoebaNet and DARTS stack them."""
+    """Return three groups of `normal` cells with reduction cells between them, as in NASNet, AmoebaNet and DARTS."""
     net = Net(side, side, 3)
     before = last = net.conv("image", 3 * channels, 3, stem_stride)
     for position in range(3 * normal + 2):
@@ -190,7 +190,7 @@ def cells(name: str, genotype: Genotype, *, side: int, channels: int, normal: in
 
 
 def randwire(seed: int, side: int = 224, channels: int = 78, nodes: int = 32) -> Graph:
-    """The small regime: two convolutions, then three stages, each a random graph of separable convolutions."""
+    """Return RandWire's small regime: two convolutions, then three stages, each a random graph of separable convolutions."""
     rng = random.Random(seed)
     net = Net(side, side, 3)
     x = net.separable(net.conv("image", channels // 2, 3, 2), channels, 3, 2)
@@ -208,7 +208,7 @@ def randwire(seed: int, side: int = 224, channels: int = 78, nodes: int = 32) ->
 
 
 def watts_strogatz(rng: random.Random, nodes: int, k: int, p: float) -> list[tuple[int, int]]:
-    """Edges from lower to higher node: a ring of `k` neighbours, each edge's far end moved with the probability `p`."""
+    """Return edges from lower to higher nodes: a ring of `k` neighbours whose edges are rewired with probability `p`."""
     edges = {(node, (node + step) % nodes) for step in range(1, k // 2 + 1) for node in range(nodes)}
     for edge in sorted(edges):
         if rng.random() < p:
@@ -220,7 +220,7 @@ def watts_strogatz(rng: random.Random, nodes: int, k: int, p: float) -> list[tup
 
 
 def inception(a: int = 3, b: int = 4, c: int = 2, side: int = 299) -> Graph:
-    """Inception v3 with `a`, `b` and `c` modules of its three kinds."""
+    """Return Inception v3 with `a`, `b` and `c` modules of its three kinds."""
     net = Net(side, side, 3)
     x = net.conv(net.conv(net.conv("image", 32, 3, 2), 32, 3), 64, 3)
     x = net.conv(net.conv(net.pool("max_pool_2d", x, 2), 80), 192, 3)

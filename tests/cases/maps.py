@@ -1,4 +1,4 @@
-"""Networks whose outputs are maps, as those that segment images have."""
+"""Networks whose outputs are maps, such as for segmentation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ HALF = CONV | {"stride": (2, 2), "padding": ((0, 1), (0, 1))}
 
 
 def segmentation(stride: int = 1, head: str = "conv_2d") -> Graph:
-    """A residual block, then a class for each pixel: the output is the largest map. With a stride the head enlarges it again:
-    `resize_bilinear` or `transpose_conv`."""
+    """Return a residual block and a classifier per pixel, whose output is the largest map.
+
+    With a stride, the head (`resize_bilinear` or `transpose_conv`) enlarges the map again.
+    """
     side = 12 // stride
     tensors = [
         activation("image", (1, 12, 12, 3), 0.02, -128),
@@ -53,7 +55,7 @@ UP = ("resize_nearest_neighbor", "resize_bilinear", "transpose_conv")
 
 
 def neck(kind: str, side: int = 16, channels: int = 8) -> Graph:
-    """A map made smaller, made larger again by ops of a kind in UP, and joined with what was there, twice, as in a U-Net."""
+    """Return a network that twice reduces a map, enlarges it by an op kind of UP, and joins it with the skip, as in a U-Net."""
     tensors = [activation("image", (1, side, side, 3), 0.02, -128)]
     ops: list[Op] = []
 
@@ -95,7 +97,7 @@ def neck(kind: str, side: int = 16, channels: int = 8) -> Graph:
 
 
 def heads() -> Graph:
-    """Two maps, one of which is read as well, a view of a map, and a vector: only `wide` can be handed out by rows."""
+    """Return a network whose outputs are two maps (one is read), a view of a map, and a vector; only `wide` can be streamed."""
     tensors = [
         activation("image", (1, 9, 10, 4), 0.05, 3),
         constant("weights", ramp((8, 3, 3, 4)), (0.01,)),
@@ -116,7 +118,7 @@ def heads() -> Graph:
 
 
 def block(height: int = 9, width: int = 12) -> Graph:
-    """An inverted bottleneck without its skip, then one more layer."""
+    """Return an inverted bottleneck without its skip, then one more layer."""
     shapes = {"x": 4, "wide": 16, "deep": 16, "thin": 4, "last": 4}
     tensors = [activation(name, (1, height, width, channels)) for name, channels in shapes.items()]
     tensors += [constant("w0", ramp((16, 1, 1, 4)), (0.01,)), constant("w1", ramp((1, 3, 3, 16)), (0.01,))]

@@ -1,4 +1,4 @@
-"""Networks that papers count: narrow MobileNets, published TinyNAS results, chains of the fusion paper (JSON files)."""
+"""Networks of papers: narrow MobileNets, published TinyNAS results, chains of the fusion paper (JSON files)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tinyweave.papers.chain import square
 
 
 def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:
-    """MobileNetV2 without classifier as in the code of the fusion paper: whole channels, and the first block expands too."""
+    """Return MobileNetV2 without classifier as in the fusion paper's code, in which the first block expands too."""
     whole = mobilenet_v2(side)
     groups = tuple(replace(group, width=int(group.width * width)) for group in whole.groups)
     arch = Arch((side, side, 3), int(whole.stem * width), groups, int(whole.last * width))
@@ -24,12 +24,12 @@ def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:
 
 
 def published(path: Path) -> Arch:
-    """A TinyNAS result."""
+    """Return the architecture of a published TinyNAS result."""
     net = json.loads(path.read_text())
     groups = list[Group]()
     for entry in net["blocks"]:
         conv = entry["mobile_inverted_conv"]
-        if conv["name"] == "ZeroLayer":  # the search took the block out
+        if conv["name"] == "ZeroLayer":  # the search removed the block
             continue
         kernel, expansion, width = conv["kernel_size"], conv["expand_ratio"], conv["out_channels"]
         assert conv.get("mid_channels") in (None, conv["in_channels"] * expansion)
@@ -45,7 +45,7 @@ def published(path: Path) -> Arch:
 
 
 def fusion_chains(path: Path) -> dict[str, list[ChainLayer]]:
-    """The chains of the multi-stage fusion paper by name."""
+    """Return the chains of the multi-stage fusion paper by name."""
     return {name: [_from_record(record) for record in net["layers"]] for name, net in json.loads(path.read_text()).items()}
 
 
@@ -56,7 +56,7 @@ def _from_record(record: dict[str, Any]) -> ChainLayer:
 
 
 def bottlenecks(found: Sequence[ChainLayer]) -> list[Block]:
-    """The blocks of a chain of layers: a depthwise one with the 1x1 ones around it is a bottleneck, all others stand alone."""
+    """Return the blocks of a chain: a depthwise layer with 1x1 layers around it is a bottleneck, other layers are blocks."""
     made, at = list[Block](), 0
     while at < len(found):
         expanded = found[at].kernel == (1, 1) and not found[at].depthwise

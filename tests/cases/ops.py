@@ -1,7 +1,7 @@
-"""Generated graphs of one op with inputs, many per kind, for every implementation of an op to be compared on.
+"""Generated graphs of one op with inputs, many per kind, on which all implementations of an op are compared.
 
-`cases(kind)` gives the same cases on every call: attributes, shapes, scales and values come from a generator seeded by the
-kind's name. Each list of arrays in `Case.inputs` is one inference; where there is state they follow on each other.
+`cases(kind)` yields the same cases on every call: attributes, shapes, scales and values are seeded by the kind's name.
+Each list of arrays in `Case.inputs` is one inference; with state, consecutive ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Case:
 
 
 def cases(kind: str) -> Iterator[Case]:
-    """The cases of one kind, named `<kind>-<number>-<what it is about>`."""
+    """Yield the cases of one kind, named `<kind>-<number>-<description>`."""
     rng = np.random.default_rng(zlib.crc32(kind.encode()))
     for number, (about, *drawn) in enumerate(GENERATORS[kind](rng)):
         graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
@@ -38,11 +38,11 @@ def cases(kind: str) -> Iterator[Case]:
         yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
 
 
-INT4 = "int4_"  # before a kind: its cases with int4 maps and weights
+INT4 = "int4_"  # prefix of a kind: its cases with int4 maps and weights
 
 INT4_KINDS = tuple(kind for kind, spec in SPECS.items() if spec.int4)
 
-UINT8 = "uint8_"  # before a kind: its cases as `shift_uint8` leaves them, weights with a zero point
+UINT8 = "uint8_"  # prefix of a kind: its cases after `shift_uint8`, with a zero point of weights
 
 UINT8_KINDS = ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d", "resize_bilinear")
 
@@ -50,14 +50,14 @@ ZERO_POINTS = (-3, 5, -20, 1, 40, -128, 127)
 
 
 def all_cases(kind: str) -> Iterator[Case]:
-    """Return the cases of a kind. With `INT4` or `UINT8` before it, they are such as no LiteRT file can hold."""
+    """Return the cases of a kind; with the prefix `INT4` or `UINT8`, cases that no LiteRT file can hold."""
     if kind.startswith(INT4):
         return int4_cases(kind.removeprefix(INT4))
     return uint8_cases(kind.removeprefix(UINT8)) if kind.startswith(UINT8) else cases(kind)
 
 
 def uint8_cases(kind: str) -> Iterator[Case]:
-    """Every third case on int8 maps and with int8 weights, as an op that was on uint8 ones."""
+    """Yield every third case with int8 maps and weights as an op converted from uint8."""
     signed = (case for case in cases(kind) if {x.dtype for x in case.graph.tensors.values()} <= {"int8", "int32"})
     for number, case in enumerate(itertools.islice(signed, 0, None, 3)):
         (op,), tensors = case.graph.ops, dict(case.graph.tensors)
@@ -71,7 +71,7 @@ def uint8_cases(kind: str) -> Iterator[Case]:
 
 
 def fitted(graph: Graph) -> Graph:
-    """With an output that takes many values: its scale and zero point suit what some inputs give."""
+    """Return the graph with an output scale and zero point fitted to some inputs, so that the output takes many values."""
     (name,), (op,), rng = graph.outputs, graph.ops, np.random.default_rng(0)
     out = graph.tensors[name]
     inputs = [{n: rng.integers(-128, 128, graph.tensors[n].shape, np.int8) for n in graph.inputs} for _ in range(4)]
@@ -89,7 +89,7 @@ def fitted(graph: Graph) -> Graph:
 
 
 def int4_cases(kind: str) -> Iterator[Case]:
-    """The cases on int8 maps that can be on int4 ones, each number a sixteenth; quantize has int4 on one side only."""
+    """Yield the cases on int8 maps that can have int4 maps; quantize has int4 on one side only."""
     for number, case in enumerate(cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
         if any(t.dtype == "int4" or (t.data is None and t.dtype != "int8") for t in graph.tensors.values()):
@@ -107,7 +107,7 @@ def int4_cases(kind: str) -> Iterator[Case]:
 
 
 def narrowed(tensor: Tensor) -> Tensor:
-    """As int4, or a bias for that: about the same real numbers; a shape as it is."""
+    """Return the tensor in int4 (a bias with the matching scale) with about the same real values; shapes are unchanged."""
     quant, by = tensor.quant, 16 if tensor.dtype == "int8" else 256
     if quant is None:
         return tensor
@@ -120,14 +120,14 @@ def narrowed(tensor: Tensor) -> Tensor:
 
 
 def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
-    """One array per graph input: any values of the type, or only values at the ends of its range."""
+    """Return one array per graph input: any values of the type, or only values at the ends of its range."""
     arrays = []
     for tensor in (graph.tensors[name] for name in graph.inputs):
         if tensor.dtype == "float32":
             out = graph.tensors[graph.outputs[0]]
             step = (out.scale if out.quant else 1.0) * (1e6 if style == "extreme" else 1)
             steps = rng.uniform(-300, 300, tensor.shape)
-            # every other element lies in the middle between two quantised values
+            # every other element is halfway between two quantised values
             halves = np.where(np.arange(tensor.elements).reshape(tensor.shape) % 2, np.floor(steps) + 0.5, steps)
             arrays.append(np.float32(step) * halves.astype(np.float32))
             continue
@@ -141,7 +141,7 @@ def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
     return arrays
 
 
-# kinds that LiteRT's reference kernels lack on int8 (others of its own have elu), and those that are custom ops of a file
+# kinds that LiteRT's reference kernels lack on int8 (its optimised ones have elu), and custom ops of a file
 NOT_IN_LITERT = {"ceil", "cos", "elu", "floor", "round", "sign", "sin", "square"}
 NOT_IN_LITERT |= {kind for kind, options in OPS.items() if options.numbers is not None}
 

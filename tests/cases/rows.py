@@ -1,4 +1,4 @@
-"""Cases by the row of the table of kernels that runs them, and many cases as one network."""
+"""Cases by the row of the kernel table that runs them, and networks of many cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ops import GENERATORS, INT4, INT4_KINDS, UINT8, UINT8_KINDS, Case, all_cas
 
 
 def compilable(kind: str) -> Iterator[Case]:
-    """The cases for which there is a kernel; the others must say so in a CompileError."""
+    """Yield the cases that have a kernel; others must raise a CompileError."""
     for case in all_cases(kind):
         op = case.graph.ops[0]
         try:
@@ -31,12 +31,12 @@ def known(kind: str) -> tuple[Case, ...]:
 
 
 def core_of(row: Variant) -> str:
-    """The first core that a row is for, "" for those that are for all."""
+    """Return the first core of a row, "" if it is for all cores."""
     return (*row.cores, "")[0]
 
 
 def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Iterator[Case]:
-    """The cases that a row runs, by kind, with int4 maps and as ops that were on uint8 too."""
+    """Yield the cases that a row runs, by kind, including int4 maps and ops converted from uint8."""
     for kind in row.kinds:
         also = [INT4 + kind] * (kind in INT4_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
         for case in (case for name in [kind] * (kind in GENERATORS) + also for case in draw(name)):
@@ -46,13 +46,13 @@ def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Ite
 
 
 def some_of(row: Variant, most: int) -> list[Case]:
-    """About `most` of them, evenly drawn."""
+    """Return about `most` of the cases that a row runs, evenly drawn."""
     drawn = list(cases_of(row))
     return drawn[:: max(len(drawn) // most, 1)]
 
 
 def union(name: str, chosen: Sequence[Case]) -> Graph:
-    """One network of all these ops, side by side."""
+    """Return a network of all these ops, unconnected."""
     tensors, all_ops, init, inputs, outputs = {}, [], [], [], []
     for index, case in enumerate(chosen):
         graph, prefix = case.graph, f"c{index}."

@@ -1,4 +1,4 @@
-"""Graphs of the reordering paper (arXiv 1910.05110), of which only the sizes are known: to order, not to run."""
+"""Graphs of the reordering paper (arXiv 1910.05110), of which only the tensor sizes are known; for ordering only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tinyweave.ir import Graph, Op, Tensor, verify
 
 
 def figure_1() -> Graph:
-    """Its example: seven ops."""
+    """Return the paper's example of seven ops."""
     sizes = {"in": 1568, "op1": 3136, "op2": 1568, "op3": 512, "op4": 512, "op5": 256, "op6": 256, "op7": 512}
     reads = {
         "op1": ["in"],
@@ -26,7 +26,7 @@ def figure_1() -> Graph:
 
 
 def from_json(path: Path) -> Graph:
-    """A list of ops and tensors, as of its SwiftNet Cell."""
+    """Return the graph of a list of ops and tensors, such as the SwiftNet Cell."""
     record = json.loads(path.read_text())
     tensors = {t["name"]: Tensor(t["name"], (t["size"],), "int8") for t in record["tensors"].values() if not t["const"]}
     name = {int(index): t["name"] for index, t in record["tensors"].items()}

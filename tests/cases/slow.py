@@ -1,4 +1,4 @@
-"""Work that takes long in a process of the explorer's, which must be able to import it."""
+"""Slow work for a process of the explorer, which must be able to import it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ from .draw import Array, Drawn, DrawnGraph, Rng, activation, constant, rescaled,
 
 
 def through_state(kind: str, x: Tensor, initial: Array, *, computed: bool) -> Graph:
-    """The input is assigned to a variable, the output read from it, `kind` first; `computed` puts a relu before and after."""
+    """Return a graph that assigns the input to a variable and reads the output from it; op `kind` runs first.
+
+    With `computed` there is a relu before and after.
+    """
     state = replace(x, name="memory", role="state")
     tensors = [x, state, replace(x, name="read"), constant("memory.initial", initial, x.quant)]
     assign, read = ("x", "memory"), ("memory", "read")
@@ -26,7 +29,7 @@ def through_state(kind: str, x: Tensor, initial: Array, *, computed: bool) -> Gr
         ops, assign, output = [("relu", "x", "before")], ("before", "memory"), "after"
     moves = [("read_variable", *read), ("assign_variable", *assign)]
     moves = moves if kind == "read_variable" else moves[::-1]
-    if computed:  # a value is read where the state lies, and computed there, when the old one has been used
+    if computed:  # a value is read in the state's buffer, and computed in it after the last use of the old one
         used = ("relu", "read", "after")
         ops = [moves[0], used, *ops, moves[1]] if kind == "read_variable" else [*ops, *moves, used]
     else:

@@ -1,4 +1,4 @@
-"""The warnings that emitted C and the kernels must not give, whichever compiler looks at them."""
+"""The warnings that emitted C and the kernels must not cause with any compiler."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ INCLUDE = tuple(f"-I{folder}" for folder in sorted({path.parent for path in FILE
 
 
 def c99(compiler: str) -> tuple[str, ...]:
-    """The flags for C. What -Wcast-align says in gcc depends on the target."""
+    """Return the flags for C. In gcc the warnings of -Wcast-align depend on the target."""
     return (*C99, "-Wcast-align=strict" if "gcc" in compiler else "-Wcast-align")

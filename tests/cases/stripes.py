@@ -1,4 +1,4 @@
-"""Images that small networks learn to tell apart in seconds, a space of such networks, and a process that trains its share."""
+"""Images that small networks learn to classify in seconds, a space of such networks, and training shared among processes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def stripes(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]
 def trained_together(
     meeting: Path, rank: int, folder: Path, runs: list[dict[str, Any]], size: int = 2
 ) -> list[dict[str, NDArray[np.float32]]]:
-    """Return the weights of supernets that this process trained with others, which it meets in a file.
+    """Return the weights of supernets that this process trained together with others, which it meets by a file.
 
-    runs: options of `fit_supernet`, and of its recipe the epochs; `stop`: after how many of them it is interrupted.
+    runs: options of `fit_supernet` and the epochs of its recipe; `stop`: number of epochs before an interrupt.
     """
     from tinyweave.nas.learning.team import joined
     from tinyweave.nas.learning.train import thread_count
@@ -48,7 +48,7 @@ def trained_together(
 def trained(
     number: int, folder: Path, epochs: int, *, stop: int = 0, net_seed: int = 0, team: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Return the weights of a supernet that was trained in this process, interrupted once or never."""
+    """Return the weights of a supernet trained in this process, with or without an interrupt."""
     from tinyweave.nas.learning.supernet import Supernet, fit_supernet
     from tinyweave.nas.learning.train import Recipe
 

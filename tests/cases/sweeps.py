@@ -1,4 +1,4 @@
-"""Which parameters of a test run with every change, and which in sweeps alone."""
+"""The division of a test's parameters between the usual tests and sweeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def rest_in_sweeps(values: Iterable[Any], usual: int) -> list[Any]:
-    """Return parameters of which the first `usual` run with every change and the others in sweeps; tuples stay several."""
+    """Return parameters; the first `usual` run in the usual tests, the others in sweeps only. Tuples stay several arguments."""
     return [
         value if number < usual else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.sweep)
         for number, value in enumerate(values)

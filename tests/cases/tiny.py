@@ -20,7 +20,7 @@ def constant(name: str, data: np.ndarray, scales: tuple[float, ...] = (), axis: 
 
 
 def ramp(shape: tuple[int, ...], step: int = 37) -> np.ndarray:
-    """Weights that look random and are the same everywhere."""
+    """Return weights that look random and are the same on every machine."""
     count = int(np.prod(shape))
     return ((np.arange(count) * step + 11) % 255 - 127).astype(np.int8).reshape(shape)
 
@@ -38,7 +38,7 @@ def graph(
 
 
 def chain() -> Graph:
-    """conv_2d, depthwise_conv_2d, mean, fully_connected, softmax on an 8x8 image."""
+    """Return conv_2d, depthwise_conv_2d, mean, fully_connected, softmax on an 8x8 image."""
     tensors = [
         activation("image", (1, 8, 8, 1), 0.02, -128),
         constant("conv.weights", ramp((4, 3, 3, 1)), (0.01, 0.02, 0.015, 0.005), 0),
@@ -83,7 +83,7 @@ def chain() -> Graph:
 
 
 def residual() -> Graph:
-    """A 1x1 conv_2d added to its input, pooled two ways, concatenated: two inputs of the same buffer's life, two outputs."""
+    """Return a 1x1 conv_2d added to its input, pooled in two ways and concatenated; it has two inputs and two outputs."""
     tensors = [
         activation("x", (1, 6, 5, 4), 0.05, 3),
         constant("weights", ramp((4, 1, 1, 4)), (0.02,)),
@@ -114,7 +114,7 @@ def residual() -> Graph:
 
 
 def edges() -> Graph:
-    """quantize, fully_connected, dequantize: float in, float out."""
+    """Return quantize, fully_connected, dequantize: float input and output."""
     tensors = [
         activation("x", (1, 5), dtype="float32"),
         activation("q", (1, 5), 0.01, 4),
@@ -137,7 +137,7 @@ def edges() -> Graph:
 
 
 def stream() -> Graph:
-    """A conv_2d over the last three inputs, two of which are kept as state; a second state counts by adding 1 each time."""
+    """Return a conv_2d on the last three inputs, two of which are kept as state; a second state counts the calls."""
     rows = activation("rows", (1, 3, 1, 4), 0.05, -128)
     kept = replace(rows, name="kept", shape=(1, 2, 1, 4))
     count = activation("count", (1, 1), 1.0, 0)

@@ -1,4 +1,4 @@
-"""A task that small networks learn in seconds."""
+"""A classification task that small networks learn in seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS = SupernetBudget(1, 2, Evolution(4, 2, 2, 2, 0.2, 1), (Rung(2, 1), Rung(
 
 
 def waves(count: int = 900) -> Dataset:
-    """Slow and fast waves, in two channels, in noise."""
+    """Return slow and fast waves in two channels with noise."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, count)
     phase = rng.uniform(0, 6, (count, 1, 1)) + np.arange(24)[None, :, None] * np.where(labels, 1.6, 0.4)[:, None, None]
@@ -34,7 +34,7 @@ def waves(count: int = 900) -> Dataset:
 
 
 def wave_files(folder: Path, count: int = 60) -> None:
-    """Write the same as csv files, in a folder for each class."""
+    """Write the waves as csv files, in a folder per class."""
     rng = np.random.default_rng(4)
     for label, speed in (("slow", 0.4), ("fast", 1.6)):
         (folder / label).mkdir(parents=True)

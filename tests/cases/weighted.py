@@ -1,4 +1,4 @@
-"""Cases of the ops that have weights: convolutions, dense layers, products of matrices, LSTM; and windows as they have them."""
+"""Cases of ops with weights: convolutions, dense layers, matrix products, LSTM; and their windows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
 def _weighted(
     rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, bias_is_optional: bool = True
 ) -> tuple[list[Tensor | None], Tensor]:
-    """Operands with a bias or none, and an output whose scale suits the sums, too large or too small by up to 30 times.
+    """Return operands with or without a bias, and an output whose scale differs from that of the sums by a factor of up to 30.
 
-    In one of five the weights are small and all scales powers of two: many outputs fall in the middle between two values.
+    In one of five cases the weights are small and all scales powers of two, so many outputs are halfway between two values.
     """
     spread = fan_in**0.5 * 75 * 75
     if rng.integers(5) == 0:
@@ -54,7 +54,7 @@ def _weighted(
 
 
 def windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any], str]:
-    """(map size, attributes with padding as SAME or VALID, kernel and what they are about)."""
+    """Return (map size, attributes with SAME or VALID padding, kernel, description)."""
     kernel = tuple(int(k) for k in rng.choice([1, 2, 3, 3, 4, 5, 7], 2))
     stride = tuple(int(s) for s in rng.choice([1, 1, 2, 3], 2))
     dilation = tuple(int(d) for d in rng.choice([1, 2, 3], 2)) if dilated and rng.integers(3) == 0 else (1, 1)
@@ -75,7 +75,7 @@ def windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any
 
 
 def narrowed(drawn: Drawn) -> Drawn:
-    """A case with int4 weights that stand for about the same real numbers."""
+    """Return a case with int4 weights of about the same real values."""
     about, (x, weights, *bias), out, attrs = drawn
     assert weights is not None and weights.data is not None and weights.quant is not None
     fits = -8 <= weights.data.min() <= weights.data.max() <= 7
@@ -91,7 +91,7 @@ def narrowed(drawn: Drawn) -> Drawn:
 
 
 def also_int4(draw: Callable[[Rng], Iterator[Drawn]]) -> Callable[[Rng], Iterator[Drawn]]:
-    """Cases, then every other one of as many more with int4 weights."""
+    """Return a generator of the drawn cases, then half as many further cases with int4 weights."""
 
     def drawn(rng: Rng) -> Iterator[Drawn]:
         yield from draw(rng)
@@ -111,13 +111,13 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (out_c, *kernel, group_in), 0)
         operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
-    for depth, out_c in ((16, 4), (16, 8), (24, 32), (32, 7)):  # of one pixel, as squeeze-and-excite has them
+    for depth, out_c in ((16, 4), (16, 8), (24, 32), (32, 7)):  # on one pixel, as in squeeze-and-excitation
         attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
         x, weights = activation("input", (1, 1, 1, depth), rng), _weights(rng, (out_c, 1, 1, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
         yield f"pixel-{depth}to{out_c}", operands, out, attrs
     yield from _conv_2d_int16(rng)
-    for number in range(40):  # as residual networks have them, some of three channels as first layers have them
+    for number in range(40):  # like those of residual networks, some on three channels like first layers
         kernel, same, size = (3, 3), number % 4 > 0, tuple(int(n) for n in rng.integers(3, 14, 2))
         depth, out_c = int(rng.choice([3, 4, 8, 12, 16, 20, 36])), int(rng.choice([1, 3, 4, 8, 9, 16]))
         stride = (2, 2) if depth == 3 else (1, 1)
@@ -126,7 +126,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, *kernel, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, 9 * depth, bias_is_optional=False)
         yield f"3x3/{stride[0]}-{'same' if same else 'valid'}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
-    for number in range(40):  # of pixels of whole words, into more channels
+    for number in range(40):  # on pixels of whole words, to more channels
         depth, out_c, extent = 8, int(rng.choice([9, 12, 16, 24])), int(rng.choice([1, 3]))
         size = [int(n) for n in rng.integers(extent, extent + 8, 2)]
         padding = tuple(same_padding(n, extent, 1) if number % 2 else (0, 0) for n in size)
@@ -134,7 +134,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, extent, extent, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, extent * extent * depth, bias_is_optional=False)
         yield f"words-{number}-{extent}x{extent}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
-    # with int4 a tap of the second group begins in the middle of a byte, in the map and in the filter
+    # with int4 a tap of the second group starts in the middle of a byte, in the map and in the filter
     x, weights = activation("input", (1, 5, 6, 6), rng), _weights(rng, (8, 2, 3, 3), 0)
     operands, out = _weighted(rng, x, weights, 8, 18)
     attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 1), (1, 1)), "activation": "none"}
@@ -142,7 +142,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
 
 
 def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
-    """Operands with a bias, and an output; half of its scales let some outputs saturate."""
+    """Return operands with a bias, and an output; with half of its scales some outputs saturate."""
     assert weights.quant is not None
     products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
     spread = fan_in**0.5 * 75 * 19000
@@ -181,7 +181,7 @@ def depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
         operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
         yield f"{about}-{channels}x{multiplier}", operands, out, attrs
-    for number in range(40):  # as networks have them
+    for number in range(40):  # like those of networks
         extent, stride, channels = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 1, 2])), int(rng.choice([4, 6, 8, 17, 24]))
         size, kernel = [int(n) for n in rng.integers(extent, (12, 34))], (extent, extent)
         if number % 4 == 0:
@@ -193,7 +193,7 @@ def depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
         operands, out = _weighted(rng, x, weights, channels, kernel[0] * kernel[1])
         attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
         yield f"{kernel[0]}x{kernel[1]}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
-    for number, channels in enumerate((4, 5, 7, 8, 12, 23)):  # of a column to a pixel, as calls have them that add a row
+    for number, channels in enumerate((4, 5, 7, 8, 12, 23)):  # of a column to one pixel, as in streaming calls that add a row
         height, left = int(rng.integers(1, 16)), number % 3
         x, weights = activation("input", (1, height + left, 1, channels), rng), _weights(rng, (1, height, 1, channels), 3)
         operands, out = _weighted(rng, x, weights, channels, height)
@@ -281,14 +281,14 @@ def lstm(rng: Rng) -> Iterator[Drawn]:
         batch, time, time_major = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 7])), bool(rng.integers(2))
         x = activation("input", (time, batch, depth) if time_major else (batch, time, depth), rng)
         out = rescaled(activation("output", (), rng), 1 / 128 if number % 3 else rng.uniform(0.004, 0.02))
-        spread = float(np.exp(rng.uniform(-1, 2)))  # of the gates' sums: from nearly linear to saturated
+        spread = float(np.exp(rng.uniform(-1, 2)))  # spread of the gates' sums: from nearly linear to saturated
 
         def matrix(name: str, columns: int, source: Tensor, rows: int = cells, spread: float = spread) -> Tensor:
             scale = float(np.float32(spread / (source.scale * 75 * 75 * columns**0.5) * rng.uniform(0.5, 2)))
             return constant(name, rng.integers(-127, 128, (rows, columns)).astype(np.int8), Quant((scale,), (0,)))
 
         weights = [matrix(f"weights_{i}", depth, x) for i in range(4)]
-        again = spread if number < 24 else 300.0  # at last every step of a gate's recurrent sum shows in the output
+        again = spread if number < 24 else 300.0  # in the last cases every step of a gate's recurrent sum changes the output
         recurrent = [matrix(f"recurrent_{i}", cells, out, spread=again) for i in range(4)]
         bias = [
             constant(f"bias_{i}", rng.integers(-9999, 9999, cells).astype(np.int32), Quant((x.scale * w.scale,), (0,)))

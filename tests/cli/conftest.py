@@ -1,4 +1,4 @@
-"""A model file that the tests of the command line share."""
+"""A model file for the tests of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a command in this process: its exit code, and the one line it must print where its input is bad."""
+"""Run a command in the test's process; check its exit code, and the one-line error for faulty input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyweave.cli import main
 
-# the keys that DESIGN promises
+# documented keys of the JSON output
 PROMISED = [
     "ram.total", "ram.arena", "ram.memories", "ram.static", "ram.stack",
     "flash.total", "flash.weights", "flash.tables", "flash.code",
@@ -28,7 +28,7 @@ def run(*arguments: object) -> int:
 
 
 def bad(capsys, *arguments: object) -> str:
-    """Run a command that must end with code 2, nothing on standard output and one line on standard error."""
+    """Run a command that must end with code 2, an empty standard output and one line on standard error; return the line."""
     assert run(*arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

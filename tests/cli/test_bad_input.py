@@ -1,4 +1,4 @@
-"""Bad input: one line, exit code 2, nothing half-written, no control codes from a file."""
+"""Faulty input: a one-line error, exit code 2, no partly written files, no control codes from a file."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ from tinyweave.ir import CompileError, Graph, Op
         (("explore", "{folder}/none.tflite"), "tinyweave: cannot read '{folder}/none.tflite'"),
     ],
 )
-def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, message: str):
+def test_faulty_input_is_a_one_line_error_and_exit_code_2(capsys, chain, tmp_path, arguments, message: str):
     (tmp_path / "empty.tflite").write_bytes(b"")
     (tmp_path / "noise.tflite").write_bytes(np.random.default_rng(1).bytes(5000))
     (tmp_path / "cut.tflite").write_bytes(chain.read_bytes()[: chain.stat().st_size // 2])
@@ -93,7 +93,7 @@ def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, me
     assert (tmp_path / "a_file").read_text() == "mine"
 
 
-def test_every_cut_of_a_file_is_one_line(capsys, chain, tmp_path):
+def test_truncated_files_are_a_one_line_error(capsys, chain, tmp_path):
     raw = chain.read_bytes()
     target = tmp_path / "cut.tflite"
     for length in range(0, len(raw) - 1, max(1, len(raw) // 60)):
@@ -108,7 +108,7 @@ def test_a_file_name_cannot_write_control_codes(capsys, tmp_path):
 
 
 def renamed(graph: Graph, names: dict[str, str]) -> Graph:
-    """The graph with some of its tensors called otherwise."""
+    """Return the graph with some tensors renamed."""
 
     def new(old: tuple[str | None, ...]) -> tuple:
         return tuple(names.get(name, name) for name in old)
@@ -138,16 +138,16 @@ def test_names_of_tensors_and_files_cannot_write_control_codes(capsys, tmp_path)
         assert all(line.isprintable() for line in path.read_text(encoding="utf-8").replace("\t", " ").split("\n")), path.name
 
 
-def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):
+def test_an_internal_error_is_reported_as_a_bug_with_exit_code_70(capsys, chain, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr("tinyweave.api.models.with_io", broken)  # what every verb calls that reads a model
+    monkeypatch.setattr("tinyweave.api.models.with_io", broken)  # called by every command that reads a model
     assert run("inspect", chain) == 70
     assert "bug of tinyweave" in capsys.readouterr().err
 
 
-def test_inputs_from_files(chain, tmp_path):
+def test_inputs_are_read_from_npy_npz_and_raw_files(chain, tmp_path):
     model = api.load(chain)
     wanted = np.arange(3 * 64, dtype=np.uint8).view(np.int8).reshape(3, 8, 8, 1)
     for path in sample_files(tmp_path, wanted).values():
@@ -161,7 +161,7 @@ def test_inputs_from_files(chain, tmp_path):
     assert read_inputs(None, model) == []
 
 
-def test_arrays_of_several_inputs_go_by_their_names(tmp_path):
+def test_arrays_of_several_inputs_are_matched_by_name(tmp_path):
     a, b = (tiny.activation(name, (1, 2, 2, 1)) for name in "ab")
     total = tiny.activation("sum", (1, 2, 2, 1))
     added = Op("add", "add", ("a", "b"), ("sum",), {"activation": "none"})
@@ -176,14 +176,14 @@ def test_arrays_of_several_inputs_go_by_their_names(tmp_path):
 
 
 def bomb(path: Path, size: int) -> None:
-    """An archive of few bytes that says of its member that it has `size` of them."""
+    """Write a small archive whose member claims `size` bytes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", bytes(1000))
         archive.filelist[0].file_size = size
 
 
 def packed(path: Path, content: bytes, *, damaged: bool = False, encrypted: bool = False) -> None:
-    """An archive of one part, of which bytes are changed, or of which it says that it is encrypted."""
+    """Write an archive of one member with changed bytes or an encryption flag."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", content)
         if encrypted:
@@ -199,7 +199,7 @@ def sparse(path: Path, size: int) -> None:
         file.truncate(size)
 
 
-def test_wrong_inputs(chain, tmp_path):
+def test_faulty_input_files_are_refused(chain, tmp_path):
     model = api.load(chain)
     cases = {
         "holds 65 bytes, one sample has 64": ("a.bin", lambda p: p.write_bytes(b"x" * 65)),

@@ -1,4 +1,4 @@
-"""`compile`: the same bytes anywhere, from a plan's file, several models, and the command that stands in the C."""
+"""`compile`: reproducible files, plan files, several models, and the command in the C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import trades_flash
 
 
-def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
+def test_compile_writes_the_same_files_in_any_folder(capsys, chain, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "chain.tflite").write_bytes(chain.read_bytes())
@@ -35,7 +35,7 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
     assert "tinyweave compile chain.tflite" in (a / "chain.c").read_text() + (a / "chain.h").read_text()
 
 
-def test_compile_emits_the_plan_of_a_file(capsys, chain, tmp_path):
+def test_compile_with_a_plan_file_emits_that_plan(capsys, chain, tmp_path):
     plan = tmp_path / "plan.json"
     for core in ("cortex-m4", "cortex-m0"):
         assert run("plan", chain, "--device", core, "-o", plan) == 0
@@ -88,7 +88,7 @@ def test_compile_puts_several_models_into_one_folder(capsys, chain, tmp_path):
     assert "both have a file chain.c" in bad(capsys, "compile", chain, chain, "-o", out)
 
 
-def test_compile_again_removes_what_it_wrote_before(capsys, chain, tmp_path):
+def test_compile_again_removes_files_of_the_earlier_run(capsys, chain, tmp_path):
     out = tmp_path / "c"
     assert run("compile", chain, "-o", out, "--name", "before") == 0
     (out / "before.h").write_text("mine")
@@ -107,7 +107,7 @@ def test_compile_again_removes_what_it_wrote_before(capsys, chain, tmp_path):
 
 
 def printed_command(folder: Path) -> list[str]:
-    """The arguments of the command that the C in `folder` names."""
+    """Return the arguments of the command in the C of `folder`."""
     lines = next(folder.glob("*_weights.h")).with_name(f"{folder.name}.h").read_text().splitlines()
     (said,) = (line.partition("Command: ")[2] for line in lines if "Command: " in line)
     shell = shutil.which("bash") or "sh"
@@ -133,7 +133,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ],
 )
 @pytest.mark.parametrize("name", ["chain", "it's a Ünit\t(2)"])
-def test_the_command_in_the_c_gives_the_same_bytes_in_another_folder(chain, tmp_path, monkeypatch, options, name):
+def test_the_command_in_the_c_reproduces_it_in_another_folder(chain, tmp_path, monkeypatch, options, name):
     here, there = tmp_path / "here", tmp_path / "there"
     board = 'name = "mine"\ncore = "cortex-m7"\nisa = "armv7e-m"\nclock_hz = 1000\nsources = ["me"]\n'
     board += '[[memory]]\nname = "a"\nkind = "sram"\naddress = 0\nbytes = "4k"\n'
@@ -150,8 +150,8 @@ def test_the_command_in_the_c_gives_the_same_bytes_in_another_folder(chain, tmp_
 
 
 @pytest.mark.emulator
-def test_the_command_of_a_deployment_gives_the_same_bytes_with_what_was_measured(tmp_path, monkeypatch, emulator):
-    """A network that trades Flash for cycles is planned again with what its first build left."""
+def test_the_command_in_a_deployment_reproduces_its_c(tmp_path, monkeypatch, emulator):
+    """A network that trades Flash for cycles is replanned with the Flash that its first build left."""
     net = Net(10, 10, 8)
     graph = net.finish("convolution", net.conv("image", 8, 3))
     assert trades_flash(graph, "cortex-m4")
@@ -170,10 +170,10 @@ def test_the_command_of_a_deployment_gives_the_same_bytes_with_what_was_measured
     assert files_of(there / "out" / "net") == files_of(here)
 
 
-def test_compile_and_verify_take_limits(capsys, chain, tmp_path):
+def test_compile_and_verify_apply_limits(capsys, chain, tmp_path):
     assert run("plan", chain, "--json") == 0
     free = json.loads(capsys.readouterr().out)["ram"]["arena"]
-    least = free - 1  # the arena that any RAM limit leaves is the least: with it the network fits, with less it does not
+    least = free - 1  # one byte less replans for the least arena
     assert run("compile", chain, "--ram", free, "-o", tmp_path / "c", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["limits"]["ram"] == free and found["ram"]["arena"] <= free and found["fits"] is True

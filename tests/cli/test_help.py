@@ -1,4 +1,4 @@
-"""Help, version and boards, and that what people read fits their terminal."""
+"""Help, version and boards; text output fits the terminal."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert f"Example: tinyweave {verb}" in printed and "--json" in printed
 
 
-def test_no_arguments_show_the_help_with_every_verb_in_a_whole_line(capsys):
+def test_without_arguments_the_help_lists_every_command_untruncated(capsys):
     assert run() == 0
     printed = capsys.readouterr().out
     assert "deploy" in printed and "..." not in printed.split("Commands:")[1]
 
 
-def test_every_option_says_what_is_typed(capsys):
+def test_every_option_in_the_help_has_a_readable_placeholder(capsys):
     for verb in ("plan", "verify", "deploy", "explore", "quantize", "prune", "search", "train"):
         assert run(verb, "--help") == 0
         assert "range>" not in capsys.readouterr().out, verb
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out.startswith("tinyweave ")
 
 
-def test_devices(capsys):
+def test_devices_are_listed_and_described(capsys):
     assert run("devices") == 0
     assert "stm32h743" in capsys.readouterr().out
     assert run("devices", "rp2040", "--json") == 0
@@ -75,7 +75,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
     ],
 )
 @pytest.mark.parametrize("columns", [80, 100])
-def test_what_people_read_fits_the_columns_and_has_separators(capsys, monkeypatch, arguments, columns):
+def test_text_output_fits_the_columns_and_has_thousands_separators(capsys, monkeypatch, arguments, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     assert run(*arguments) == 0
     printed = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`inspect`: layers, the peak, and what no kernel runs."""
+"""`inspect`: layers, the peak, and unsupported ops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_inspect_shows_every_layer_and_the_peak(capsys, chain):
     assert "\x1b" not in printed
 
 
-def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain):
+def test_inspect_json_has_all_keys_with_null_for_unknown_values(capsys, chain):
     assert run("inspect", chain, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     values = {key: lookup(record, key) for key in PROMISED}
@@ -34,7 +34,7 @@ def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain)
 
 
 def other_kinds(file: bytes, **kinds: str) -> bytes:
-    """The file with ops of some kinds said to be of others."""
+    """Return the file with the kinds of some ops changed."""
     changed, model = bytearray(file), tflite.Model.GetRootAs(file, 0)
     for code in (model.OperatorCodes(index) for index in range(model.OperatorCodesLength())):
         for old, new in kinds.items():
@@ -45,8 +45,8 @@ def other_kinds(file: bytes, **kinds: str) -> bytes:
     return bytes(changed)
 
 
-def test_all_ops_that_are_not_supported_are_named(capsys, chain, tmp_path):
-    """`inspect` shows the rest and a table, the others say one line."""
+def test_all_unsupported_ops_are_named(capsys, chain, tmp_path):
+    """`inspect` shows supported layers and a table of the others; other commands print one line."""
     model = tmp_path / "odd.tflite"
     model.write_bytes(other_kinds(chain.read_bytes(), MEAN="SUM", SOFTMAX="FLOOR_MOD"))
     assert run("inspect", model) == 2
@@ -82,7 +82,7 @@ def test_all_ops_that_are_not_supported_are_named(capsys, chain, tmp_path):
         )
 
 
-def test_a_float_network_is_shown_with_what_it_lacks(capsys, tmp_path):
+def test_inspect_of_a_float_network_names_unsupported_ops(capsys, tmp_path):
     model = tmp_path / "float.tflite"
     model.write_bytes(to_tflite(floats(tiny.residual())))
     assert run("inspect", model, "--json") == 2
@@ -93,7 +93,7 @@ def test_a_float_network_is_shown_with_what_it_lacks(capsys, tmp_path):
 
 
 def floats(graph: Graph) -> Graph:
-    """The network with all int8 tensors as float32."""
+    """Return the network with float32 instead of int8 tensors."""
 
     def real(tensor):
         data = None if tensor.data is None else tensor.data.astype(np.float32)

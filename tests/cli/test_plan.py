@@ -1,4 +1,4 @@
-"""`plan`: whether a model fits, its limits, what it explains, papers' counts, the front, and `reorder`."""
+"""`plan`: whether a model fits, limits, explanations, counts of papers, the Pareto front; and `reorder`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tinyweave.nas.network import to_graph
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
 
-def test_plan_fits_and_does_not_fit(capsys, chain):
-    size = ("--optimize", "size")  # what fits no more with the fastest kernels is planned with these
+def test_plan_reports_whether_the_model_fits_and_the_excess(capsys, chain):
+    size = ("--optimize", "size")  # used if the fastest kernels do not fit
     assert run("plan", chain, "--json", "--optimize", "speed") == 0
     fast = json.loads(capsys.readouterr().out)["ram"]["arena"]
     assert run("plan", chain, "--ram", fast - 1, "--optimize", "speed") == 0
@@ -56,7 +56,7 @@ def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["plan.json"]
 
 
-def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, chain):
+def test_plan_explains_a_tensor_given_by_its_name_or_its_name_in_the_c(capsys, chain):
     for name in ("conv", "conv_2d_0"):
         assert run("plan", chain, "--explain", name, "--optimize", "size") == 0
         printed = capsys.readouterr().out
@@ -75,7 +75,7 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     assert json.loads(capsys.readouterr().out)["explain"] is None
 
 
-def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
+def test_plan_names_streamed_outputs(capsys, chain, tmp_path):
     path = tmp_path / "heads.tflite"
     path.write_bytes(to_tflite(maps.heads()))
     assert run("plan", path, "--stream-outputs", "--json", "-o", tmp_path / "plan.json") == 0
@@ -96,8 +96,8 @@ def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
     assert "cannot stream outputs" in bad(capsys, "plan", path, "--stream-outputs", "--schedule", "layer")
 
 
-def test_constants_alone_decide_that_a_plan_does_not_fit_its_flash_and_an_estimate_that_it_may_not(capsys, chain):
-    least_constants = ("--optimize", "size")  # no others fit where these do not
+def test_constants_above_the_flash_limit_do_not_fit_and_an_estimate_above_it_may_not(capsys, chain):
+    least_constants = ("--optimize", "size")  # the plan of fewest constants
     assert run("plan", chain, *least_constants, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     flash, (least, most) = record["flash"], record["flash"]["estimate"]
@@ -119,7 +119,7 @@ def test_constants_alone_decide_that_a_plan_does_not_fit_its_flash_and_an_estima
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "rv32imc"])
-def test_what_a_build_adds_to_the_constants_lies_in_the_range_that_plan_prints(capsys, chain, core, emulator):
+def test_the_flash_of_a_build_is_in_the_range_that_plan_estimates(capsys, chain, core, emulator):
     assert run("plan", chain, "--device", core, "--json") == 0
     foreseen = json.loads(capsys.readouterr().out)["flash"]
     assert run("profile", chain, "--device", core, "--json") == 0
@@ -129,13 +129,13 @@ def test_what_a_build_adds_to_the_constants_lies_in_the_range_that_plan_prints(c
     assert least <= measured["total"] <= most and measured["estimate"] is None
 
 
-def test_a_board_has_no_room_for_more_flash_than_lies_beside_its_chip():
+def test_boards_that_fit_have_enough_external_flash():
     measured = SimpleNamespace(arena={"sram": 1}, static=0, stack=0, flash=2_600_000)
     boards = {board.name for board in api.boards_that_fit(measured)}
     assert "rp2040" not in boards and {"rp2350", "esp32-s3"} <= boards
 
 
-def test_limits_of_a_device_and_their_overrides(capsys, chain):
+def test_options_override_the_limits_of_a_device(capsys, chain):
     assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--flash", "10k", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["device"]["name"] == "stm32f746"
@@ -148,7 +148,7 @@ def test_limits_of_a_device_and_their_overrides(capsys, chain):
     assert record["ram"]["memories"] == {"sram": record["ram"]["arena"]}
 
 
-def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_them(capsys, tmp_path, monkeypatch):
+def test_layers_of_unknown_cycles_are_named_and_others_estimated(capsys, tmp_path, monkeypatch):
     path = tmp_path / "edges.tflite"
     path.write_bytes(to_tflite(tiny.edges()))  # float edges
     known = json.loads(layer_cycles.CONSTANTS.read_text())
@@ -168,14 +168,14 @@ def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_the
     assert "at least ms" in printed and "without quantize and dequantize" in " ".join(printed.split())
 
 
-def test_what_a_front_says_of_fitting_is_of_the_memories_of_the_board(capsys, chain):
+def test_points_of_a_front_fit_the_memories_of_the_board(capsys, chain):
     assert run("plan", chain, "--device", "stm32l476", "--pareto", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     entries = record["points"] + [entry for entry in record["schedules"] if "arena" in entry]
     assert len(entries) > 4 and all(entry["fits"] for entry in entries), "its two memories have other names than one"
 
 
-def test_plans_of_a_front_are_divided_among_memories_that_hold_them_so():
+def test_plans_of_a_front_are_divided_among_memories_if_they_fit():
     model, half = api.load(DIGITS), 4000
     alone, divided = (
         api.pareto(model),
@@ -188,7 +188,7 @@ def test_plans_of_a_front_are_divided_among_memories_that_hold_them_so():
     assert set(divided[-1].arena) == {"fast", "slow"} and max(divided[-1].arena.values()) <= half
 
 
-def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(capsys, chain):
+def test_a_core_without_a_board_has_cycles_but_no_latency_and_no_limits(capsys, chain):
     assert run("plan", chain, "--device", "cortex-m4", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["device"] == {"name": "cortex-m4", "core": "cortex-m4", "clock_hz": None, "ram": None, "flash": None}
@@ -201,7 +201,7 @@ def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(cap
     assert "a core without a board" in capsys.readouterr().out
 
 
-def test_reorder_writes_a_file_a_table_and_a_picture(capsys, chain, tmp_path):
+def test_reorder_writes_a_model_a_csv_and_a_figure(capsys, chain, tmp_path):
     out, table, picture = tmp_path / "new" / "chain.tflite", tmp_path / "chain.csv", tmp_path / "chain.svg"
     assert run("reorder", chain, "-o", out, "--csv", table, "--figure", picture) == 0
     printed = capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_reorder_writes_a_file_a_table_and_a_picture(capsys, chain, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.csv", "chain.svg", "new"]
 
 
-def test_reorder_as_json(capsys, chain):
+def test_reorder_prints_json(capsys, chain):
     assert run("reorder", chain, "--count", "working_set", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["optimal"] is True and record["count"] == "working_set" and record["out"] is None
@@ -222,7 +222,7 @@ def test_reorder_as_json(capsys, chain):
 
 
 @pytest.mark.parametrize("count", ["fusion_paper", "patch_paper"])
-def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> None:
+def test_plan_with_the_count_of_a_paper(capsys, tmp_path: Path, count: str) -> None:
     model = tmp_path / "mobilenet.tflite"
     arch = Arch((48, 48, 3), 8, (Group(8, 2, (3, 3), (1, 4)),))
     model.write_bytes(to_tflite(to_graph("mobilenet", blocks(arch), classes=10)))
@@ -244,7 +244,7 @@ def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> No
     assert json.loads(capsys.readouterr().out)["count"] is None
 
 
-def test_what_a_paper_does_not_count_is_refused(capsys, chain: Path, tmp_path: Path) -> None:
+def test_networks_that_a_paper_does_not_count_are_refused(capsys, chain: Path, tmp_path: Path) -> None:
     two = tmp_path / "edges.tflite"
     two.write_bytes(to_tflite(tiny.edges()))
     assert "--count fusion_paper: no convolution reads" in bad(capsys, "plan", two, "--count", "fusion_paper")
@@ -252,7 +252,7 @@ def test_what_a_paper_does_not_count_is_refused(capsys, chain: Path, tmp_path: P
     assert "least F in" in capsys.readouterr().out
 
 
-def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys) -> None:
+def test_the_front_is_printed_as_table_json_and_figure(chain: Path, tmp_path: Path, capsys) -> None:
     picture = tmp_path / "front.svg"
     assert run("plan", chain, "--pareto", "--json", "--figure", picture) == 0
     found = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""A real process: exit codes, a closed pipe, a terminal without UTF-8, Ctrl-C."""
+"""Commands in a separate process: exit codes, a closed pipe, a terminal without UTF-8, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(*arguments: object, **options) -> subprocess.Popen:
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-def test_a_real_process_gives_the_same_codes(chain, tmp_path):
+def test_exit_codes_of_a_process(chain, tmp_path):
     with command("inspect", tmp_path / "none.tflite") as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.count("\n")) == (2, "", 1)
@@ -31,7 +31,7 @@ def test_a_real_process_gives_the_same_codes(chain, tmp_path):
     assert (process.returncode, err) == (1, "") and json.loads(out)["fits"] is False
 
 
-def test_a_reader_that_leaves_early_is_no_error(chain):
+def test_a_closed_output_pipe_is_not_an_error(chain):
     with command("plan", chain, "--json") as process:
         process.stdout.close()
         err = process.stderr.read()
@@ -40,7 +40,7 @@ def test_a_reader_that_leaves_early_is_no_error(chain):
     assert process.returncode == 0
 
 
-def test_no_terminal_gets_plain_ascii_without_utf_8(tmp_path):
+def test_output_without_utf_8_is_plain_ascii(tmp_path):
     graph = tiny.chain()
     graph = replace(
         graph,
@@ -56,7 +56,7 @@ def test_no_terminal_gets_plain_ascii_without_utf_8(tmp_path):
 
 
 def open_writer(pipe: Path, process: subprocess.Popen) -> int:
-    """The pipe's writing end, once the process has opened the other one."""
+    """Return the pipe's writing end after the process has opened the reading end."""
     while process.poll() is None:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -66,9 +66,9 @@ def open_writer(pipe: Path, process: subprocess.Popen) -> int:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
+def test_ctrl_c_ends_with_code_130_and_leaves_no_files(tmp_path):
     os.mkfifo(tmp_path / "slow.tflite")
-    # a parent that ignores the signal, as a shell's background job does, would hand that down
+    # a child inherits an ignored signal, for example from a background job of a shell
     answers = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with command("compile", tmp_path / "slow.tflite", "-o", tmp_path / "out", **answers) as process:
         writer = open_writer(tmp_path / "slow.tflite", process)

@@ -1,4 +1,4 @@
-"""`deploy`, `compare`, `verify` and `profile`: what runs on an emulated core."""
+"""`deploy`, `compare`, `verify` and `profile` on an emulated core."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tinyweave.report.schema import faults
 
 
 @pytest.mark.emulator
-def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulator):
+def test_deploy_writes_c_and_consistent_reports(capsys, chain, tmp_path, emulator):
     out = tmp_path / "firmware" / "net"
     samples = sample_files(tmp_path, np.full((2, 8, 8, 1), 5, np.int8))["npy"]
     assert run("deploy", chain, "--device", "stm32f412", "--inputs", samples, "--samples", 3, "-o", out, "--json") == 0
@@ -35,7 +35,7 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
     assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] and flash["code"] > 0
     assert all(touched == ram["memories"] for touched in record["verify"]["touched"].values())
     assert set(record["verify"]["touched"]) == {"host", "cortex-m4"} and record["core"] == "cortex-m4"
-    # the traced build calls a hook after each step, so that its steps sum to a little more than the build that ships
+    # the traced build calls a hook after each step, so its steps add up to slightly more than the shipped build
     steps = sum(layer["instructions"] for layer in record["layers"])
     assert record["instructions"] > 0 and abs(steps - record["instructions"]) < 0.05 * record["instructions"]
     assert json.loads((out / "report.json").read_text()) == record
@@ -46,7 +46,7 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
 
 
 @pytest.mark.emulator
-def test_deploy_plans_once_more_where_the_stack_finds_no_room_beside_the_arena(capsys, emulator, tmp_path):
+def test_deploy_replans_if_the_stack_does_not_fit_beside_the_arena(capsys, emulator, tmp_path):
     model = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
     options = ("--device", "stm32f412", "--ram", 8500, "--json")
     assert run("plan", model, *options) == 0
@@ -57,8 +57,8 @@ def test_deploy_plans_once_more_where_the_stack_finds_no_room_beside_the_arena(c
 
 
 @pytest.mark.emulator
-def test_deploy_that_does_not_fit_once_measured_says_by_how_much(capsys, chain, tmp_path, emulator):
-    """The arena and the constants alone would fit, the stack and the code beside them do not."""
+def test_deploy_reports_the_measured_excess(capsys, chain, tmp_path, emulator):
+    """The arena and the constants fit, but not with the stack and the code."""
     assert run("plan", chain, "--optimize", "size", "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     limits = ("--ram", planned["ram"]["arena"], "--flash", planned["flash"]["constants"], "--optimize", "size")
@@ -69,14 +69,14 @@ def test_deploy_that_does_not_fit_once_measured_says_by_how_much(capsys, chain, 
 
 
 @pytest.mark.emulator
-def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
+def test_compare_lists_every_board_and_builds_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
     built: list[str] = []
     build = runs.emulated.build
     monkeypatch.setattr(runs.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
     assert run("compare", chain, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert faults(found, "record") == ""
-    if runs.emulated.missing("cortex-m55") is None:  # else another core stands for it, too
+    if runs.emulated.missing("cortex-m55") is None:  # otherwise another core replaces it
         # the M4 with its own kernels, and with those of an ESP32; RV32IMC with its own, and with those of a CH32V003
         assert sorted(built) == sorted([*set(built), "cortex-m4", "rv32imc"])
     assert {board["name"] for board in found["compare"]} == {device.name for device in all_devices()}
@@ -96,7 +96,7 @@ def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and
 
 
 @pytest.mark.emulator
-def test_compare_says_what_is_missing_and_exits_with_1_when_nothing_fits(capsys, tmp_path, emulator, monkeypatch):
+def test_compare_reports_the_excess_and_exits_with_1_if_no_board_fits(capsys, tmp_path, emulator, monkeypatch):
     path = tmp_path / "chain.tflite"
     path.write_bytes(to_tflite(tiny.chain()))
     board = replace(all_devices()[0], name="small", memories=(Memory("ram", "sram", 256, 0), Memory("rom", "flash", 512, 512)))
@@ -110,7 +110,7 @@ def test_compare_says_what_is_missing_and_exits_with_1_when_nothing_fits(capsys,
 
 
 @pytest.mark.emulator
-def test_verify_and_profile(capsys, chain, emulator):
+def test_verify_and_profile_print_their_results(capsys, chain, emulator):
     assert run("verify", chain, "--device", "stm32f746", "--samples", 2) == 0
     printed = capsys.readouterr().out
     assert "every output byte is equal, 2 inputs" in printed and "emulated cortex-m7" in printed
@@ -121,7 +121,7 @@ def test_verify_and_profile(capsys, chain, emulator):
 
 
 @pytest.mark.emulator
-def test_profile_estimates_cycles_and_compares_with_an_earlier_one(capsys, chain, tmp_path, emulator):
+def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, chain, tmp_path, emulator):
     earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
     assert run("profile", chain, "--device", "stm32l4r5", "--json", "--trace", events) == 0
     earlier.write_text(capsys.readouterr().out)
@@ -147,7 +147,7 @@ def test_profile_estimates_cycles_and_compares_with_an_earlier_one(capsys, chain
 
 
 @pytest.mark.emulator
-def test_cycles_of_a_core_whose_timings_nobody_knows_are_not_known(capsys, chain, emulator):
+def test_a_core_without_timings_has_no_cycles(capsys, chain, emulator):
     assert run("profile", chain, "--device", "esp32-c3", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert all(found[key] is None for key in ("cycles", "cycles_range", "latency_ms", "energy_mj"))
@@ -156,8 +156,8 @@ def test_cycles_of_a_core_whose_timings_nobody_knows_are_not_known(capsys, chain
 
 
 @pytest.mark.emulator
-def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
-    """A kernel that computes something else is caught: exit code 1, the layer named."""
+def test_verify_names_the_differing_layer(capsys, chain, emulator, monkeypatch):
+    """A weight of the emitted C is changed, so the exit code is 1."""
     right = api.emit_c
 
     def wrong(*arguments, **options):

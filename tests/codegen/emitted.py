@@ -1,4 +1,4 @@
-"""Helpers for tests of emitted C: write it, and compile it with warnings as errors."""
+"""Helpers for tests of emitted C: write the files and compile them with warnings as errors."""
 
 from __future__ import annotations
 

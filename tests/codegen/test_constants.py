@@ -1,4 +1,4 @@
-"""The bytes of constants that are counted before anything is emitted equal those of the emitted text."""
+"""The predicted bytes of constants equal those of the emitted C."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bytes_in_header(text: str) -> int:
     ids=lambda graph: graph.name,
 )
 @pytest.mark.parametrize("core", ["", "cortex-m4"])
-def test_constants_are_counted_as_they_are_emitted(graph: Graph, core: str):
+def test_predicted_bytes_of_constants_equal_the_emitted_ones(graph: Graph, core: str):
     made = plan(graph, Request(core=core))
     header = emit(made, "net", Origin("net.tflite", "0")).files["net_weights.h"]
     assert constant_bytes(made) == bytes_in_header(header)
@@ -41,7 +41,7 @@ def test_constants_are_counted_as_they_are_emitted(graph: Graph, core: str):
 
 @pytest.mark.parametrize("values", [[-(1 << 63), (1 << 63) - 1, -(1 << 31), 0], []], ids=["limits", "none"])
 def test_every_constant_output_compiles(values: list[int], tmp_path: Path) -> None:
-    """Including the minimum of int64, for which C has no literal, and an empty tensor, for which C has no array."""
+    """C has no literal for the minimum of int64, and no empty array."""
     chain = tiny.chain()
     known = Tensor("known", (len(values),), "int64", None, np.array(values, np.int64), "constant")
     graph = replace(chain, tensors={**chain.tensors, "known": known}, outputs=(*chain.outputs, "known"))

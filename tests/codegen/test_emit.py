@@ -1,4 +1,4 @@
-"""Properties of all emitted C: it compiles without warnings, is reproducible, and works beside another model."""
+"""Properties of all emitted C: no compiler warnings, reproducible files, readable comments, and equal outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tinyweave.simulate import compare, emulated, host
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_compiles_without_warnings(name: str, tmp_path: Path) -> None:
+def test_emitted_c_compiles_without_warnings(name: str, tmp_path: Path) -> None:
     write(source_of(NETWORKS[name]()), tmp_path)
     for compiler in {toolchain.host(), toolchain.arm()}:
         for path in sorted(tmp_path.glob("*.c")):
@@ -46,7 +46,7 @@ def test_a_network_of_views_compiles_without_warnings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_header_works_in_cpp(name: str, tmp_path: Path) -> None:
+def test_the_header_compiles_as_cpp(name: str, tmp_path: Path) -> None:
     write(source_of(NETWORKS[name]()), tmp_path)
     (tmp_path / "main.cpp").write_text(
         f'#include "{name}.h"\n#include "{name}.h"\n'
@@ -67,27 +67,27 @@ def test_comments_say_why_a_layer_has_a_portable_kernel() -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_same_plan_same_bytes(name: str) -> None:
+def test_the_same_plan_gives_the_same_files(name: str) -> None:
     first, second = source_of(NETWORKS[name]()), source_of(NETWORKS[name]())
     assert dict(first.files) == dict(second.files)
     assert list(first.files) == list(second.files)
 
 
-def test_a_table_has_an_entry_for_each_byte() -> None:
+def test_the_table_of_a_unary_op_has_256_entries() -> None:
     tensors = [activation(name, (1, 4)) for name in "xy"]
     source = source_of(tiny_graph("looked_up", tensors, [Op("tanh_0", "tanh", ("x",), ("y",))], ("x",), ("y",)))
     assert re.findall(r"int8_t \w+\[(\d+)\]", source.files["looked_up_weights.h"]) == ["256"]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_only_the_kernels_used(name: str) -> None:
+def test_only_kernels_of_the_plan_are_emitted(name: str) -> None:
     made = plan(NETWORKS[name]())
     emitted = {file for file in source_of(made.graph, made).files if file.endswith("_s8.c")}
     assert emitted == {f"{variant}.c" for variant in made.variants if variant.endswith("_s8")}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "float32", "bool"])
-def test_an_output_known_beforehand_is_a_constant(dtype: str, tmp_path: Path) -> None:
+def test_a_constant_output_is_copied_from_flash(dtype: str, tmp_path: Path) -> None:
     chain = NETWORKS["chain"]()
     known = Tensor("known", (2, 3), dtype, None, np.array([[0, 1, 7], [3, 4, 100]]).astype(dtype), "constant")
     graph = replace(chain, tensors={**chain.tensors, "known": known}, outputs=(*chain.outputs, "known"))
@@ -109,7 +109,7 @@ def test_invalid_constant_outputs_are_refused(value: float, message: str) -> Non
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_several_memories_give_the_same_bytes(name: str, tmp_path: Path) -> None:
+def test_a_plan_in_two_memories_gives_the_outputs_of_one_memory(name: str, tmp_path: Path) -> None:
     """With buffers in two memories, the API takes a pointer for each, and the outputs are the same."""
     graph = NETWORKS[name]()
     made = plan(graph)
@@ -139,12 +139,12 @@ def test_float_literals_read_back_exactly(value: float) -> None:
     assert value or text == "0.0f"
 
 
-def test_the_least_integer_is_a_constant_expression() -> None:
+def test_the_least_int32_is_emitted_as_an_expression() -> None:
     assert c.integer(-(2**31)) == "(-2147483647 - 1)"
 
 
-def test_an_input_that_nothing_overwrites_is_unchanged_by_invoke() -> None:
-    """The header states whether an input may be read again after invoke; here nothing shares its bytes."""
+def test_the_header_says_whether_invoke_overwrites_an_input() -> None:
+    """An input that shares no bytes with other buffers may be read again after invoke."""
     graph = NETWORKS["chain"]()
     made = plan(graph)
     top = made.arena["sram"]
@@ -155,7 +155,7 @@ def test_an_input_that_nothing_overwrites_is_unchanged_by_invoke() -> None:
 
 
 def test_inputs_next_to_other_buffers_are_unchanged_by_invoke() -> None:
-    """A buffer that ends where an input begins, or begins where it ends, does not overwrite it; one more byte does."""
+    """A buffer that ends where an input begins, or begins where it ends, does not overwrite it; with one more byte it does."""
     graph = NETWORKS["chain"]()
     made = plan(graph)
     image, others = made.buffer("image"), [buffer for buffer in made.buffers if buffer.name != "image"]
@@ -165,7 +165,7 @@ def test_inputs_next_to_other_buffers_are_unchanged_by_invoke() -> None:
         assert survives(replace(made, buffers=buffers, offsets=offsets), "image") == untouched
 
 
-def test_constants_of_equal_bytes_but_other_types_are_not_one_array() -> None:
+def test_constants_of_equal_bytes_and_other_types_share_no_array() -> None:
     """Two int32 zeros have the bytes of one int64 zero but must not share an array with it."""
     constants = Constants()
     names = [constants.add("row", np.zeros(1, np.int64), "int32_t"), constants.add("bias", np.zeros(2, np.int32), "int32_t")]
@@ -191,7 +191,7 @@ def test_an_empty_slice_copies_nothing(schedule: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [[5, 5, 5, 5], [5, -3, 5, 5], [-3, 5, 0, 1]])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_state_begins_with_its_initial_value(values: list[int], dtype: str, tmp_path: Path) -> None:
-    """Equal bytes are set, others are copied; state is read before it is assigned, after init and after a reset."""
+    """Equal bytes are set, others copied. State is read before it is assigned, after init and after a reset."""
     x = replace(activation("x", (1, 4), 0.5), dtype=dtype)
     graph = through_state("read_variable", x, np.array([values], dtype), computed=False)
     write(source_of(graph, name="m"), tmp_path)
@@ -203,8 +203,8 @@ def test_state_begins_with_its_initial_value(values: list[int], dtype: str, tmp_
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_the_middle_of_a_long_name_is_left_out(kept: int) -> None:
-    """A comment on a tensor has at most 64 characters of its name: the first and the last ones."""
+def test_comments_leave_out_the_middle_of_a_long_tensor_name(kept: int) -> None:
+    """At most 64 characters of a name are kept, the first and the last ones."""
     graph, long = NETWORKS["chain"](), "a" * 30 + "b" * (33 - kept)
     tensors = {long if name == "image" else name: tensor for name, tensor in graph.tensors.items()}
     tensors[long] = replace(tensors[long], name=long)
@@ -215,7 +215,7 @@ def test_the_middle_of_a_long_name_is_left_out(kept: int) -> None:
 
 
 def test_the_comment_of_a_stage_names_the_maps_that_it_reads_and_writes() -> None:
-    """It names each map from outside the stage once, and none that its layers pass on."""
+    """Each map that crosses the border of the stage is named once, maps inside of the stage are not."""
     net = Net(12, 10, 3)
     first = net.conv("image", 8)
     last = net.add(net.conv(net.depthwise(first, 3), 8), first)
@@ -224,7 +224,7 @@ def test_the_comment_of_a_stage_names_the_maps_that_it_reads_and_writes() -> Non
     assert notes == ["depthwise_conv_2d_1 to add_3, row by row: 12x10x8 -> 12x10x8"]
 
 
-def test_tiles_are_explained_once_before_the_first() -> None:
+def test_the_comment_on_tiles_is_emitted_once_before_the_first_tile() -> None:
     net = Net(12, 10, 3)
     last = net.conv(net.depthwise(net.depthwise(net.conv("image", 8), 3), 3), 8)
     made = plan_in_stages(net.finish("stage", last), [(0, 1, 2, 3), (4,), (5,)], tiles=[Tile((0, 1, 2, 3), 3)])
@@ -247,5 +247,5 @@ def test_the_comment_of_a_pad_gives_its_widths() -> None:
 @pytest.mark.parametrize(
     ("shape", "text"), [((1, 6, 5, 4), "6x5x4"), ((2, 6), "2x6"), ((1,), "1"), ((), "1"), ((3,), "3"), ((1, 1, 4), "1x4")]
 )
-def test_shapes_in_comments(shape: tuple[int, ...], text: str) -> None:
+def test_shapes_in_comments_leave_out_the_batch(shape: tuple[int, ...], text: str) -> None:
     assert shape_text(shape) == text == shape_text(list(shape))

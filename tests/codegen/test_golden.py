@@ -1,4 +1,4 @@
-"""The emitted C of small networks, kept as files, so that a change of any emitted byte is seen in review."""
+"""The emitted C of small networks equals stored files, so that a review shows every change of emitted bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_emitted_c_is_the_golden_c(name: str, request: pytest.FixtureRequest) -> None:
+def test_emitted_c_equals_the_golden_files(name: str, request: pytest.FixtureRequest) -> None:
     origin = Origin(f"{name}.tflite", "0" * 64, f"tinyweave compile {name}.tflite", "stm32f746")
     source = emit(plan(NETWORKS[name]()), name, origin)
     own = {file: text for file, text in source.files.items() if file.startswith(f"{name}")}

@@ -1,4 +1,4 @@
-"""The header as an application uses it: macros, conversions, the example program, and the check of memories."""
+"""The header as an application uses it: macros, conversions, the example program, and the checks of init."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tinyweave.ops import SPECS
 from tinyweave.planning import Plan, Request, check, plan
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 
-MANY = 2000  # random numbers for each conversion
+MANY = 2000  # random numbers per conversion
 
 
 def in_two_memories(graph: Graph) -> Plan:
@@ -112,11 +112,11 @@ int main(void)
 }
 """
 Case = tuple[str, tuple[float, int], str, tuple[float, int], bool]
-CONVERTED: list[Case] = [  # types, scales and zero points of input and output; whether there are conversions of integers
+CONVERTED: list[Case] = [  # types, scales and zero points of input and output; whether Q16 conversions are emitted
     ("int8", (1 / 256, -128), "uint8", (0.0235, 3), True),
     ("uint8", (0.5, 128), "int8", (3.7, 127), True),
     ("int16", (1 / 32768, 0), "int16", (0.01, 0), True),
-    ("uint8", (2**-15, 0), "int8", (127.99, -128), True),  # as large as a result in 32 bits allows
+    ("uint8", (2**-15, 0), "int8", (127.99, -128), True),  # as large as a 32-bit result allows
     ("int8", (1e-6, 5), "uint8", (2e5, 0), False),  # a step is less than 1/65536; a real number exceeds an int32
 ]
 
@@ -126,7 +126,7 @@ def tensor(name: str, dtype: str, scale: float, zero_point: int) -> Tensor:
 
 
 def reals(scale: float, seed: int) -> np.ndarray:
-    """Return floats of all kinds: limits, half steps and their neighbours, NaN, infinities, random ones."""
+    """Return limits, half steps and their neighbours, NaN, infinities, and random floats."""
     rng, step = np.random.default_rng(seed), np.float32(scale)
     halves = (np.arange(-400, 401).astype(np.float32) / 2) * step
     wide = (np.array([-65536, -32769, -32768.5, -32768, 32767, 32767.5, 32768, 65535]) * step).astype(np.float32)
@@ -176,8 +176,8 @@ def test_conversions_equal_the_reference(
 
 
 @pytest.mark.parametrize(("dtype", "end"), [("int8", 128.0), ("uint8", 128.0), ("int16", 0.5)])
-def test_q16_conversions_exist_only_within_32_bits(dtype: str, end: float) -> None:
-    """An output's real numbers in units of 1/65536 must fit int32; an input's steps must not be smaller than a unit."""
+def test_q16_conversions_are_emitted_only_if_they_fit_32_bits(dtype: str, end: float) -> None:
+    """Real outputs in units of 1/65536 must fit int32, and steps of an input must be at least a unit."""
     for name, scales in (("input", (2.0**-16, 2.0**-16 * 1.001)), ("output", (end, end * 0.999))):
         for scale, there in zip(scales, (False, True), strict=True):
             x, y = tensor("x", dtype, 1.0, 0), tensor("y", dtype, 1.0, 0)
@@ -188,7 +188,7 @@ def test_q16_conversions_exist_only_within_32_bits(dtype: str, end: float) -> No
 
 
 def example(header: str) -> str:
-    """Return the program in the header's first comment."""
+    """Return the example program in the header's first comment."""
     comment = header[: header.index("*/")].splitlines()
     lines = comment[comment.index(" * A whole program:") + 1 :]
     return "".join(f"{line.removeprefix(' *').removeprefix('     ')}\n" for line in lines)
@@ -224,7 +224,7 @@ def test_init_refuses_a_memory_that_is_missing_misaligned_or_too_small(name: str
     assert run(tmp_path).split() == ["0", *["-1", "-1", "-2", "-2", "0"] * len(sizes)]
 
 
-def test_the_functions_in_the_guide_compile(tmp_path: Path) -> None:
+def test_the_c_of_the_firmware_guide_compiles(tmp_path: Path) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "FIRMWARE.md").read_text()
     code = guide[guide.index('```c\n#include "kws.h"\n') + 5 :]
     write(source_of(NETWORKS["chain"](), name="kws"), tmp_path)

@@ -1,4 +1,4 @@
-"""Every op kind through the emitted C: the cases that the numpy references were compared on with LiteRT, many to a model.
+"""Emitted C of every op kind gives the bytes of the numpy reference, on the cases that compare the reference with LiteRT.
 
 The cases of a kind become one network of unconnected ops, so that one build runs them all: on the host under sanitizers and
 on the emulated core.
@@ -21,17 +21,19 @@ from tinyweave.kernels.table import ASKED_FOR, VARIANTS, Variant, variant_for
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated, host
 
-FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
+FOLDED = {"shape"}  # always known at compile time, so no C is emitted for it
 AT_A_TIME = 48
-USUAL = 48  # cases with every change, evenly drawn, and one of each kernel; the others in sweeps
+USUAL = 48  # number of evenly drawn cases per run, plus one of each kernel; sweeps run the others
 CORE = "cortex-m4"
-CORES = (CORE, "cortex-m55", "rv32imc")  # with kernels of their own
-SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
+CORES = (CORE, "cortex-m55", "rv32imc")  # cores with their own kernels
+SMALL = "cortex-m0plus"  # portable kernels have loops in assembly on this core
 
 
 def chosen_of(kind: str, core: str, which: str) -> Iterator[tuple[Case, Variant]]:
-    """All cases, or with a core but the small one those that kernels for it alone run, or `which` kernels, which are only taken
-    where that is asked for."""
+    """Yield the cases of a kind and the kernels that run them.
+
+    With a core other than SMALL these are the cases of kernels for that core alone; with `which` those of optional kernels.
+    """
     for case in compilable(kind):
         operands = case.graph, case.graph.ops[0], core
         row = variant_for(*operands, **dict.fromkeys([which] * bool(which), True))
@@ -72,7 +74,7 @@ KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 KINDS += [(UINT8 + kind, CORE, "") for kind in ("conv_2d", "depthwise_conv_2d")]
-FEW = ("cortex-m7", "lean")  # no more cases than run with every change
+FEW = ("cortex-m7", "lean")  # with these, there are no more cases than USUAL
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/place/test_relocation.py"}
 
 
@@ -104,7 +106,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
         made = side_by_side(f"{kind}_{number}", drawn[number : number + AT_A_TIME])
         graph, chosen = made.graph, [case for case, _ in drawn[number : number + AT_A_TIME]]
         source = emit_to(made, folder / graph.name)
-        # without optimisation the sanitizers see as much, and it builds fast
+        # without optimisation the sanitizers find as much, and the build is fast
         program = host.build(source, graph.name, sanitize=True, optimize="-O0")
         nearest = emulated.nearest(core or CORE, CORE)
         firmware = emulated.build(source, graph.name, nearest, plain=nearest != (core or CORE))
@@ -112,7 +114,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
         state, expected = ops.initial_state(graph), []
         for x in samples:
             expected.append(ops.run(graph, dict(zip(graph.inputs, x, strict=True)), state=state))
-        # all inferences on one memory; where there is state, they repeat themselves after a reset
+        # all inferences run in one memory; if there is state, they are repeated after a reset
         rounds = [compare.pack(graph, x) for x in samples]
         rounds, expected = ([*rounds, None, *rounds], expected * 2) if state else (rounds, expected)
         for simulate, built in ((host, program), (emulated, firmware)):

@@ -1,4 +1,4 @@
-"""Names from outside (files, memories of a device, tensors) cannot break out of their place in the C."""
+"""Names of files, memories and tensors cannot inject C code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 from tinyweave.planning import Plan, Request, check, plan
 
-MEMORY = "zzz"  # no name in the C is like it
+MEMORY = "zzz"  # no name in the C contains it
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ MEMORY = "zzz"  # no name in the C is like it
         ("caf\u00e9 \u202e", "caf"),
     ],
 )
-def test_identifier(text: str, name: str) -> None:
+def test_identifier_makes_a_valid_c_name(text: str, name: str) -> None:
     assert identifier(text) == name == identifier(name)
 
 
-def test_no_model_has_the_name_of_a_kernel_or_its_header() -> None:
+def test_a_model_never_gets_the_name_of_a_kernel_file() -> None:
     for path in FILES.values():
         assert identifier(path.stem) != path.stem
 
 
 @pytest.mark.parametrize("text", ["..", "", "\u65e5\u672c"])
-def test_identifier_of_nothing_is_refused(text: str) -> None:
+def test_a_name_without_a_valid_character_is_refused(text: str) -> None:
     with pytest.raises(CompileError, match="--name"):
         identifier(text)
 
@@ -75,7 +75,7 @@ def plan_of(graph: Graph) -> Plan:
 
 
 def in_memory(planned: Plan, memory: str) -> Plan:
-    """The plan with its one memory renamed."""
+    """Return the plan with its only memory renamed."""
     buffers = tuple(replace(buffer, memory=memory) for buffer in planned.buffers)
     return check(replace(planned, buffers=buffers, arena={memory: sum(planned.arena.values())}))
 
@@ -106,13 +106,13 @@ def words_of(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", code))
 
 
-def test_a_memory_cannot_have_a_name_that_the_c_uses_for_something_else() -> None:
+def test_memory_names_with_another_meaning_in_the_c_are_reserved() -> None:
     for planned in plans():
         own = in_memory(planned, MEMORY)
         files = source_of(own.graph, own).files
         name = own.graph.name
         body, text = words_of(files[f"{name}.c"]), words_of("".join(files[file] for file in files if file.startswith(name)))
-        # a local variable, and the ends of an array's name and of macros
+        # local variables, and suffixes of array names and macros
         taken = {word for word in body if word == word.lower()}
         taken |= {word.removeprefix(f"{name}_") for word in text if word.startswith(f"{name}_")}
         for end in ("_BYTES", "_SECTION"):
@@ -125,13 +125,13 @@ def test_a_memory_cannot_have_a_name_that_the_c_uses_for_something_else() -> Non
 @pytest.mark.parametrize(
     "memory", ["memory", "io", "i", "int", "tick", "void", "NULL", "input_0", "conv_2d_0_weights", "tw_row", "uint8_t", "data"]
 )
-def test_a_memory_with_such_a_name_is_refused_in_one_line(memory: str) -> None:
+def test_a_memory_with_a_reserved_name_is_refused_in_one_line(memory: str) -> None:
     graph = NETWORKS["chain"]()
     with pytest.raises(CompileError, match=f"the memory name '{memory}' has another meaning in the C; rename the memory"):
         source_of(graph, in_memory(plan_of(graph), memory))
 
 
-def test_the_memories_of_all_boards_have_free_names() -> None:
+def test_no_memory_of_a_board_has_a_reserved_name() -> None:
     for device in all_devices():
         for memories in device.memory_maps:
             check_memories(memories)
@@ -160,7 +160,7 @@ def test_hostile_names_stay_inside_comments(evil: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [*EVIL, "*/", "/*", "**//", "/*/", "*", "/", "*/*/*", "?" * 9, "\\", "a\\\nb"])
-def test_a_comment_ends_where_it_should(text: str) -> None:
+def test_text_cannot_end_a_comment(text: str) -> None:
     for lines in ([text], [text, text], ["a", text]):
         written = c.comment(lines)
         assert written.startswith("/* ") and written.endswith(" */\n")

@@ -1,4 +1,4 @@
-"""Several models in one program: from one folder or from several, in one arena one after the other."""
+"""Several models in one program, from one or several folders, sharing an arena."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import plan
 
-NAMES = ("chain", "residual", "stream")  # all have a conv_2d, and each has kernels of its own
+NAMES = ("chain", "residual", "stream")  # all have a conv_2d, and each has kernels that the others lack
 COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])
 
 
@@ -103,13 +103,15 @@ def test_models_of_one_folder_share_kernels_and_an_arena(
 
 
 @COMPILERS
-def test_folders_with_prefixes_link(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_several_folders_with_kernel_prefixes_link(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TINYWEAVE_CC", compiler)
     check_outputs([write(dict(source(name, f"k{name}").files), tmp_path / name) for name in NAMES], tmp_path)
 
 
-def test_a_kernel_is_the_same_whatever_the_model(tmp_path: Path) -> None:
-    """So the folders of one version can be copied into one."""
+def test_the_file_of_a_kernel_does_not_depend_on_the_model(tmp_path: Path) -> None:
+    """Therefore folders of one version can be merged."""
     files = [dict(source(name).files) for name in NAMES]
     shared = set(files[0]) & set(files[1])
     assert "tw_conv_2d_s8.c" in shared
@@ -117,7 +119,7 @@ def test_a_kernel_is_the_same_whatever_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "kws"])
-def test_kernels_of_another_version_are_an_error(prefix: str, tmp_path: Path) -> None:
+def test_kernels_of_another_version_do_not_compile(prefix: str, tmp_path: Path) -> None:
     folder = write(dict(source("chain", prefix).files), tmp_path / "chain")
     shared = folder / ("kws_tw.h" if prefix else "tw.h")
     number = int("".join(part.zfill(2) for part in __version__.split(".")))
@@ -130,7 +132,7 @@ def test_kernels_of_another_version_are_an_error(prefix: str, tmp_path: Path) ->
         compile_strictly(toolchain.host(), folder / "chain.c")
 
 
-def test_all_names_of_kernels_and_no_others_have_the_prefix() -> None:
+def test_exactly_the_names_of_kernels_get_the_prefix() -> None:
     plain, prefixed = source("chain"), source("chain", "kws")
     assert {name for name in prefixed.files if name not in prefixed.own} == {
         f"kws_{n}" for n in plain.files if n not in plain.own
@@ -144,8 +146,8 @@ def test_all_names_of_kernels_and_no_others_have_the_prefix() -> None:
     assert commented == prefixed.files["chain.h"], "a header of a model has no kernels in it"
 
 
-def test_every_kernel_function_has_the_prefix() -> None:
-    """Every function that a linker sees begins with tw_; all others are static."""
+def test_every_external_kernel_function_begins_with_tw() -> None:
+    """All other functions are static."""
     for path in (path for path in FILES.values() if path.suffix == ".c"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
         functions = re.findall(r"^(?!static|TW_INLINE|typedef|#|\s)[\w *]+?\b([a-z]\w*)\([^;]*?\)[\n ]\{", text, re.MULTILINE)
@@ -154,7 +156,7 @@ def test_every_kernel_function_has_the_prefix() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["KWS", "1st", "int", "a-b", "x" * 33, "tw_", "tw"])
-def test_a_prefix_that_is_no_c_name_is_refused(prefix: str) -> None:
+def test_a_prefix_that_is_not_a_c_name_is_refused(prefix: str) -> None:
     with pytest.raises(CompileError, match="cannot be a prefix of kernel names"):
         source("chain", prefix)
 

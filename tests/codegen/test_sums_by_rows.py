@@ -1,4 +1,4 @@
-"""A mean or a pool over a whole map that sums rows as a fused stage computes them, with any number of channels."""
+"""Row-wise accumulation: a mean or a pool over a whole map sums rows as a fused stage computes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tinyweave.simulate import compare
 
 
 def network(kind: str, channels: int, width: int = 4) -> Graph:
-    """Return a pool of 1 x 2 windows whose rows a mean or a pool over the whole map sums up."""
+    """Return a pool of 1 x 2 windows followed by a mean or a pool over the whole map."""
     x = Tensor("x", (1, 5, 2 * width, channels), "int8", Quant((0.05,), (-9,)))
     half = replace(x, name="half", shape=(1, 5, width, channels))
     out = Tensor("out", (1, 1, 1, channels), "int8", Quant((0.03,), (4,)) if kind == "mean" else half.quant)
@@ -36,8 +36,8 @@ def network(kind: str, channels: int, width: int = 4) -> Graph:
 @pytest.mark.parametrize("core", ["", "cortex-m4"])
 @pytest.mark.parametrize(("channels", "width"), [(3, 4), (4, 4), (5, 4), (13, 4), (6, 260)])
 @pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
-def test_sums_of_rows(kind: str, channels: int, width: int, core: str, tmp_path: Path) -> None:
-    """Rows of up to 260 pixels, more than a lane of 16 bits can add."""
+def test_row_wise_sums_equal_the_reference(kind: str, channels: int, width: int, core: str, tmp_path: Path) -> None:
+    """Rows have up to 260 pixels, more than a 16-bit lane can sum."""
     graph = network(kind, channels, width)
     plan = plan_in_stages(graph, [(0, 1)], kernels=Kernels(core))
     for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
@@ -48,8 +48,8 @@ def test_sums_of_rows(kind: str, channels: int, width: int, core: str, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
-def test_the_last_row_and_no_earlier_one_writes_the_output(kind: str, tmp_path: Path) -> None:
-    """The output overlaps the last row of the input. Of a map one pixel wide, each row is one element of the sum."""
+def test_row_wise_sums_write_the_output_at_the_last_row(kind: str, tmp_path: Path) -> None:
+    """The output overlaps the last row of the input. Each row of the map, one pixel wide, is one element of the sum."""
     graph = network(kind, 4, width=1)
     made = plan_in_stages(graph, [(0, 1)])
     begin = -(-made.arena["sram"] // 8) * 8

@@ -1,6 +1,6 @@
-"""svdf with an int8 memory, which LiteRT does not run: what TFLite Micro gives (tflite-micro 0.dev20261023182759 of PyPI).
+"""svdf with an int8 memory equals TFLite Micro (tflite-micro 0.dev20261023182759 of PyPI); LiteRT does not support it.
 
-The memory's zero point of 120 makes products wrap around in it. The emitted C is compared with the numpy reference.
+With the memory's zero point of 120 products wrap around. The emitted C is compared with the numpy reference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MICRO = [[79, 10, 5], [-58, -128, -90], [103, 127, 115], [48, 30, 40], [127, 49,
 
 
 def network(memory: Quant = Quant((4.0,), (120,))) -> Graph:  # noqa: B008 - a frozen value
-    """Three units of rank 2 over four steps."""
+    """Return a network of three units of rank 2 over four steps."""
     weights = np.random.RandomState(1).randint(-127, 128, (6, 5)).astype(np.int8)
     time = np.random.RandomState(2).randint(-127, 128, (6, 4)).astype(np.int8)
     operands: list[Tensor | None] = [
@@ -40,13 +40,13 @@ def computed(graph: Graph) -> list[list[int]]:
     return [ops.run(graph, {"input": x}, state=state)["output"].ravel().tolist() for x in INPUTS]
 
 
-def test_int8_memory_is_that_of_tflite_micro() -> None:
+def test_svdf_with_an_int8_memory_equals_tflite_micro() -> None:
     assert computed(network()) == MICRO
 
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("memory", [Quant((4.0,), (120,)), Quant((0.25,), (0,))], ids=["wraps", "saturates"])
-def test_emitted_c_with_an_int8_memory(memory: Quant, tmp_path: Path) -> None:
+def test_emitted_c_of_svdf_with_an_int8_memory_equals_the_reference(memory: Quant, tmp_path: Path) -> None:
     graph = network(memory)
     made = plan(graph)
     for file, text in emit(made, "svdf", Origin("svdf.tflite", "0" * 64)).files.items():

@@ -1,4 +1,4 @@
-"""The shipped boards, the names they answer to, and the one-line errors of a user's own TOML."""
+"""The shipped boards, their names and aliases, and one-line errors for a user's TOML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ else:
 
 KIB = 1024
 
-# name: (core, MHz, ram KiB, flash KiB); hand-copied from the makers' documents that the TOML files name
+# name: (core, MHz, RAM KiB, Flash KiB), copied by hand from the data sheets that the TOML files name
 EXPECTED = {
     "stm32f412": ("cortex-m4", 100, 256, 1024),
     "stm32f746": ("cortex-m7", 216, 320, 1024),
@@ -66,14 +66,14 @@ EXPECTED = {
 }
 
 
-def test_shipped_boards_hold_the_facts():
+def test_shipped_boards_have_the_cores_clocks_and_memories_of_the_data_sheets():
     found = {d.name: (d.core, d.clock_hz // 1_000_000, d.ram // KIB, d.flash // KIB) for d in all_devices()}
     assert found == EXPECTED
     beside = {"rp2040", "rp2350", "esp32", "esp32-s3", "esp32-c3", "esp32-c6", "fe310-g002", "imxrt1062", "stm32n657"}
     assert {d.name for d in all_devices() if d.has_external_flash} == beside, "chips without Flash of their own"
 
 
-def test_each_shipped_core_has_the_instruction_set_and_stand_in_of_the_table():
+def test_isa_and_nearest_core_of_boards_equal_those_of_the_core_table():
     for device in all_devices():
         assert (device.isa, device.nearest) == CORES_ALONE[device.core], device.name
 
@@ -87,7 +87,7 @@ def test_a_core_is_a_device_without_limits_and_clock(core: str):
     assert device not in all_devices()
 
 
-def test_every_board_names_its_sources_and_no_name_is_taken_twice():
+def test_every_board_names_its_sources_and_names_are_unique():
     names = [name for device in all_devices() for name in (device.name, *device.aliases)]
     assert len(names) == len(set(names))
     for device in all_devices():
@@ -95,7 +95,7 @@ def test_every_board_names_its_sources_and_no_name_is_taken_twice():
         assert all(memory.kind in KINDS for memory in device.memories)
 
 
-def test_a_core_without_emulator_names_the_nearest():
+def test_a_core_without_an_emulator_has_a_nearest_emulated_core():
     for device in all_devices():
         assert device.core in CORES or device.nearest in CORES, device.name
     assert {d.name for d in all_devices() if d.core not in CORES} >= {"esp32", "esp32-s3", "ch32v003", "ra8d1"}
@@ -105,7 +105,7 @@ def test_a_core_without_emulator_names_the_nearest():
     assert emulated_core(find("fe310-g002")) == "sifive-e31", "whose timings other RV32IMAC cores do not have"
 
 
-# what the papers and their readers call these boards -> the family
+# names of boards in papers -> the family
 KNOWN_AS = {
     "nano-33-ble-sense": "nrf52840",
     "esp32s3-devkit": "esp32-s3",
@@ -125,11 +125,11 @@ KNOWN_AS = {
 
 
 @pytest.mark.parametrize(("name", "family"), KNOWN_AS.items())
-def test_names_of_papers_and_of_parts(name: str, family: str):
+def test_names_used_in_papers_and_part_numbers_are_found(name: str, family: str):
     assert find(name).name == family
 
 
-def test_energy_is_known_where_the_papers_ran():
+def test_boards_of_papers_have_their_energy():
     for name in ("stm32f412", "stm32f746", "stm32f765", "stm32f767", "stm32h743", "esp32-s3", "esp32-c3"):
         device = find(name)
         assert device.run_ma and device.volts and any("mA" in s or "uA" in s or "mJ" in s for s in device.sources), name
@@ -145,7 +145,7 @@ def test_families_parts_and_boards_are_found_in_any_case(name: str):
     assert find(name).name == "stm32f746"
 
 
-def test_an_unknown_name_lists_close_ones():
+def test_the_error_for_an_unknown_name_suggests_similar_ones():
     with pytest.raises(CompileError, match="did you mean stm32f746"):
         find("stm32f74")
     with pytest.raises(CompileError, match="did you mean stm32f407 or stm32f412 or stm32f446"):
@@ -157,12 +157,12 @@ def test_an_unknown_name_lists_close_ones():
 @pytest.mark.parametrize(
     ("text", "size"), [("64k", 65_536), ("1m", 1_048_576), ("1M", 1_048_576), ("65536", 65_536), ("64KiB", 65_536), (12, 12)]
 )
-def test_sizes(text: str | int, size: int):
+def test_sizes_with_units_are_parsed(text: str | int, size: int):
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5k", "64g", "k", "64 k k", "٣k", "9" * 40])
-def test_not_sizes(text: str):
+def test_faulty_sizes_are_refused(text: str):
     with pytest.raises(CompileError, match="is not a size"):
         parse_size(text)
 
@@ -198,7 +198,7 @@ bytes = "26k"
 CACHE = '[[cache]]\nkind = "unified"\nbytes = "1k"\nline = 16\n'
 
 
-def test_flash_and_its_cache(tmp_path):
+def test_wait_states_current_and_caches_are_read(tmp_path):
     path = tmp_path / "mine.toml"
     flash = '[[memory]]\nname = "f"\nkind = "flash"\naddress = 0\nbytes = "1m"\nwait_states = 4\n'
     path.write_text(GOOD.replace("sources", "run_ma = 3\nvolts = 1.8\nsources") + flash + CACHE + "ways = 4\n")
@@ -239,7 +239,7 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ('"24k"', '"999999999999m"', r"memory\[1\].bytes: is 1048575999998951424; at most 4,294,967,296"),
         ("0x1000_0000", "0xFFFF_FFFF", r"memory\[1\]: ends beyond 4 GiB"),
         ("0x1000_0000", "0b" + "1" * 60_000, r"memory\[1\].address: is a number of more than 64 bits"),
-        # names that go into C, into the terminal and into files
+        # names that are written to C, to the terminal and to files
         ('name = "a"', 'name = "\u00e4"', r"memory\[0\].name: is not a valid name"),
         ('name = "a"', 'name = "a b"', r"memory\[0\].name: is not a valid name"),
         ('name = "a"', 'name = "2a"', r"memory\[0\].name: is not a valid name"),
@@ -253,12 +253,12 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ('["the schematic"]', '["x"]\naliases = ["a/b"]', "aliases: is 'a/b', not a name"),
         ('["the schematic"]', '["x"]\nnote = "two\\nlines"', "note: must be one line"),
         ('["the schematic"]', str(["x"] * 101).replace("'", '"'), "sources: must be a list of strings, at most 100"),
-        # what is deep or long is not shown
+        # deep or long values are not shown
         ("48_000_000", "{" + "a." * 2000 + "b = 1}", "clock_hz: is a table, not int"),
         ("48_000_000", "[" * 300 + "]" * 300, "clock_hz: is a list, not int"),
         ("clock_hz", "a" * 5000 + " = 1\nclock_hz", "a{60}: is not a key"),
         ('name = "a"', 'name = "a"\nname = "b"', "not TOML: .*overwrite"),
-        # what follows from the core
+        # keys that default to values of the core
         ("clock_hz", 'isa = "armv6-m"\nclock_hz', "isa: is 'armv6-m', but a cortex-m4 has 'armv7e-m': leave the key out"),
         ("clock_hz", 'nearest = "cortex-m7"\nclock_hz', "nearest: is 'cortex-m7', but a cortex-m4 has ''"),
         ("cortex-m4", "cortex-m4f", "core: 'cortex-m4f' needs the keys isa, and nearest"),
@@ -280,7 +280,7 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, new: str, message: str):
+def test_a_faulty_device_file_is_refused_with_file_and_key(tmp_path, old: str, new: str, message: str):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace(old, new, 1))
     with pytest.raises(CompileError, match=message) as caught:
@@ -288,7 +288,7 @@ def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, n
     assert "mine.toml" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_instruction_set_follows_from_the_core_and_may_be_given(tmp_path):
+def test_the_instruction_set_defaults_to_that_of_the_core(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)
     assert find(str(path)).isa == "armv7e-m"
@@ -300,7 +300,7 @@ def test_the_instruction_set_follows_from_the_core_and_may_be_given(tmp_path):
     assert not any("isa" in tomllib.loads(file.read_text()) for file in FOLDER.glob("*.toml"))
 
 
-def test_the_page_on_devices_has_a_complete_file_and_every_key(tmp_path):
+def test_the_page_on_devices_documents_every_key(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "DEVICES.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "mychip.toml").write_text(example)
@@ -317,7 +317,7 @@ def test_the_page_on_devices_has_a_complete_file_and_every_key(tmp_path):
     assert all(core in page for core in CORES_ALONE)
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_device_files_are_refused(tmp_path):
     with pytest.raises(CompileError, match="No such file"):
         find(str(tmp_path / "absent.toml"))
     with pytest.raises(CompileError, match="Is a directory"):

@@ -1,4 +1,4 @@
-"""The cascade: two networks in one arena say what each says alone, and the second runs only where the first says so."""
+"""The cascade: two networks in one arena give the outputs of each alone; the second runs only if the first's score is high."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_two_networks_in_one_arena_fit_in_64_kib(
     assert "the detector ran" in printed and printed.endswith("as in Python\n") and "NOT" not in printed
 
 
-def test_a_score_that_no_int8_has_is_refused(
+def test_a_score_out_of_the_int8_range_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for score in ("128", "-129"):
@@ -48,8 +48,8 @@ def test_a_score_that_no_int8_has_is_refused(
         assert f"{score} is no score of int8" in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-def test_the_program_says_what_each_network_says_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of pictures on both sides of the score, with a sanitizer; the C has no warning."""
+def test_the_cascade_prints_the_outputs_of_each_network_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are on both sides of the score; the C runs with a sanitizer and compiles without a warning."""
     monkeypatch.setattr(photograph, "ARCH", replace(photograph.ARCH, image=(48, 64, 3)))
     monkeypatch.setattr(cascade, "CLASSIFIER", replace(cascade.CLASSIFIER, image=(32, 32, 3)))
     models, head = cascade.person_network(None)[0], photograph.detector(None)[1]
@@ -96,7 +96,7 @@ def _plain(value: int) -> bytes:
     return stream.getvalue()
 
 
-def test_what_is_no_cascade_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cascade_of_other_than_two_models_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, head = photograph.detector(None)
     one = photograph.packaged([model], "jpeg:64x48", "")
     with pytest.raises(tw.CompileError, match="a cascade is of two models that share one arena"):

@@ -1,4 +1,4 @@
-"""The example's files belong together: features, inputs, labels, network, demo, and the command that shows all of it."""
+"""The keyword example: its features, inputs, labels, network, demo and command are consistent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIGITS = [int(row["digit"]) for row in ROWS]
 
 
 def probabilities(x: np.ndarray) -> np.ndarray:
-    """int8 [1, 10] of one input, by the numpy reference."""
+    """Return the int8 [1, 10] output for one input by the numpy reference."""
     return ops.run(MODEL.graph, {"log_mel": x[None]})["probabilities"]
 
 
@@ -41,7 +41,7 @@ def recordings(shared: Path) -> Path:
     return shared / "data" / "fsdd" / "recordings"
 
 
-def test_network_is_small_and_takes_the_features() -> None:
+def test_the_network_is_small_and_has_the_features_as_input() -> None:
     assert len(MODEL.file) < 100_000
     source, target = (MODEL.graph.tensors[name] for name in ("log_mel", "probabilities"))
     assert MODEL.graph.inputs == ("log_mel",) and MODEL.graph.outputs == ("probabilities",)
@@ -50,19 +50,19 @@ def test_network_is_small_and_takes_the_features() -> None:
     assert (target.shape, target.dtype, target.scale, target.zero_point) == ((1, 10), "int8", 1 / 256, -128)
 
 
-def test_inputs_are_take_0_of_each_digit_with_the_speakers_in_rotation() -> None:
+def test_inputs_are_take_0_of_each_digit_with_rotating_speakers() -> None:
     assert INPUTS.shape == (10, sounds.FRAMES, sounds.BANDS, 1) and INPUTS.dtype == np.int8
     speakers = ["george", "jackson", "lucas", "nicolas", "theo", "yweweler"]
     assert [row["recording"] for row in ROWS] == [f"{digit}_{speakers[digit % 6]}_0.wav" for digit in range(10)]
     assert [sounds.named(Path(row["recording"]))[0] for row in ROWS] == DIGITS == list(range(10))
 
 
-def test_ten_inputs_are_recognised() -> None:
+def test_all_ten_inputs_are_classified_correctly() -> None:
     assert [int(probabilities(x).argmax()) for x in INPUTS] == DIGITS
 
 
 @pytest.mark.litert
-def test_litert_reference_computes_the_same_bytes() -> None:
+def test_litert_gives_the_bytes_of_the_reference_for_the_inputs() -> None:
     pytest.importorskip("ai_edge_litert", reason="needs LiteRT (pip install '.[verify]')")
     runs = litert.run(MODEL.file, [[x[None]] for x in INPUTS])
     for run, x in zip(runs, INPUTS, strict=True):
@@ -76,7 +76,7 @@ def test_inputs_are_the_features_of_their_recordings(recordings: Path) -> None:
 
 
 @pytest.mark.shared
-def test_held_out_accuracy_is_what_is_recorded(recordings: Path) -> None:
+def test_held_out_accuracy_equals_the_recorded_one(recordings: Path) -> None:
     training, held_out = sounds.recordings(recordings)
     assert (len(training), len(held_out)) == (TRAINED["trained_on"], TRAINED["held_out"]) == (2700, 300)
     assert not {path.name for path in training} & {path.name for path in held_out}
@@ -95,7 +95,7 @@ def spoken_files(folder: Path, *names: str, rate: int = 8000) -> Path:
     return folder
 
 
-def test_other_recordings_are_refused_in_a_line(
+def test_recordings_of_another_rate_or_name_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, rate, why in (("1_a_0.wav", 16_000, "16,000 samples a second"), ("one.wav", 8000, "does not say what it is")):
@@ -109,10 +109,10 @@ def test_other_recordings_are_refused_in_a_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_recordings_that_lack_something_are_refused_in_a_line(
+def test_incomplete_recordings_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is built or trained."""
+    """They are refused before anything is built or trained."""
     pytest.importorskip("torch", reason="needs torch: pip install torch")
     import train
 
@@ -136,7 +136,7 @@ def test_recordings_that_lack_something_are_refused_in_a_line(
 
 
 @pytest.mark.parametrize("count", ["0", "-1"])
-def test_no_inputs_are_refused_in_a_line(
+def test_an_invalid_number_of_inputs_is_refused_in_one_line(
     count: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["keywords.py", "--inputs", count, "--data", str(tmp_path), "-o", str(tmp_path / "out")])
@@ -165,7 +165,7 @@ def test_demo_recognises_the_digits_on_both_boards(
 
 
 @pytest.mark.emulator
-def test_without_the_data_set_it_says_so_and_proves_what_is_there(
+def test_without_the_data_set_the_example_verifies_its_stored_inputs(
     tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["keywords.py", "--data", str(tmp_path / "none"), "--inputs", "14", "-o", str(tmp_path)])

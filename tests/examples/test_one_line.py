@@ -1,4 +1,4 @@
-"""Scripts of bench/ that need a package that is not there, or are given bad input, end with one line and exit code 2."""
+"""Scripts of bench/ with a missing package or faulty input end with a one-line error and exit code 2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tinyweave.installing import install
 
 BENCH = Path(__file__).parents[2] / "bench"
-# runs each script that is named with --help, while no optional package can be imported, and prints how it ended
+# runs each named script with --help while optional packages cannot be imported, and prints its error
 RUN = """
 import io, runpy, sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -47,7 +47,7 @@ for path in sys.argv[1:]:
 """
 
 
-def test_scripts_that_need_a_package_say_so_in_one_line() -> None:
+def test_scripts_name_a_missing_package_in_one_line() -> None:
     scripts = [str(path) for path in sorted(BENCH.rglob("*.py")) if "__main__" in path.read_text()]
     code = f"BENCH = {str(BENCH)!r}\n{RUN}"
     done = subprocess.run([sys.executable, "-c", code, *scripts], capture_output=True, text=True, check=False)
@@ -64,14 +64,14 @@ def test_scripts_that_need_a_package_say_so_in_one_line() -> None:
         (["--share", "0"], "a share of 0 of the networks is out of range; give more than 0 and at most 1: 0.8 is usual"),
     ],
 )
-def test_bad_input_of_stage_one_is_one_line(
+def test_faulty_input_of_stage_one_is_refused_in_one_line(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = BENCH / "training"
     no_cairosvg = f"import runpy, sys; sys.modules['cairosvg'] = None; sys.path[0] = {str(folder)!r}; del sys.argv[0]"
     code = f"{no_cairosvg}; runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-c", code, str(folder / "stage_one.py"), *words]
-    monkeypatch.chdir(tmp_path)  # from which the printed command names paths
+    monkeypatch.chdir(tmp_path)  # paths in the printed command are relative to it
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = said.replace("INSTALL", install("report"))
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"stage_one.py: {said}\n")

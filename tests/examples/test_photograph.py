@@ -1,4 +1,4 @@
-"""The example of a photograph by rows: a 640 x 480 JPEG file, a detector at 160 x 120 and its boxes in 64 KiB, as Python's."""
+"""The photograph example: a streamed 640 x 480 JPEG file, a detector at 160 x 120, and Python's boxes within 64 KiB of RAM."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ import photograph  # noqa: E402
 pytest.importorskip("PIL.Image")
 
 
-def test_everything_fits_in_64_kib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the page shows is what it prints, but for what depends on the compilers and on Pillow's encoder."""
+def test_the_photograph_example_fits_64_kib(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page shows the example's output, except for figures that depend on the compiler and Pillow's encoder."""
     needs("qemu-system-arm")
     monkeypatch.setattr(sys, "argv", ["photograph.py", "-o", str(tmp_path)])
     assert photograph.main() == 0
@@ -38,8 +40,8 @@ def test_everything_fits_in_64_kib(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert int(shown[-1].split()[0]) > 5 and shown[-1].endswith("boxes, those of Python")
 
 
-def test_the_firmware_refuses_what_it_cannot_decode(tmp_path: Path) -> None:
-    """A file that ends early, one of another size, and none at all; the C has no warning."""
+def test_the_firmware_refuses_files_that_it_cannot_decode(tmp_path: Path) -> None:
+    """The files are truncated, of another size, and missing. The C compiles without a warning."""
     needs("qemu-system-arm")
     model, head = photograph.detector(None)
     package = photograph.firmware(model, head, "jpeg:64x48", 0.4)
@@ -55,7 +57,7 @@ def test_the_firmware_refuses_what_it_cannot_decode(tmp_path: Path) -> None:
             api.run_program(package, tmp_path / "file")
 
 
-def test_what_cannot_be_decoded_is_told_in_a_line(
+def test_files_that_cannot_be_decoded_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from PIL import Image

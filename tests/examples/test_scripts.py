@@ -1,4 +1,4 @@
-"""Every script of bench/ and examples/ answers --help, and every one that is named somewhere is there."""
+"""Every script of bench/ and examples/ has --help, and every named script exists."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ for path in sys.argv[1:]:
 """
 
 
-def test_every_script_answers_help() -> None:
-    """All in one process, so that numpy and torch are loaded once."""
+def test_every_script_has_help() -> None:
+    """All scripts run in one process, so that numpy and torch are loaded once."""
     scripts = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")) if "__main__" in path.read_text()]
     assert len(scripts) > 40
     command = [sys.executable, "-c", ASK.replace("ROOT", str(ROOT)), *map(str, scripts)]
@@ -44,7 +44,7 @@ def test_every_script_answers_help() -> None:
     assert done.stdout + done.stderr == ""
 
 
-def test_scripts_that_are_named_are_there() -> None:
+def test_every_named_script_exists() -> None:
     folders = ("docs", "tinyweave", "bench", "examples", "tests")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".c", ".h")]
     named = {

@@ -1,4 +1,4 @@
-"""The example of photographs with boxes says in a line what it cannot do, before anything is trained."""
+"""The vision example refuses faulty options in one line before training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import vision  # noqa: E402
         (["--threshold", "nan"], "--threshold nan is no score"),
     ],
 )
-def test_what_is_asked_wrongly_is_said_in_a_line(
+def test_faulty_options_are_refused_in_one_line(
     words: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

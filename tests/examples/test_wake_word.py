@@ -1,4 +1,4 @@
-"""The streaming wake word as a program: what it hears is judged as MLPerf Tiny does, and its bytes are Python's."""
+"""The streaming wake word example: detections are judged by MLPerf Tiny's rules, and its bytes equal Python's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *options: str | Path) -> int:
     return example.main()
 
 
-def test_words_are_judged_by_when_they_are_heard() -> None:
+def test_detections_are_judged_by_their_time() -> None:
     said = [(0, 100, "yes"), (50_000, 60_000, "marvin"), (90_000, 95_000, "marvin"), (120_000, 121_000, "no")]
     stream = example.Stream(np.zeros(200_000, np.int16), said)
     assert example.judged(stream, "marvin", []) == (2, 0, [])
@@ -41,22 +41,22 @@ def test_words_are_judged_by_when_they_are_heard() -> None:
     assert example.judged(stream, "marvin", [late + 1, 99, 100, 92_000]) == (2, 1, ["yes", "yes", "silence"])
 
 
-def test_few_wrong_words_say_little() -> None:
-    """Of a mean of 2.996 nothing comes once in 20 times; the others are of a table of the Poisson distribution."""
+def test_the_upper_bound_of_a_poisson_count() -> None:
+    """With a mean of 2.996 the count is 0 in one of 20 cases; the other values are from a table of the Poisson distribution."""
     assert [round(example.at_most(count), 2) for count in (0, 1, 2, 10, 200, 1000)] == [3.0, 4.74, 6.3, 16.96, 224.87, 1053.6]
 
 
-def test_without_other_words_there_is_no_time_to_be_wrong_in(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_other_words_no_false_alarms_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     samples = np.zeros(example.RATE + example.GAP, np.int16)
     example.show_judged(example.Stream(samples, [(0, example.RATE, "marvin")]), "marvin", [0])
     assert capsys.readouterr().out == "  0 of 1 times 'marvin' was not heard (95 %: 0 to 79 %)\n"
 
 
 @pytest.mark.shared
-def test_the_program_hears_as_python_does(
+def test_the_program_detects_the_same_words_as_python(
     shared: Path, tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On recordings of people, of whom one says the word; RAM and time are those of one step with its features."""
+    """The recordings are of two people, one of whom says the word. RAM and time are those of one step with its features."""
     for constant, value in (("CHECKED", 60), ("PLAYED", 10_000), ("ON_CORE", 33)):
         monkeypatch.setattr(example, constant, value)
     speech = shared / "data" / "speech_commands_mini"
@@ -73,7 +73,7 @@ def test_the_program_hears_as_python_does(
 
 
 @pytest.mark.shared
-def test_the_step_is_strict_c(shared: Path, tmp_path: Path) -> None:
+def test_the_c_of_a_step_compiles_without_warnings(shared: Path, tmp_path: Path) -> None:
     network, features = example.load(shared / "models" / example.MODEL.name)
     tw.api.write(tw.api.emit_c(network, tw.api.plan(network)), tmp_path)
     for name, text in example.beside(features).items():
@@ -85,7 +85,9 @@ def test_the_step_is_strict_c(shared: Path, tmp_path: Path) -> None:
     toolchain.compile_c(compiler, [*given, "-c", tmp_path / "step.c", "-o", tmp_path / "step.o"])
 
 
-def test_bad_input_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faulty_input_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     digits = EXAMPLE.parent / "keywords" / "digits.tflite"
     write(tmp_path / "slow" / "yes" / "a.wav", np.zeros(100, np.int16), 8000)
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,4 @@
-"""The explorer's page in a browser: each knob and preset asks the server what it says."""
+"""The explorer's page in a browser: each control and preset sends the question that it names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tinyweave.nas.stage_one import Setting, best_setting, limits_for_share, mos
 server = pytest.importorskip("tinyweave.explorer.server")
 
 
-# turns every knob, presses every preset, and writes what the server was then asked into the page
+# uses every control and preset, and writes the questions to the server into the page
 USER = """
 const questions = [], rungs = [], answer = ANSWER;
 window.fetch = async (path, { body }) => {
@@ -107,7 +107,7 @@ const put = async (id, value) => {
 
 
 def star(column: int, ram: int, flash: int = 1 << 20) -> str:
-    """Return how the page's caption begins to tell the setting that stage one chooses from the networks of its table."""
+    """Return the begin of the page's caption on the setting that stage one chooses from the networks of its table."""
     settings, networks = [], {}
     for name, drawn in json.loads((Path(server.__file__).parent / "map.json").read_text())["networks"].items():
         side, width = name.split()
@@ -129,13 +129,13 @@ def star(column: int, ram: int, flash: int = 1 << 20) -> str:
     )
 
 
-def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
+def test_each_control_and_preset_sends_its_question(tmp_path: Path) -> None:
     from tinyweave.explorer.networks import NETWORKS, PRESETS
     from tinyweave.explorer.questions import exact, question
 
     answer, front = (work(question(ASKED)) for work in (exact, questions.front))
     for point in front["front"]["points"]:
-        point["arena"] += 8 << 10  # none fits the least budget
+        point["arena"] += 8 << 10  # no point fits the least budget
     user = USER.replace("ANSWER", json.dumps(answer)).replace("FRONT", json.dumps(front)).replace("<", "\\u003c")
     text = server.page().replace('<main id="page">', f'<script>{user}</script><main id="page">')
     (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
@@ -178,7 +178,7 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
 
 
-# the planner takes its time, and says when the page no longer waits; knobs are turned meanwhile
+# a slow planner that logs when the page stops waiting, while controls are changed
 PATIENT = """
 const log = [], plain = window.fetch;
 window.fetch = (path, { body, signal }) => new Promise((done, fail) => {
@@ -215,7 +215,7 @@ const resize = async (value, wait) => {
 """
 
 
-def test_a_later_question_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_later_question_replaces_an_earlier_one(tmp_path: Path) -> None:
     text = server.page().replace('<main id="page">', f'<script>{PATIENT}</script><main id="page">')
     (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{IMPATIENT}</script></body>"))
     found = seen(browse((tmp_path / "page.html").as_uri(), tmp_path, 10_000))
@@ -224,10 +224,10 @@ def test_a_later_question_takes_the_place_of_an_earlier_one(tmp_path: Path) -> N
         f"ask exact {net} {first}",
         f"ask front {net} {first}",
         f"ask exact {net} {first}",  # of three networks
-        f"stop front {net} {first} early",  # what it was of has changed
+        f"stop front {net} {first} early",  # its network has changed
         f"stop exact {net} {first} early",
-        f"stop exact {net} {first}",  # in a second it might have ended
-        f"ask exact {net} 80",  # and not 64, which nobody waits for
+        f"stop exact {net} {first}",  # the question runs for less than a second
+        f"ask exact {net} 80",  # and not 64, which was replaced
     ]
     assert not found["shown"]
 
@@ -254,7 +254,7 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
             knobs = "network=five_layers&resolution=32&width=0.5&ram=64"
             shown = browse(f"http://127.0.0.1:{port}/#{knobs}", tmp_path, 10_000)
         finally:
-            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal, which reaches the process that plans, too
+            os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal, which reaches all processes
             _, complaints = process.communicate(timeout=20)
     assert complaints == "tinyweave: interrupted\n" and process.returncode == 130
     record = exact(question(ASKED))["entry"]["record"]

@@ -1,4 +1,4 @@
-"""What the explorer answers is what the planner says, and what it is asked is checked."""
+"""The explorer's answers equal the planner's results, and its questions are checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAP = json.loads((Path(explorer.__file__).parent / "map.json").read_text())
 
 
 def drawn(rng: random.Random) -> dict[str, Any]:
-    """A question, of small images."""
+    """Return a random question with small images."""
     return {
         "network": rng.choice(list(NETWORKS)),
         "resolution": rng.choice((32, 48, 64)),
@@ -47,7 +47,7 @@ def drawn(rng: random.Random) -> dict[str, Any]:
     }
 
 
-# each schedule with two of the networks, each network twice, each choice of the other knobs with each schedule that has it
+# each strategy with two networks, each network twice, each value of other controls with each strategy that has it
 QUESTIONS = [
     ("best", "tinynas", 0.35, False, 1.0, 64, "stm32f746"), ("best", "five_layers", 0.5, True, 1.1, 16, "nrf52840"),
     ("layer", "mobilenet_v2", 0.35, True, 1.1, 64, "nrf52840"), ("layer", "proxyless", 0.2, False, 1.0, 8, "stm32f412"),
@@ -60,7 +60,7 @@ KNOBS = ("schedule", "network", "width", "stream", "overhead", "ram", "device")
 
 
 @pytest.mark.parametrize("values", QUESTIONS, ids=lambda values: f"{values[0]}-{values[1]}")
-def test_an_answer_is_the_plan_of_the_planner(values: tuple[Any, ...]) -> None:
+def test_an_answer_equals_the_plan_of_the_planner(values: tuple[Any, ...]) -> None:
     value = dict(zip(KNOBS, values, strict=True))
     grid = 2 if value["network"] == "mnasnet" else 0
     check_answer(value | {"ram": value["ram"] << 10, "resolution": 32, "grid": grid})
@@ -68,16 +68,16 @@ def test_an_answer_is_the_plan_of_the_planner(values: tuple[Any, ...]) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
-def test_answers_to_random_questions_are_plans_of_the_planner(seed: int) -> None:
+def test_answers_to_random_questions_equal_plans_of_the_planner(seed: int) -> None:
     check_answer(drawn(random.Random(seed)))
 
 
 def check_answer(value: dict[str, Any]) -> None:
-    """Hold an answer against the plans of `api.plan` with the options that it stands for."""
+    """Compare an answer with the plans of `api.plan` for the same options."""
     asked = question(value)
     try:
         answer = exact(asked)
-    except CompileError:  # of a network that has no plan by this schedule
+    except CompileError:  # the network has no plan with this strategy
         answer = None
     model = model_of(graph_of(value["network"], value["resolution"], value["width"]))
     board = find(value["device"])
@@ -107,7 +107,7 @@ def check_answer(value: dict[str, Any]) -> None:
         assert known["arena"] == plan(model.graph, Request(stream_inputs=value["stream"])).lower_bound
 
 
-def test_the_front_is_that_of_the_planner() -> None:
+def test_the_front_equals_that_of_the_planner() -> None:
     asked = question(ASKED | {"stream": True, "overhead": 1.1})
     found = questions.front(asked)["front"]
     model = model_of(graph_of("mobilenet_v2", 48, 0.35))
@@ -135,12 +135,12 @@ def test_the_front_is_that_of_the_planner() -> None:
         {"device": "moon"}, {"device": "/etc/x.toml"}, {"device": None}, {"more": 1},
     ],
 )  # fmt: skip
-def test_what_is_no_question_is_refused(change: dict[str, Any]) -> None:
+def test_values_out_of_range_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(CompileError):
         question(ASKED | change)
 
 
-def test_a_question_without_one_of_its_keys_or_of_another_type_is_refused() -> None:
+def test_questions_with_missing_keys_or_of_another_type_are_refused() -> None:
     for value in ([], None, 3, "x", {}, {key: ASKED[key] for key in list(ASKED)[1:]}):
         with pytest.raises(CompileError):
             question(value)
@@ -150,14 +150,14 @@ def test_a_question_without_one_of_its_keys_or_of_another_type_is_refused() -> N
     assert question(ASKED | {"network": "a" * 64}, frozenset({"a" * 64})).network == "a" * 64
 
 
-def test_presets_are_questions() -> None:
+def test_presets_are_valid_questions() -> None:
     for preset in PRESETS:
         changes = {key: value for key, value in preset.items() if key != "title"}
         assert question(ASKED | changes | {"ram": preset["ram"] << 10})
 
 
-def test_the_preset_by_patches_shows_what_the_lecture_says() -> None:
-    """Its third preset: layer by layer the peak is above the line, with 2 x 2 patches it drops below."""
+def test_the_preset_with_patches_shows_the_result_of_the_lecture() -> None:
+    """Layer by layer the peak exceeds the RAM, with 2 x 2 patches it does not."""
     preset = next(each for each in PRESETS if each["schedule"] == "patch")
     asked = ASKED | {key: value for key, value in preset.items() if key != "title"} | {"ram": preset["ram"] << 10}
     by_patches, alone = (exact(question(asked | changes)) for changes in ({}, {"schedule": "layer", "grid": 0}))
@@ -166,8 +166,8 @@ def test_the_preset_by_patches_shows_what_the_lecture_says() -> None:
     assert fits == [True, False]
 
 
-# what table 1.1 and figure 5-1 of the thesis are about, worked out by hand: multiply-accumulates and weights as published, the
-# largest layer's input and output, and layer by layer with what lies beside: a sum's two operands and its output
+# the networks of table 1.1 and figure 5-1 of the thesis, computed by hand: published MACs and weights, input plus output of the
+# # largest layer, and the layer-by-layer peak including the two operands and the output of a sum
 RIGHT = {
     "ResNet-50": (4_089_184_256, 25_557_032 - 53_120 - 1000, 56 * 56 * (256 + 128), 3 * 56 * 56 * 256),
     "ResNet-18": (1_814_073_344, 11_689_512 - 9_600 - 1000, 224 * 224 * 3 + 112 * 112 * 64, None),
@@ -177,7 +177,7 @@ RIGHT = {
 }
 
 
-def test_networks_of_the_ladder_are_those_that_were_published() -> None:
+def test_networks_of_the_ladder_have_the_published_figures() -> None:
     assert [each.title for each in RUNGS] == list(RIGHT)
     for each in RUNGS:
         macs, weights, layer, _ = RIGHT[each.title]
@@ -185,18 +185,18 @@ def test_networks_of_the_ladder_are_those_that_were_published() -> None:
     assert by_formula("resnet18", 96, 0.5)["macs"] == macs_original(graph_of("resnet18", 96, 0.5)), "the graph is of the layers"
 
 
-def test_a_rung_of_the_ladder_is_planned() -> None:
+def test_figures_of_a_ladder_network_equal_the_planner() -> None:
     check_rung(4)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("number", range(4), ids=lambda number: RUNGS[number].title)
-def test_every_rung_of_the_ladder_is_planned(number: int) -> None:
+def test_figures_of_every_ladder_network_equal_the_planner(number: int) -> None:
     check_rung(number)
 
 
 def check_rung(number: int) -> None:
-    """Hold what the page says of a network against the planner."""
+    """Compare the page's figures of a network of the ladder with the planner."""
     each, found = RUNGS[number], rung(number)
     model = model_of(graph_of(each.network, each.resolution, each.width))
     layer, *best = found["arenas"]
@@ -213,7 +213,7 @@ def in_map(rng: random.Random) -> tuple[int, float, int]:
 
 
 def check_map(side: int, width: float, number: int) -> None:
-    """Hold a network of the table against the planner and the thesis' count."""
+    """Compare a network of the table with the planner and the count of the thesis."""
     rng = random.Random(f"{MAP['seed']} {side} {width}")
     arch = [arch_of(MOBILE, sample(MOBILE, rng, (side, side), width), 1000) for _ in range(number + 1)][-1]
     graph = to_graph("network", *blocks_and_classes(arch))
@@ -227,14 +227,14 @@ def blocks_and_classes(arch: Any) -> tuple[Any, int]:
     return blocks(arch), arch.classes
 
 
-def test_the_table_behind_the_map_is_what_the_planner_says() -> None:
+def test_networks_of_the_map_equal_the_planner() -> None:
     rng = random.Random(1)
     for side, width, number in [(48, 0.2, 0), (96, 0.3, 5), *(in_map(rng) for _ in range(2))]:
         check_map(side, width, number)
 
 
 @pytest.mark.sweep
-def test_fifty_networks_of_the_map_are_what_the_planner_says() -> None:
+def test_fifty_networks_of_the_map_equal_the_planner() -> None:
     rng = random.Random(2)
     for _ in range(50):
         check_map(*in_map(rng))

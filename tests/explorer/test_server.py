@@ -1,4 +1,4 @@
-"""The explorer's server answers its own page alone, survives what it is given, and the page does what its knobs say."""
+"""The explorer's server answers only its own page, survives faulty and hostile input, and limits the time of a plan."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_foreign_hosts_and_origins_are_refused(client: Any) -> None:
     assert "connect-src 'self'" in answer.headers["content-security-policy"] and "cache-control" in answer.headers
 
 
-def test_what_is_no_question_is_refused_in_one_line(client: Any) -> None:
+def test_faulty_questions_are_refused_in_one_line(client: Any) -> None:
     for content in (b"", b"{", b"[]", b"[" * 9000, json.dumps(ASKED | {"width": 9}).encode(), b"x" * (server.MAX_QUESTION + 1)):
         for path in ("/fast", "/exact"):
             answer = client.post(path, content=content)
@@ -78,7 +78,7 @@ def test_what_is_no_question_is_refused_in_one_line(client: Any) -> None:
     assert client.post("/model?suffix=.tflite", content=b"x" * (server.MAX_MODEL + 1)).status_code == 400
 
 
-def test_a_model_that_is_given_is_planned_and_nothing_else_is_written(client: Any, tmp_path: Path) -> None:
+def test_an_uploaded_model_is_planned_and_only_the_model_is_stored(client: Any, tmp_path: Path) -> None:
     file = to_tflite(tiny.chain())
     found = client.post("/model?suffix=.tflite&name=My%20words", content=file).json()
     assert (found["title"], found["layers"]) == ("My words", 5), "it is called as its file is, not as its bytes' digest"
@@ -89,7 +89,7 @@ def test_a_model_that_is_given_is_planned_and_nothing_else_is_written(client: An
     assert [path.name for path in tmp_path.iterdir()] == [f"{found['network']}.tflite"]
 
 
-def test_models_of_the_command_line_are_called_as_their_files(planner: Any, tmp_path: Path) -> None:
+def test_models_of_the_command_line_have_the_names_of_their_files(planner: Any, tmp_path: Path) -> None:
     paths = [tmp_path / "kws.tflite", tmp_path / "again.tflite"]
     for path in paths:
         path.write_bytes(to_tflite(tiny.chain()))
@@ -98,7 +98,7 @@ def test_models_of_the_command_line_are_called_as_their_files(planner: Any, tmp_
     assert [each["title"] for each in client.post("/own", content=b"{}").json()] == ["kws", "kws"], "the same bytes, one model"
 
 
-def test_no_more_models_are_kept_than_the_limit(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_uploaded_models_is_limited(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_MODELS", 1)
     first, second = to_tflite(tiny.chain()), to_tflite(tiny.residual())
     assert client.post("/model?suffix=.tflite", content=first).status_code == 200
@@ -108,7 +108,7 @@ def test_no_more_models_are_kept_than_the_limit(client: Any, tmp_path: Path, mon
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_what_cannot_be_served_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_used_port_and_faulty_models_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "damaged.tflite").write_text("x")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -125,7 +125,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path, capsys: pytest.Captur
             assert said in shown.err and shown.err.count("\n") == 1 and shown.out == "", shown
 
 
-def test_two_hundred_hostile_models_leave_it_running(client: Any, planner: Any, tmp_path: Path) -> None:
+def test_the_server_survives_200_hostile_models(client: Any, planner: Any, tmp_path: Path) -> None:
     rng, file = random.Random(0), to_tflite(tiny.chain())
     for number in range(200):
         damaged = bytearray(file)
@@ -139,7 +139,7 @@ def test_two_hundred_hostile_models_leave_it_running(client: Any, planner: Any, 
     assert client.post("/exact", content=json.dumps(ASKED)).status_code == 200
 
 
-def test_a_plan_that_takes_too_long_or_dies_does_not_end_it() -> None:
+def test_the_server_survives_a_plan_that_takes_too_long_or_crashes() -> None:
     planner = server.Planner(seconds=1.0)
     try:
         with pytest.raises(CompileError, match="on the page: it takes more than 1 s; use the command line: wait 60"):
@@ -149,7 +149,7 @@ def test_a_plan_that_takes_too_long_or_dies_does_not_end_it() -> None:
             asyncio.run(planner.ask("this", signal.raise_signal, signal.SIGKILL))
         with pytest.raises(CompileError, match="it takes too much memory; use the command line: that"):
             asyncio.run(planner.ask("that", bytearray, server.MAX_MEMORY))
-        for pool in planner.idle:  # as the kernel does if memory runs out
+        for pool in planner.idle:  # like the kernel when memory runs out
             (process,) = pool._processes.values()
             process.kill()
             process.join()
@@ -159,8 +159,8 @@ def test_a_plan_that_takes_too_long_or_dies_does_not_end_it() -> None:
         planner.close()
 
 
-def test_a_question_waits_for_a_process_and_not_with_too_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time it waits does not count, and those that wait stay when the one before takes too long."""
+def test_a_limited_number_of_questions_waits_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting does not count as planning time. Waiting questions are answered after the running one exceeds its time."""
     monkeypatch.setattr(server, "MOST_WAITING", 2)
     planner = server.Planner(seconds=8, most=1)
 
@@ -177,7 +177,7 @@ def test_a_question_waits_for_a_process_and_not_with_too_many_others(monkeypatch
     assert (zero, one) == (1, 2) and "more than 8 s" in str(first) and "2 questions are waiting already" in str(third)
 
 
-def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path) -> None:
+def test_fast_questions_are_answered_while_a_plan_is_computed(planner: Any, tmp_path: Path) -> None:
     import httpx
 
     async def both() -> list[str]:
@@ -201,12 +201,12 @@ def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path
     assert asyncio.run(both()) == ["fast"] * 3 + ["plan"]
 
 
-# ---- over the network ----
+# ---- over HTTP ----
 
 
 @contextmanager
 def served(folder: Path, seconds: float) -> Iterator[tuple[str, Any]]:
-    """Serve the explorer on a free port; yield its address and its Planner."""
+    """Serve the explorer on a free port; yield its address and its planner."""
     uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[explore]'")
     planner = server.Planner(seconds=seconds)
     config = uvicorn.Config(server.application(folder, [], planner), log_level="warning", access_log=False)
@@ -233,7 +233,9 @@ def post(address: str, path: str, asked: Any, limit_s: float = 60) -> tuple[int,
         connection.close()
 
 
-def test_a_slow_question_delays_no_other_and_ends_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_question_does_not_delay_others_and_ends_with_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(questions, "front", slow.a_minute)
     with served(tmp_path, 20) as (address, _), ThreadPoolExecutor(2) as clients:
         assert post(address, "/exact", ASKED)[0] == 200  # the processes have started
@@ -250,8 +252,8 @@ def test_a_slow_question_delays_no_other_and_ends_with_the_command(tmp_path: Pat
         assert answer == (400, {"error": f"{why} --device stm32f746 --max-mac-overhead {overhead} --pareto --flash 64m"})
 
 
-def test_a_question_that_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page closes its connection when a later question takes the place of one, and when it is closed itself."""
+def test_a_question_ends_when_the_page_closes_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page closes the connection when a later question replaces an earlier one, and when the page is closed."""
     monkeypatch.setattr(questions, "front", slow.a_minute)
     with served(tmp_path, 60) as (address, planner):
         connection = http.client.HTTPConnection(address)
@@ -263,7 +265,7 @@ def test_a_question_that_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pyte
         (pool,) = planner.busy
         (process,) = pool._processes.values()
         connection.close()
-        process.join(timeout=45)  # of the minute that the question would take
+        process.join(timeout=45)  # the question would take a minute
         assert not process.is_alive()
         assert post(address, "/exact", ASKED)[0] == 200
         assert not planner.busy and len(planner.idle) == server.PROCESSES, "another process took its place"
@@ -280,7 +282,7 @@ def test_a_question_that_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pyte
     ],
     ids=str,
 )
-def test_the_command_that_is_named_gives_the_same_plan(
+def test_the_command_of_an_answer_gives_the_same_plan(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = questions.question(ASKED | change)
@@ -291,14 +293,14 @@ def test_the_command_that_is_named_gives_the_same_plan(
     said = json.loads(capsys.readouterr().out)
     assert said["ram"]["arena"] == questions.exact(asked)["entry"]["record"]["ram"]["arena"]
     if "network" in change:
-        return  # its front takes long
+        return  # its front takes a long time
     _, pareto = (shlex.split(words) for words in questions.command(asked, is_front=True).split(" && "))
     assert main([*pareto[1:], "--json"]) in (0, 1)
     points = json.loads(capsys.readouterr().out)["points"]
     assert {each["arena"] for each in points} <= {each["arena"] for each in questions.front(asked)["front"]["points"]}
 
 
-def test_a_model_is_called_by_its_file_in_a_command() -> None:
+def test_commands_name_the_file_of_a_model() -> None:
     asked = questions.question(ASKED)
     assert questions.command(asked, "a `touch x` b.tflite").startswith(
         "tinyweave plan 'a `touch x` b.tflite' --io int8 --device"

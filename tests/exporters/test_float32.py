@@ -1,4 +1,4 @@
-"""Float32 graphs as .tflite: the same graph comes in again, and LiteRT computes the same from the file."""
+"""Float32 graphs survive the round trip through .tflite, and LiteRT computes the same outputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import diff, fingerprint
 
-INTEGERS = ("batch_matmul", "cast", "dequantize", "quantize", "svdf")  # they convert, or have no float32 form
-VARIABLES = ("assign_variable", "read_variable")  # come in under the names of their initial values
+INTEGERS = ("batch_matmul", "cast", "dequantize", "quantize", "svdf")  # conversions, and kinds without a float32 form
+VARIABLES = ("assign_variable", "read_variable")  # imported under the names of their initial values
 FLOAT = sorted(set(GENERATORS) - {*INTEGERS, *VARIABLES})
 MODELS = (
     "derived__swiftnet_cell_ckpt75000_float",
@@ -31,13 +31,13 @@ MODELS = (
 
 
 def float_cases(kind: str) -> Iterator[Case]:
-    """Cases of a kind that are float32 without an int8 twin of what was uint8."""
+    """Yield the cases of a kind converted to float32, without those of former uint8 models."""
     made = (case for case in cases(kind) if not case.graph.ops[-1].attrs.get("unsigned"))
     return islice(map(float_case, made), 8)
 
 
 @pytest.mark.parametrize("kind", FLOAT)
-def test_a_float_graph_comes_in_again(kind: str) -> None:
+def test_a_float_graph_survives_the_round_trip_through_tflite(kind: str) -> None:
     for case in float_cases(kind):
         again = from_tflite(to_tflite(case.graph), case.graph.name)
         assert diff(case.graph, again) == [], case.id
@@ -50,7 +50,7 @@ def test_a_float_graph_comes_in_again(kind: str) -> None:
 @pytest.mark.shared
 @pytest.mark.litert
 @pytest.mark.parametrize("model", MODELS)
-def test_a_float_model_computes_the_same(model: str, shared: Path, litert: ModuleType) -> None:
+def test_a_rewritten_float_model_computes_the_same_in_litert(model: str, shared: Path, litert: ModuleType) -> None:
     file = (shared / "models" / f"{model}.tflite").read_bytes()
     graph = from_tflite(file, model)
     assert all(graph.tensors[name].dtype == "float32" for name in graph.inputs)

@@ -1,4 +1,4 @@
-"""Reordering a file: the same tensors, options and metadata, the ops in the order asked for, the same results in LiteRT."""
+"""A reordered file has its ops in the given order, the same tensors, options and metadata, and the same results in LiteRT."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def without_names_of_ops(data: bytes) -> list[tuple]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_ops_stand_in_the_new_order_and_nothing_else_changes(seed: int) -> None:
+def test_only_the_order_of_ops_changes_in_a_reordered_file(seed: int) -> None:
     file = to_tflite(random_network(seed))
     graph = from_tflite(file, "x")
     order = random_order(graph, random.Random(seed))
@@ -38,7 +38,7 @@ def test_the_ops_stand_in_the_new_order_and_nothing_else_changes(seed: int) -> N
 
 @pytest.mark.litert
 @pytest.mark.parametrize("seed", range(8))
-def test_litert_computes_the_same(seed: int) -> None:
+def test_litert_computes_the_same_from_a_reordered_file(seed: int) -> None:
     file = to_tflite(random_network(seed, 12))
     graph = from_tflite(file, "x")
     inputs = compare.samples(graph, 3, seed)
@@ -50,7 +50,7 @@ def test_litert_computes_the_same(seed: int) -> None:
 
 @pytest.mark.litert
 @pytest.mark.shared
-def test_a_real_model_needs_less_and_computes_the_same(shared: Path) -> None:
+def test_a_reordered_real_model_needs_less_ram(shared: Path) -> None:
     model = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite")
     done = api.reorder_model(model, "working_set")
     assert done.best.peak == 19_600 and done.file != model.file
@@ -65,8 +65,8 @@ def test_a_real_model_needs_less_and_computes_the_same(shared: Path) -> None:
 
 
 @pytest.mark.shared
-def test_a_float_model_is_reordered_too(shared: Path) -> None:
-    """tinyweave compiles int8 only, but any file that it can read has an order."""
+def test_a_float_model_can_be_reordered(shared: Path) -> None:
+    """tinyweave compiles int8 only, but reorders any file that it can read."""
     done = api.reorder_model(api.read(shared / "models/derived__swiftnet_cell_ckpt75000_float.tflite"), "working_set")
     before, after = (
         max(sum(step.values()) for step in done.live(order)) for order in (range(len(done.best.ops)), done.best.ops)
@@ -74,13 +74,13 @@ def test_a_float_model_is_reordered_too(shared: Path) -> None:
     assert (before, after) == (1_304_576, 4 * 301_056)
 
 
-def test_a_file_that_is_best_already_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_file_in_the_best_order_is_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(to_tflite(random_network(3, 1)))
     assert api.reorder_model(api.load(path)).file == path.read_bytes()
 
 
-def test_an_unknown_count_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_memory_count_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(to_tflite(random_network(3, 1)))
     with pytest.raises(CompileError, match="live, working_set"):

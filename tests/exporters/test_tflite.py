@@ -1,4 +1,4 @@
-"""The exporter: files that LiteRT loads with both of its resolvers, the layout's promises, and what it refuses."""
+"""The TFLite exporter: LiteRT loads its files with both resolvers, the file layout, and refused graphs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def refuses(graph: Graph, *words: str) -> None:
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", sorted(set(GENERATORS) - NOT_IN_LITERT | {"elu"}))
 def test_litert_accepts_every_case(kind: str) -> None:
-    """Its default kernels know all these op versions; nothing is run, they crash on a depthwise_conv_2d without bias."""
+    """The default kernels know all these op versions. They are not run, since they crash on depthwise_conv_2d without bias."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     resolver = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     for case in cases(kind):
@@ -76,7 +76,7 @@ def test_litert_accepts_every_case(kind: str) -> None:
 
 
 @pytest.mark.litert
-def test_litert_computes_what_the_graph_means() -> None:
+def test_litert_computes_the_outputs_of_the_numpy_reference() -> None:
     pytest.importorskip("ai_edge_litert")
     for case in (case for kind in sorted(GENERATORS) for case in islice(cases(kind), 4)):
         if (kind := case.graph.ops[0].kind) in NOT_IN_LITERT:
@@ -93,7 +93,7 @@ def test_equal_graphs_give_equal_bytes() -> None:
     assert to_tflite(convolution()) == to_tflite(convolution())
 
 
-def test_layout() -> None:
+def test_constants_are_stored_once_at_multiples_of_16_bytes() -> None:
     file = to_tflite(convolution())
     assert file[4:8] == b"TFL3"
     model = tflite.Model.GetRootAs(file, 0)
@@ -118,13 +118,13 @@ def test_per_channel_scales_keep_their_axis() -> None:
         assert tuple(found.ScaleAsNumpy()) == quant.scale and tuple(found.ZeroPointAsNumpy()) == quant.zero_point
 
 
-def test_an_absent_optional_input_is_minus_one() -> None:
+def test_an_absent_optional_input_is_written_as_minus_one() -> None:
     graph = single_op("conv_2d", [activation("x", (1, 6, 6, 4)), weights(8, 3, 3, 4), None], activation("y", ()), CONV)
     operator = tflite.Model.GetRootAs(to_tflite(graph), 0).Subgraphs(0).Operators(0)
     assert operator.InputsAsNumpy().tolist() == [0, 1, -1]
 
 
-# least versions with these features, as listed in TFLite's op_version.cc
+# least version with these features, from TFLite's op_version.cc
 @pytest.mark.parametrize(
     ("graph", "version"),
     [
@@ -137,7 +137,7 @@ def test_an_absent_optional_input_is_minus_one() -> None:
         (pool("average_pool_2d"), 2),
     ],
 )
-def test_op_versions(graph: Graph, version: int) -> None:
+def test_op_versions_are_the_least_with_the_used_features(graph: Graph, version: int) -> None:
     assert tflite.Model.GetRootAs(to_tflite(graph), 0).OperatorCodes(0).Version() == version
 
 
@@ -172,7 +172,7 @@ def test_a_graph_that_the_format_cannot_hold_is_refused() -> None:
 
 
 @pytest.mark.litert
-def test_a_signature_and_metadata_are_what_litert_and_the_schema_read() -> None:
+def test_signature_and_metadata_are_read_by_litert_and_the_schema() -> None:
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     graph = convolution()
     file = to_tflite(graph, metadata={"about": b'{"a": 1}', "more": b""}, signature=True)

@@ -1,8 +1,8 @@
-"""The kernels of one core in a plan that was made with those for all cores.
+"""Replacement of a plan's portable kernels by those of one core.
 
-In: a plan in one memory, a core. Out: the same order, stages and views, with the kernels that the core has; the scratch of a
-stage, one area for all of its ops, lies in the arena during that stage only. The C stack would need the largest one all the
-time, and no plan could count it.
+Takes a plan in one memory and a core; returns a plan of the same order, stages and views with the core's kernels. The scratch
+of a stage, shared by its ops, is in the arena during that stage only. On the C stack the largest scratch would be reserved all
+the time, and no plan could count it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from tinyweave.planning.fuse.row_schedule import rules_of
 from tinyweave.planning.place.place import TRIES, lower_bound, place
 from tinyweave.planning.plan import Buffer, Plan, scratch_name
 
-GRAIN = 4  # scratch holds words
+GRAIN = 4  # scratch consists of words
 
 
 def with_kernels_of(plan: Plan, core: str) -> Plan:
-    """Return `plan`, whose outputs may overlap operands that die, with the kernels of `core`; in fused stages only where they
-    run by rows."""
+    """Return `plan` with the kernels of `core`, in fused stages only those that run by rows.
+
+    Outputs of the plan may overlap operands whose last use they are.
+    """
     graph = plan.graph
     fused = [stage for stage in plan.stages if stage.tiles is not None]
     unchanged = {stage.ops[-1] for stage in fused if _sums(plan, stage.ops[-1])}
@@ -34,12 +36,12 @@ def with_kernels_of(plan: Plan, core: str) -> Plan:
 
 
 def _runs_by_rows(plan: Plan, index: int, core: str) -> bool:
-    """Whether the core's kernel of an op of a fused stage has a form for rows."""
+    """Return whether the core's kernel of an op in a fused stage can run by rows."""
     return not plan.variants[index] or variant_for(plan.graph, plan.graph.ops[index], core).has_part
 
 
 def _sums(plan: Plan, index: int) -> int:
-    """Return bytes of the sums in which an op that ends a fused stage collects its output."""
+    """Return the bytes of the sums of an op with row-wise accumulation at the end of a fused stage."""
     return BY_NAME[plan.variants[index]].sums(plan.graph, plan.graph.ops[index])
 
 
@@ -77,7 +79,7 @@ def _scratch(plan: Plan, variants: Sequence[str], memory: str) -> list[Buffer]:
 
 
 def _beside(plan: Plan, added: Sequence[Buffer]) -> Mapping[str, int]:
-    """Return the offsets that the plan has, and for what is added the lowest gap of its step."""
+    """Return the offsets of the plan; each added buffer gets the lowest gap in its step."""
     offsets = dict(plan.offsets)
     for buffer in added:
         top = 0

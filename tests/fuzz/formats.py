@@ -1,6 +1,6 @@
-"""Growers of random networks that leave int8: other types on the way, int4 weights and maps, ops that were on uint8.
+"""Growers of random networks with other types than int8: casts, int4 weights and maps, ops converted from uint8.
 
-`FILED` are those that a LiteRT file can hold, besides all of generate.py; `ALL` has also those that only a graph can.
+`FILED` adds to generate.py the growers that a LiteRT file can hold; `ALL` has also those that only a graph can.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .growers import (
 from .growth import Growth
 
 FROM = {"int8": ("uint8", "float32"), "uint8": ("uint8", "int8", "float32"), "float32": ("int16", "uint8")}
-TYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")  # to which int8 is cast
-UINT8 = (  # kinds of ops that LiteRT computes on uint8 as on int8, or for which there are kernels that do otherwise
+TYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")  # targets of casts from int8
+UINT8 = (  # op kinds that LiteRT computes on uint8 as on int8, or for which there are other kernels
     *("conv_2d", "depthwise_conv_2d", "fully_connected", "add", "sub", "mul", "average_pool_2d", "max_pool_2d", "mean", "pad"),
     *("concatenation", "reshape", "logistic", "resize_bilinear", "split", "slice"),
 )
 
 
 def converted(g: Growth, name: str, dtype: str) -> str:
-    """The tensor as another type."""
+    """Return the tensor converted to another type."""
     if dtype == "float32":
         out = g.emit("dequantize", [name], dtype=dtype)
         g.tensors[out] = replace(g.tensors[out], quant=None)
@@ -48,7 +48,7 @@ def converted(g: Growth, name: str, dtype: str) -> str:
     scale, (zero,) = quant.scale[0], quant.zero_point
     if dtype == "uint8":
         quant = Quant((scale,), (zero + 128,))
-    if {x.dtype, dtype} == {"int8", "uint8"} and zero % 2 == 0:  # of the same scale: only the signs of bytes change
+    if {x.dtype, dtype} == {"int8", "uint8"} and zero % 2 == 0:  # with the same scale only the sign bits change
         quant = Quant((x.scale,), (x.zero_point + (128 if dtype == "uint8" else -128),))
     if dtype == "int16":
         quant = Quant((float(np.float32(scale / 200)),), (0,))
@@ -58,7 +58,7 @@ def converted(g: Growth, name: str, dtype: str) -> str:
 
 
 def detour(g: Growth) -> None:
-    """To other types and back, and an op on int16 if that is among them."""
+    """Convert a tensor to other types and back, with an op on int16 if int16 is one of them."""
     name, dtype, live = anything(g).name, "int8", list(g.live)
     for _ in range(g.rng.randint(1, 4)):
         dtype = g.rng.choice(FROM[dtype])
@@ -84,7 +84,7 @@ def sum_s16(g: Growth, x: Tensor) -> str:
 
 
 def filters_s16(g: Growth, x: Tensor, shape: tuple[int, ...]) -> tuple[str, str, Quant]:
-    """Weights, a bias and what an output with them is quantised as."""
+    """Return weights, a bias and the quantisation of the output."""
     scale, fan_in = 2.0**-7, int(np.prod(shape[1:]))
     weights = g.constant("weights", g.numpy.integers(-127, 128, shape, dtype=np.int8), Quant((scale,), (0,)))
     product = float(np.float32(x.scale * scale))
@@ -109,7 +109,7 @@ def transpose_s16(g: Growth, x: Tensor) -> str:
 
 
 def ends_here(g: Growth, kind: str, dtype: str, quant: Quant | None) -> None:
-    """An op whose output nothing reads."""
+    """Add an op whose output has no reader."""
     out = g.emit(kind, [anything(g).name], {"beta": 1.0} if kind == "softmax" else {}, quant, dtype=dtype)
     g.live.remove(out)
     g.tensors[out] = replace(g.tensors[out], quant=quant)
@@ -150,14 +150,14 @@ def svdf(g: Growth) -> None:
 
 
 def last_op(g: Growth, grow: Grower) -> Op | None:
-    """The op that a grower appends last, if it does."""
+    """Return the last op that a grower appends, if any."""
     before = len(g.ops)
     grow(g)
     return g.ops[-1] if len(g.ops) > before else None
 
 
 def narrow_weights(*growers: Grower) -> Grower:
-    """One of these with int4 weights that stand for about the same real numbers."""
+    """Return a grower that adds one of these with int4 weights of about the same real values."""
 
     def grow(g: Growth) -> None:
         if (op := last_op(g, g.rng.choice(growers))) is not None:
@@ -173,7 +173,7 @@ def narrow_weights(*growers: Grower) -> Grower:
 
 
 def was_uint8(*growers: Grower) -> Grower:
-    """One of these as `shift_uint8` leaves it: weights have one scale, and a zero point."""
+    """Return a grower that adds one of these as after `shift_uint8`: weights have one scale and a zero point."""
 
     def grow(g: Growth) -> None:
         if (op := last_op(g, g.rng.choice(growers))) is not None:
@@ -189,7 +189,7 @@ def was_uint8(*growers: Grower) -> Grower:
 
 
 def narrow_map(g: Growth) -> None:
-    """To int4, an op or two on it, and back."""
+    """Convert a map to int4, add one or two ops on it, and convert it back."""
     if (x := spatial(g)) is None:
         return
     live, name = list(g.live), converted(g, x.name, "int4")
@@ -241,7 +241,7 @@ def dense_s4(g: Growth, x: Tensor) -> str:
 
 
 def usual(g: Growth) -> None:
-    """A 3 x 3 convolution of stride 1 over channels in fours."""
+    """Add a 3 x 3 convolution of stride 1 on a multiple of 4 channels."""
     wide = [name for name in g.live if len(g.tensors[name].shape) == 4 and g.tensors[name].shape[3] % 4 == 0]
     if not wide:
         return
@@ -252,7 +252,7 @@ def usual(g: Growth) -> None:
 
 
 def chain(*growers: Grower) -> Grower:
-    """Some of these, each on what the one before it gives, which nothing else reads."""
+    """Return a grower that adds a chain of these; intermediate tensors have no other reader."""
 
     def grow(g: Growth) -> None:
         live, x = list(g.live), anything(g)
@@ -288,7 +288,7 @@ ALL: Growers = {
 
 
 def as_uint8(graph: Graph, seed: int) -> Graph:
-    """An int8 network of UINT8 kinds as a uint8 one: weights get one scale and a zero point of any value."""
+    """Return an int8 network of UINT8 kinds converted to uint8; weights get one scale and a random zero point."""
     rng, tensors = np.random.default_rng(seed), dict(graph.tensors)
     weights = {op.inputs[1] for op in graph.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")}
     scale_of = {}

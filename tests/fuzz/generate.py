@@ -1,7 +1,7 @@
-"""Random valid int8 networks. In: a seed. Out: a Graph; the same seed gives the same graph.
+"""Random valid int8 networks; the same seed gives the same graph.
 
-A network grows from its inputs: each step picks an op kind that some live tensor can feed, with random attributes and
-random quantisation chosen so that the outputs spread over the int8 range. Branches meet again in add, mul and concatenation.
+A network grows from its inputs. Each step picks an op kind for which a live tensor fits, with random attributes, and random
+quantisation for which the outputs spread over the int8 range. Branches meet again in add, mul and concatenation.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MAX_ELEMENTS = 6000
 MAX_SCALE = 2.0**16
 
 
-FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is done to
+FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # kinds whose filters `damaged` changes
 
 
-# what runs row by row, and what makes such networks branch and meet
+# ops that run by rows, and ops that make such networks branch and join
 BY_ROW: Growers = {
     kind: GROWERS[kind]
     for kind in (
@@ -35,14 +35,14 @@ BY_ROW: Growers = {
 }
 
 
-# the same with what makes maps larger
+# BY_ROW and ops that enlarge maps
 BY_SOME_ROWS: Growers = BY_ROW | {
     kind: GROWERS[kind] for kind in ("resize_bilinear", "resize_nearest_neighbor", "transpose_conv")
 }
 
 
 def _grows(tensor: Tensor) -> bool:
-    """Whether something may read it: products of products would get scales that no fixed-point multiplier reaches."""
+    """Return whether an op may read the tensor; products of products would get scales without a fixed-point multiplier."""
     scales = tensor.quant.scale if tensor.quant else ()
     return bool(tensor.shape) and tensor.elements <= MAX_ELEMENTS and max(scales, default=0.0) <= MAX_SCALE
 
@@ -56,10 +56,10 @@ def random_network(
     *,
     usual: float = 0.4,
 ) -> Graph:
-    """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
+    """Return a network of up to `steps` ops (by default 3 to 14); its outputs are the unread tensors.
 
-    `damaged` makes many channels constant, which gives the passes something to remove. live: of how many tensors an op
-    may take its operands; few make long chains. usual: the share of depthwise layers whose windows are those of most networks.
+    `damaged` makes many channels constant, for the passes to remove. live: number of tensors from which operands are drawn; few
+    give long chains. usual: fraction of depthwise layers with common windows.
     """
     g = Growth(seed, damaged, usual)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
@@ -80,7 +80,7 @@ def random_network(
 
 
 def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
-    """Any order in which each op comes after those that it reads from and those that touched its state before it."""
+    """Return a random order in which each op comes after the ops that it reads from and after earlier accesses of its state."""
     done: list[int] = []
     while len(done) < len(graph.ops):
         done.append(rng.choice([i for i in range(len(graph.ops)) if i not in done and _may_run(graph, i, done)]))
@@ -88,9 +88,11 @@ def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
 
 
 def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
-    """Any cut of the file's order into stages, those of several ops such as can run row by row; and the other arguments of
-    `plan_in_stages`: inputs that may be streamed to them, those that one stage alone reads; ops of a stage that can run
-    together, for any number of columns and rows, which are patches or not; and outputs of stages that may be handed out."""
+    """Return a random partition of the file's order into stages, and the other arguments of `plan_in_stages`.
+
+    Stages of several ops can run by rows. The arguments are: streamed inputs that one stage alone reads; tiles of any number of
+    columns and rows, cached or as patches; and streamed outputs.
+    """
     variants = [variant_for(graph, op).name for op in graph.ops]
     row_graph, begin, stages = RowGraph(graph, variants), 0, list[tuple[int, ...]]()
     while begin < len(graph.ops):

@@ -1,4 +1,4 @@
-"""One function per kind of op: it adds an op of that kind, at random, to a network under construction."""
+"""One function per op kind that adds a random op of that kind to a network under construction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
 
 
 def window_attrs(g: Growth, h: int, w: int, dilate: bool) -> dict:
-    """Kernel, stride, dilation and padding that fit an h x w map; SAME or VALID, so that every format can hold them."""
+    """Return kernel, stride, dilation and padding for an h x w map; padding is SAME or VALID, which every format can hold."""
     dilation = (g.rng.randint(1, 2), g.rng.randint(1, 2)) if dilate and g.rng.random() < 0.2 else (1, 1)
     same = g.rng.random() < 0.6
     kernel, stride, padding = [], [], []
@@ -34,7 +34,7 @@ def window_attrs(g: Growth, h: int, w: int, dilate: bool) -> dict:
 
 
 def usual_window(g: Growth, h: int, w: int) -> dict:
-    """The windows of most networks: squares, as far apart along both axes, padded to SAME."""
+    """Return common windows: square, with equal strides, padded to SAME."""
     side, stride, padding = g.rng.choice((3, 3, 5, 7)), g.rng.choice((1, 2)), []
     for extent in (h, w):
         total = max(0, (-(-extent // stride) - 1) * stride + side - extent)
@@ -119,7 +119,7 @@ def binary(kind: str) -> Callable[[Growth], None]:
             return
         scale = max(a, b) * g.rng.uniform(0.8, 2.0) if kind != "mul" else a * b * 60
         quant = Quant((float(np.float32(scale)),), (g.rng.randint(-128, 127),))
-        if 2.0**-30 < scale < 2.0**30:  # products of products leave what scales may be
+        if 2.0**-30 < scale < 2.0**30:  # products of products can exceed the range of scales
             g.emit(kind, [x.name, y], {"activation": g.rng.choice(ACTIVATIONS)}, quant)
 
     return grow
@@ -164,7 +164,7 @@ def arg_max(g: Growth) -> None:
     x, dtype = anything(g), g.rng.choice(["int32", "int64"])
     axis = g.constant("axis", np.array(g.rng.randrange(len(x.shape)), np.int32))
     g.emit("arg_max", [x.name, axis], dtype=dtype)
-    out = g.live.pop()  # nothing reads an index
+    out = g.live.pop()  # no op reads an index
     g.tensors[out] = Tensor(out, g.tensors[out].shape, dtype)
 
 
@@ -213,7 +213,7 @@ def integers(g: Growth, values: object) -> str:
 
 
 def cuttable(g: Growth) -> tuple[Tensor, int] | None:
-    """A tensor and one of its axes, longer than 1."""
+    """Return a tensor and one of its axes longer than 1."""
     x = anything(g)
     axes = [axis for axis, extent in enumerate(x.shape) if extent > 1]
     return (x, g.rng.choice(axes)) if axes else None
@@ -311,7 +311,7 @@ def gather(g: Growth) -> None:
 
 
 def blocks(kind: str) -> Callable[[Growth], None]:
-    """depth_to_space and space_to_depth."""
+    """Return the grower of depth_to_space or space_to_depth."""
 
     def grow(g: Growth) -> None:
         if (x := spatial(g)) is not None:
@@ -395,7 +395,7 @@ def transpose(g: Growth) -> None:
 
 
 def variable(g: Growth) -> None:
-    """A variable that is read before or after a value is assigned to it, and sometimes once more."""
+    """Add a variable that is read before or after its assignment, and sometimes again."""
     x = anything(g)
     assert x.quant is not None
     state = g.state(x.shape, x.quant, first=g.numpy.integers(-128, 128, x.shape, dtype=np.int8))

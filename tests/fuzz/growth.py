@@ -1,4 +1,4 @@
-"""A network under construction: its tensors, its ops, its random numbers. In: a seed."""
+"""A network under construction: its tensors, ops and random numbers, from a seed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Growth:
         dtype: str = "int8",
         count: int = 1,
     ) -> str:
-        """Append an op; the outputs' shapes come from the op's own rule, their quantisation is random unless given."""
+        """Append an op; the output shapes are inferred, their quantisation is random by default."""
         name = f"{kind}_{len(self.ops)}"
         state = tuple(n for n in inputs if n is not None and self.tensors[n].role == "state" and kind != "read_variable")
         names = (f"{name}_out", *(f"{name}_out_{i}" for i in range(1, count)))
@@ -64,7 +64,7 @@ class Growth:
         return op.outputs[0]
 
     def state(self, shape: tuple[int, ...], quant: Quant, dtype: str = "int8", first: np.ndarray | None = None) -> str:
-        """A variable; its first value is its zero point unless given."""
+        """Add a variable; its first value is by default its zero point."""
         name = self.add_tensor(Tensor(f"state_{len(self.tensors)}", shape, dtype, quant, role="state"))
         value = np.full(shape, quant.zero_point[0], dtype) if first is None else first
         self.add_tensor(Tensor(f"{name}.initial", shape, dtype, quant, value, "constant"))
@@ -75,7 +75,7 @@ class Growth:
         self.ops.append(Op(f"assign_variable_{len(self.ops)}", "assign_variable", (value,), (state,)))
 
     def damage(self, data: np.ndarray, biases: np.ndarray, axis: int) -> None:
-        """Make some channels constant: all-zero filters, with bias or without, and biases that saturate the output."""
+        """Make some channels constant, by all-zero filters with or without bias, and by biases that saturate the output."""
         for channel in range(data.shape[axis]):
             fate = self.rng.choice(("sound", "sound", "zero", "zero point", "saturated"))
             if fate in ("zero", "zero point"):
@@ -88,7 +88,7 @@ class Growth:
     def weights(
         self, shape: tuple[int, ...], axis: int, taps: int, source: Tensor, biased: bool = True
     ) -> tuple[str, str | None, Quant]:
-        """Random filters and bias; the output's quantisation puts most results inside the int8 range."""
+        """Add random filters and bias, and return an output quantisation for which most results are within the int8 range."""
         per_channel = self.rng.random() < 0.7
         channels = shape[axis]
         spread = self.numpy.uniform(0.002, 0.02, channels if per_channel else 1).astype(np.float32)

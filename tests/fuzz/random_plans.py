@@ -1,10 +1,9 @@
-"""Random networks under random plans: whatever a plan may be, its C gives the numpy reference's bytes.
+"""Random networks with random plans: the C of any valid plan gives the numpy reference's bytes.
 
-In: seeds. Out: what differs. A plan is a random order that respects state, views or copies, moves of live tensors, a random
-subset of the rules by which outputs may overlap operands, and any placement that these allow, not only a good one; or it is a
-random point of a front. Many plans are built into one library; each runs in an arena of its own exact size, full of noise,
-between guards, and again with the complement of that noise: a byte that is the same afterwards was written. The same seed gives
-the same plans.
+Takes seeds and returns failures. A plan has a random order that respects state, views or copies, moves of live tensors, a
+random subset of the allowed overlaps, and any valid placement, not only a good one; or it is a random point of a Pareto front.
+Many plans are built into one library. Each runs in an arena of exactly its size between guard bytes, filled with random bytes,
+and again with their complement; a byte that is equal in both runs was written. The same seed gives the same plans.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from tinyweave.simulate import compare
 
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=all")
 GUARD = 256
-# whose kernels a plan has; here plain C stands for their instructions
+# cores whose kernels plans have; on the host plain C replaces their instructions
 CORES = ("", "", "cortex-m4", "cortex-m7", "cortex-m55", "rv32imc")
-PLANS = 4  # of each network
+PLANS = 4  # number of plans per network
 SAMPLES = 2
 
 
 def twin(g: Growth) -> None:
-    """A layer once more with the same constants, on the same input, into another branch."""
+    """Add a layer again with the same constants on the same input."""
     layers = [op for op in g.ops if op.kind in FILTERED and op.inputs[0] in g.live]
     if layers:
         op = g.rng.choice(layers)
@@ -53,14 +52,14 @@ def twin(g: Growth) -> None:
         g.emit(op.kind, list(op.inputs), attrs, g.tensors[op.outputs[0]].quant)
 
 
-JOINING = ("add", "mul", "concatenation", "split", "split_v")  # branches part and meet again more often than elsewhere
+JOINING = ("add", "mul", "concatenation", "split", "split_v")  # kinds that split and join branches are more frequent here
 BRANCHING = {kind: (3 * weight if kind in JOINING else weight, grow) for kind, (weight, grow) in ALL.items()}
 BRANCHING["twin"] = (4, twin)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A plan of the network of `seed`, named as its C is. is_exact: whether the last byte of its arena is written."""
+    """A plan of the network of `seed`, with the name of its C. is_exact: whether the last byte of its arena is written."""
 
     seed: int
     name: str
@@ -69,7 +68,7 @@ class Trial:
 
     @property
     def overlaps(self) -> int:
-        """Pairs of buffers that share bytes while both are alive."""
+        """Return the number of pairs of buffers that share bytes while both are alive."""
         spans = [(b, self.plan.offsets[b.name], self.plan.offsets[b.name] + b.bytes) for b in self.plan.buffers]
         return sum(
             max(x.start, y.start) < min(x.end, y.end) and max(begin, other) < min(end, stop)
@@ -78,13 +77,13 @@ class Trial:
 
 
 def network(seed: int) -> Graph:
-    """The network of this seed. In every third, one filter of each convolution has a scale that makes it an outlier."""
+    """Return the network of this seed. In every third network, one filter of each convolution has an outlier scale."""
     graph = random_network(seed, random.Random(seed).randint(5, 18), growers=BRANCHING)
     return with_outliers(graph, random.Random(seed)) if seed % 3 == 0 else graph
 
 
 def with_outliers(graph: Graph, rng: random.Random) -> Graph:
-    """The network with one filter of each int8 convolution scaled to a rescale shift of -1 or more, and its bias likewise."""
+    """Return the network with one filter of each int8 convolution, and its bias, scaled to a rescale shift of -1 or more."""
     tensors = dict(graph.tensors)
     for op in graph.ops:
         operands = [tensors[name] for name in op.inputs if name is not None]
@@ -101,14 +100,14 @@ def with_outliers(graph: Graph, rng: random.Random) -> Graph:
 
 
 def trials(seed: int) -> list[Trial]:
-    """The random plans of the network of this seed, each checked."""
+    """Return random, checked plans of the network of this seed."""
     rng, graph = random.Random(seed), network(seed)
     graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
     return [Trial(seed, f"net_{seed}_{number}", random_plan(graph, rng)) for number in range(PLANS)]
 
 
 def front_trials(seed: int) -> list[Trial]:
-    """Random points of a front of a network of this seed, with random options."""
+    """Return random points of the front of a network of this seed with random options."""
     rng = random.Random(seed)
     growers, live = rng.choice(((BY_ROW, 2), (BY_SOME_ROWS, 4), (BRANCHING, 8)))
     graph = random_network(seed, rng.randint(5, 18), growers=growers, live=live)
@@ -116,20 +115,20 @@ def front_trials(seed: int) -> list[Trial]:
     streams = {"stream_inputs": rng.random() < 0.4, "stream_outputs": rng.random() < 0.4}
     try:
         points = front(graph, Request(**options, **streams))
-    except CompileError:  # something cannot come or go by rows
+    except CompileError:  # an input or output cannot be streamed
         points = front(graph, Request(**options))
     chosen = rng.sample(points, min(PLANS, len(points)))
     return [Trial(seed, f"net_{seed}_{number}", plan, is_exact=True) for number, plan in enumerate(chosen)]
 
 
 def random_plan(graph: Graph, rng: random.Random) -> Plan:
-    """Any plan in one memory that runs layer by layer, with any core's kernels."""
+    """Return a random unfused plan in one memory with the kernels of any core."""
     order = random_order(graph, rng)
     if rng.random() < 0.5:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
-    shares = dict.fromkeys(ASKED_FOR, 0.5) | {"compact": 0.1}  # a compact kernel comes before those of a core
+    shares = dict.fromkeys(ASKED_FOR, 0.5) | {"compact": 0.1}  # a compact kernel precedes those of a core
     asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
     kernels = Kernels(rng.choice(CORES), **asked_for)
     laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
@@ -144,7 +143,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
 
 
 def moved_at_random(graph: Graph, order: tuple[int, ...], rng: random.Random) -> tuple[Graph, tuple[int, ...]]:
-    """The graph with some more ops, each of which moves a live tensor to another place, and its order."""
+    """Return the graph with additional ops that relocate live tensors, and its order."""
     places = lone_tensors(graph, [(index,) for index in order], views(graph, order))
     chosen = {place for place in places if rng.random() < 0.1}
     steps: list[int | str] = []
@@ -155,13 +154,13 @@ def moved_at_random(graph: Graph, order: tuple[int, ...], rng: random.Random) ->
 
 
 def random_offsets(buffers: Sequence[Buffer], chosen: Sequence[Rule], rng: random.Random) -> dict[str, int]:
-    """A valid offset for each buffer, in random order: as low as can be, right against another one, or anywhere."""
+    """Return a valid offset for each buffer in random order: the lowest, adjacent to another buffer, or anywhere."""
     distance = {(rule.lower, rule.upper): rule.distance for rule in chosen}
     room = int(sum(b.bytes + b.align for b in buffers) * rng.choice((1.0, 1.2, 2.0))) + 64
     offsets: dict[str, int] = {}
     for x in rng.sample(list(buffers), len(buffers)):
         met = [y for y in buffers if y.name in offsets and max(x.start, y.start) < min(x.end, y.end) and x.bytes and y.bytes]
-        taken = [  # open intervals where x cannot begin
+        taken = [  # open intervals of offsets that x cannot have
             (
                 offsets[y.name] - min(x.bytes, distance.get((x.name, y.name), x.bytes)),
                 offsets[y.name] + min(y.bytes, distance.get((y.name, x.name), y.bytes)),
@@ -179,7 +178,7 @@ def random_offsets(buffers: Sequence[Buffer], chosen: Sequence[Rule], rng: rando
 
 
 def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
-    """One library of the C of all trials, each compiled as it would be alone; kernels come from the cache."""
+    """Build one library of the C of all trials; kernels are cached."""
     compiler, sources = toolchain.host(), []
     for trial in wanted:
         for file, text in emit(trial.plan, trial.name, Origin("random.tflite", "0" * 64)).files.items():
@@ -192,15 +191,15 @@ def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
 
 
 class Rows(ctypes.Structure):
-    """The callbacks that a model takes."""
+    """The callbacks of a model."""
 
     CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int32] * 3, ctypes.c_void_p)
     _fields_ = (("user", ctypes.c_void_p), ("read_rows", CALLBACK), ("write_rows", CALLBACK))
 
 
 def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
-    """Return what the C of a trial does wrong; None when all outputs are right and no byte around the arena was written."""
-    samples = compare.samples(trial.plan.graph, 3 + SAMPLES, trial.seed)[3:]  # without the edge values, which saturate
+    """Return the fault of a trial's C, or None if all outputs are right and no byte outside of the arena was written."""
+    samples = compare.samples(trial.plan.graph, 3 + SAMPLES, trial.seed)[3:]  # without the extreme values, which saturate
     size = trial.plan.arena["sram"]
     noise = np.random.default_rng(trial.seed).integers(0, 256, (SAMPLES, size + 2 * GUARD), dtype=np.uint8)
     left = list[np.ndarray]()
@@ -218,14 +217,16 @@ def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
 def run(
     library: ctypes.CDLL, trial: Trial, samples: Sequence[Sequence[np.ndarray]], fill: np.ndarray, left: list
 ) -> str | None:
-    """Run the C of a trial on samples, on memory filled so before each one; what it does wrong. The memory goes to `left`, with
-    its guards."""
+    """Run the C of a trial on samples in memory filled with `fill` before each one; return its fault.
+
+    The memory with its guards is appended to `left`.
+    """
     plan, graph, size = trial.plan, trial.plan.graph, trial.plan.arena["sram"]
     state = ops.initial_state(graph)
     block = np.empty(fill.shape[1] + 64, np.uint8)
     begin = GUARD + -(block.ctypes.data + GUARD) % 64
     block[begin - GUARD : begin + size + GUARD] = fill[0]
-    memory = (ctypes.c_size_t * 2)(block.ctypes.data + begin, size)  # {data, bytes} of the one memory
+    memory = (ctypes.c_size_t * 2)(block.ctypes.data + begin, size)  # {data, bytes} of the only memory
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
         found = library[f"{trial.name}_{verb}"]
@@ -258,7 +259,7 @@ def run(
 
 
 def by_rows(graph: Graph, sample: Sequence[np.ndarray], come: Mapping[int, bytearray]) -> Rows:
-    """The callbacks that bring the rows of a sample, and add those that are handed out, in order, to `come`."""
+    """Return callbacks that give the rows of a sample and append streamed output rows to `come`."""
 
     def read(_: object, index: int, first: int, count: int, destination: int) -> int:
         row = sample[index].nbytes // sample[index].shape[1]
@@ -277,7 +278,7 @@ def by_rows(graph: Graph, sample: Sequence[np.ndarray], come: Mapping[int, bytea
 
 
 def failures(seeds: Sequence[int], make: Callable[[int], list[Trial]] = trials) -> tuple[list[Trial], list[str]]:
-    """All trials of these seeds, and a line for each that fails."""
+    """Return all trials of these seeds, and a line per failing one."""
     wanted: list[Trial] = []
     refused = []
     for seed in seeds:

@@ -1,8 +1,8 @@
-"""Random networks: LiteRT's reference kernels, the numpy reference, and the emitted C on the host give the same bytes,
-in the file's order, in the best one, and in any other.
+"""Random networks: LiteRT's reference kernels, the numpy reference and the emitted C on the host give the same bytes, in the
+file's order, the best order, and any other.
 
-Half of them have filters that are zero or saturated, for the passes to remove. Each network's number is its seed;
-`--fuzz-seed N --fuzz-count M` runs others. The emulated core takes every eighth. Most of the usual networks are a sweep.
+Half of the networks have zero or saturated filters, which the passes remove. Each network's number is its seed;
+`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
-def test_random_network_gives_the_same_bytes_everywhere(seed: int, damaged: bool, tmp_path: Path) -> None:
+def test_a_random_network_gives_the_bytes_of_the_reference(seed: int, damaged: bool, tmp_path: Path) -> None:
     model = loaded(random_network(seed, damaged=damaged), tmp_path)
     prove(model, api.plan(model, schedule="layer"), seed, "cortex-m4" if seed % 8 == 0 else None)
 
 
 @pytest.mark.litert
-def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path: Path) -> None:
-    """Of int8, with detours to other types and int4 weights, or of uint8 with weights that have a zero point, in turn."""
+def test_a_random_network_in_any_order_gives_the_bytes_of_the_reference(seed: int, tmp_path: Path) -> None:
+    """In turn the networks are int8, int8 with casts and int4 weights, and uint8 with a zero point of weights."""
     steps = random.Random(seed).randint(8, 20)
     graph = random_network(seed, steps, growers=(GROWERS, FILED, AS_UINT8)[seed % 3])
     model = loaded(as_uint8(graph, seed) if seed % 3 == 2 else graph, tmp_path)
@@ -57,7 +57,7 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
 
 
 @pytest.mark.litert
-def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_path: Path) -> None:
+def test_a_random_network_in_random_stages_gives_the_reference(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     model = loaded(random_network(seed, rng.randint(5, 16), growers=BY_SOME_ROWS, live=2), tmp_path)
     stages, options = random_stages(model.graph, rng)
@@ -68,7 +68,7 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
 
 
 def loaded(graph: Graph, folder: Path) -> results.Model:
-    """The network by way of a file."""
+    """Return the network after writing it to a file and loading it."""
     path = folder / f"{graph.name}.tflite"
     path.write_bytes(to_tflite(graph))
     return api.load(path)
@@ -80,7 +80,7 @@ def prove(model: results.Model, plan: Plan, seed: int, core: str | None) -> None
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 
 
-def test_a_seed_names_one_network() -> None:
+def test_a_seed_always_gives_the_same_network() -> None:
     assert to_tflite(random_network(7)) == to_tflite(random_network(7))
     assert to_tflite(random_network(7)) != to_tflite(random_network(8))
     assert to_tflite(random_network(7)) != to_tflite(random_network(7, damaged=True))

@@ -1,4 +1,4 @@
-"""Any limits give a plan: the best within them, else the nearest; or one error. `--fuzz-seed N --fuzz-count M` runs others."""
+"""Random limits give the best plan within them, else the closest, or one error. `--fuzz-seed N --fuzz-count M` runs others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import constant_bytes
 from tinyweave.planning.strategies import STRATEGIES
 
-ASKED = 6  # of each network
+ASKED = 6  # queries per network
 IN_SWEEPS = 80
 USUAL = 12
 KNOWN_CYCLES = "cortex-m4"
@@ -34,7 +34,7 @@ def size(made: Plan) -> int:
 
 
 def planned(graph: Graph, schedule: str, options: dict[str, Any]) -> Plan | None:
-    """Return the plan; None where the schedule has none, which it says in one line."""
+    """Return the plan, or None if the strategy refuses the network in one line."""
     try:
         return plan(graph, Request(schedule, **options))
     except CompileError as error:
@@ -43,16 +43,16 @@ def planned(graph: Graph, schedule: str, options: dict[str, Any]) -> Plan | None
 
 
 def in_cycles(cycles: int) -> dict[str, float]:
-    """Return the limit on time that is this many cycles, at a clock of 1 kHz."""
+    """Return the latency limit of this many cycles at a clock of 1 kHz."""
     return {"latency_ms": float(cycles), "clock_hz": 1e3}
 
 
 def near(rng: random.Random, value: int) -> int:
-    """Return a limit that may be none at all, exact, or anything around."""
+    """Return a random limit: None, the value itself, or near it."""
     return rng.choice((0, 1, value - 1, value, value + 1, int(value * rng.uniform(0.3, 2))))
 
 
-def test_any_limits_give_a_plan(seed: int) -> None:
+def test_random_limits_give_the_best_or_the_closest_plan(seed: int) -> None:
     rng = random.Random(seed)
     growers, live = rng.choice(((BY_ROW, 2), (BY_SOME_ROWS, 4), (GROWERS, 6)))
     graph = random_network(seed, rng.randint(4, 14), growers=growers, live=live)

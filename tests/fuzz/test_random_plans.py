@@ -1,4 +1,4 @@
-"""Random networks under random plans give the same bytes; `--fuzz-seed N --fuzz-count M` runs others, the bench a thousand."""
+"""Random networks with random plans give the same bytes; `--fuzz-seed N --fuzz-count M` runs others, the bench a thousand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seeds", [pytest.param(b, marks=m, id=f"{b[0]}-{b[-1]}") for b, m in parameters])
 
 
-def test_any_plan_gives_the_same_bytes(seeds: range) -> None:
+def test_random_plans_give_the_bytes_of_the_reference(seeds: range) -> None:
     tried, failed = failures(seeds)
     assert not failed, "\n".join(failed)
     assert sum(trial.overlaps for trial in tried) >= len(seeds), "outputs lie over operands"
@@ -41,27 +41,27 @@ def test_any_plan_gives_the_same_bytes(seeds: range) -> None:
     assert len(orders) >= 2 * len(seeds)
 
 
-def test_any_point_of_a_front_gives_the_same_bytes_and_claims_what_it_touches(seeds: range) -> None:
+def test_points_of_a_front_give_the_reference_and_touch_exactly_their_arena(seeds: range) -> None:
     tried, failed = failures(seeds, front_trials)
     assert not failed, "\n".join(failed)
     assert len(tried) > len(seeds) and any(stage.schedule for trial in tried for stage in trial.plan.stages)
 
 
-def test_maps_of_no_rows_take_no_gap_in_a_tile() -> None:
-    """In a tile of this seed's network a padding hides all that the ops before it make: their maps have no rows there."""
+def test_maps_without_rows_take_no_bytes_in_a_tile() -> None:
+    """In a tile of this network only padding is read, so the maps of earlier ops have no rows."""
     tried, failed = failures([41_897], front_trials)
     assert not failed, "\n".join(failed)
     sizes = [size for trial in tried for stage in trial.plan.stages if stage.schedule for size in stage.schedule.tiles.values()]
     assert any(rows == 0 for rows, _ in sizes) and any(rows > 0 for rows, _ in sizes)
 
 
-def test_a_seed_names_the_same_plans() -> None:
+def test_a_seed_always_gives_the_same_plans() -> None:
     assert [trial.plan.offsets for trial in trials(3)] == [trial.plan.offsets for trial in trials(3)]
     assert trials(3)[0].plan.offsets != trials(3)[1].plan.offsets
 
 
-def test_wrong_plans_are_noticed(tmp_path: Path) -> None:
-    """Plans that lay everything over each other differ, and one that claims too little writes outside of its arena."""
+def test_wrong_plans_are_detected(tmp_path: Path) -> None:
+    """Plans whose buffers all overlap give other bytes, and a plan with too small an arena writes outside of it."""
     wrong = [replace(trial, plan=_flattened(trial.plan)) for seed in range(5) for trial in trials(seed)]
     library = build(tmp_path, wrong)
     assert isinstance(library, ctypes.CDLL)
@@ -82,8 +82,8 @@ def _flattened(plan):
     return replace(plan, offsets=dict.fromkeys(plan.offsets, 0), arena={"sram": largest})
 
 
-def test_every_kernel_is_in_some_plan() -> None:
-    """The kernels that the cores whose kernels plans have give the networks of these seeds, without plans and without C."""
+def test_every_kernel_is_used_by_some_random_network() -> None:
+    """Kernels are chosen for the networks of 400 seeds and all cores of random plans, without planning or compiling."""
     missing = {row.name for row in VARIANTS} - set(UNREACHED)
     for seed in range(400):
         graph = network(seed)

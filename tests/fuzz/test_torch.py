@@ -1,6 +1,6 @@
-"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; a sweep has each op often.
+"""Random PyTorch networks agree with torch in numpy, and every fourth in LiteRT; a sweep covers each op often.
 
-Some go the whole way: to int8, C and an emulated core. `bench/fuzzing/torch_networks.py` sends as many as are wanted.
+Some are quantised, emitted as C, and run on an emulated core. `bench/fuzzing/torch_networks.py` runs any number.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tinyweave.importers.aten import OPS
 from tinyweave.importers.aten.quantised import QUANTISED
 from tinyweave.importers.torch import trace
 
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # of even kernels, where torch pads by a copy
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # even kernels, for which torch pads by a copy
 USUAL, IN_SWEEPS, OF_EACH = 30, 500, 10
-# ops of one of many functions of a layer, of which fewer are drawn -> how many at least
+# ops that are drawn less often -> least count
 FEWER = dict.fromkeys(("exp", "expand_as", "glu", "instance_norm", "pixel_shuffle", "pixel_unshuffle"), 4)
 FEWER["_upsample_nearest_exact2d"] = 3
 CLOSE = 1e-4  # of the output's range
 
 
 def ops_where_close(seed: int, litert: ModuleType | None) -> Counter[str]:
-    """How often ATen's ops are in the network of a seed, once it has been compared with torch."""
+    """Compare the network of a seed with torch, and return the counts of its ATen ops."""
     module, example = network(seed)
     _, ours, by_litert = distances(trained(module, seed), example, litert, transposes=None)
     assert ours < CLOSE and by_litert < CLOSE, seed
@@ -37,16 +37,16 @@ def ops_where_close(seed: int, litert: ModuleType | None) -> Counter[str]:
 
 
 @pytest.mark.parametrize("offset", range(USUAL))
-def test_a_random_network_computes_what_torch_does(offset: int, request: pytest.FixtureRequest, litert: ModuleType) -> None:
+def test_a_random_network_computes_the_same_as_torch(offset: int, request: pytest.FixtureRequest, litert: ModuleType) -> None:
     ops_where_close(request.config.getoption("--fuzz-seed") + offset, litert if offset % 4 == 0 else None)
 
 
 @pytest.mark.sweep
-def test_every_op_is_there_often(litert: ModuleType) -> None:
+def test_every_op_is_in_many_random_networks(litert: ModuleType) -> None:
     seen: Counter[str] = Counter()
     for seed in range(IN_SWEEPS):
         seen += ops_where_close(seed, litert if seed % 3 == 0 else None)
-    # see test_quantised, test_attention and test_torch; softsign is a division in torch, and the last ones jump
+    # tested in test_quantised, test_attention and test_torch; softsign is a division in torch, the last ones are discontinuous
     elsewhere = {*QUANTISED, "elu", "bmm", "matmul", "scaled_dot_product_attention", "unflatten", "alias", "argmax"}
     elsewhere |= {"layer_norm", "rms_norm", "rsqrt", "gru_cell", "softsign", "ceil", "floor", "round", "sign"}
     rare = {op: seen[op] for op in OPS if op not in elsewhere and seen[op] < FEWER.get(op, OF_EACH)}
@@ -56,5 +56,5 @@ def test_every_op_is_there_often(litert: ModuleType) -> None:
 @pytest.mark.emulator
 @pytest.mark.litert
 @pytest.mark.parametrize("seed", [1, 4, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1000, 1030))])
-def test_a_random_network_goes_the_whole_way(seed: int, emulator: None) -> None:
+def test_a_random_network_is_quantised_and_verified_on_a_core(seed: int, emulator: None) -> None:
     assert whole_way(seed, "cortex-m4", Counter()) is None

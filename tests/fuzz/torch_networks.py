@@ -1,6 +1,6 @@
-"""Random PyTorch networks: maps of rows and columns, or of steps, that grow layer by layer and end in a head.
+"""Random PyTorch networks on images or sequences that grow layer by layer and end in a head.
 
-Each layer is drawn among those that fit the map so far. Shapes stay small; the network's seed is all that it depends on.
+Each layer is drawn among those that fit the current map. Shapes stay small; the network depends on its seed only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-FRESH = nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d  # what may be changed in place: no other layer reads it
+FRESH = (
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+)  # their outputs may be changed in place, because no other layer reads them
 MOST_CHANNELS, MOST_ROWS = 24, 20
 Layer = Callable[[random.Random, "Network", list[int]], Callable[[Tensor], Any] | None]
 
 
 class Network(nn.Module):
-    """Layers one after the other; some also read maps that were there before."""
+    """A chain of layers, some of which also read earlier maps."""
 
     def __init__(self, shape: Sequence[int]):
         super().__init__()
@@ -39,7 +44,7 @@ class Network(nn.Module):
 
 
 def network(seed: int) -> tuple[nn.Module, Tensor]:
-    """The network of a seed, in evaluation mode, and an example of its input."""
+    """Return the network of a seed in evaluation mode, and an example input."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     is_sequence = seed % 5 == 4
@@ -57,7 +62,7 @@ def network(seed: int) -> tuple[nn.Module, Tensor]:
 
 
 def grow(rng: random.Random, made: Network, example: Tensor, layers: Sequence[Layer]) -> None:
-    """Add one of the layers that fits; none where twenty tries fail."""
+    """Add a random layer that fits; none if twenty tries fail."""
     for _ in range(20):
         count = len(made.parts)
         step = rng.choice(layers)(rng, made, made.shapes[-1])
@@ -119,7 +124,7 @@ def activation(rng: random.Random, made: Network, shape: list[int]) -> Any:
         and isinstance(made.steps[-1], (nn.Conv1d, nn.Conv2d, nn.modules.batchnorm._BatchNorm))
         and rng.random() < 0.5
     ):
-        return made.use(nn.ReLU(inplace=True))  # elsewhere another layer may read what it overwrites
+        return made.use(nn.ReLU(inplace=True))  # otherwise another layer may read the overwritten map
     others = [nn.Hardtanh(-0.5, 2), nn.GELU(("none", "tanh")[shape[1] % 2]), nn.LeakyReLU(rng.random()), nn.PReLU(shape[1])]
     low, beta = rng.random(), rng.uniform(0.5, 2)
     others += [nn.Softplus(beta), nn.Softsign(), nn.Mish(), nn.SELU(), nn.LogSigmoid(), nn.Hardshrink(low), nn.Softshrink(low)]
@@ -152,7 +157,7 @@ def pool(rng: random.Random, made: Network, shape: list[int]) -> Any:
     padding = rng.randint(0, kernel // 2)
     ceil = rng.random() < 0.3
     if rng.random() < 0.5:
-        dilation = min(rng.choice([1, 1, 2]), (min(shape[2:]) - 1) // (kernel - 1))  # the window fits into the map
+        dilation = min(rng.choice([1, 1, 2]), (min(shape[2:]) - 1) // (kernel - 1))  # the window fits the map
         return made.use(nn.MaxPool2d(kernel, stride, padding, dilation, ceil_mode=ceil))
     return made.use(nn.AvgPool2d(kernel, stride, padding, ceil, rng.random() < 0.5, rng.choice([None, None, 3])))
 
@@ -174,7 +179,7 @@ def excite(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def earlier(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Join a map that was there before."""
+    """Join an earlier map."""
     places = [i for i, other in enumerate(made.shapes[:-1]) if len(other) == len(shape) and other[2:] == shape[2:]]
     if not places:
         return None
@@ -187,7 +192,7 @@ def earlier(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def parts(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Cut along an axis and join again, or keep a part."""
+    """Split along an axis and join again, or keep a part."""
     axis = rng.randrange(1, len(shape))
     if shape[axis] < 2:
         return None
@@ -201,7 +206,7 @@ def parts(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def reduced(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Compute something along an axis, and with the map again."""
+    """Reduce an axis, and combine the result with the map."""
     axis = rng.randrange(1, len(shape))
     at = rng.randrange(shape[axis])
     return rng.choice([
@@ -225,7 +230,7 @@ def shuffle(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def selected(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Copy elements in another order, or more than once."""
+    """Permute or repeat elements."""
     axis, (c, h, w) = rng.randrange(1, 4), shape[1:]
     at = torch.tensor([rng.randrange(shape[axis]) for _ in range(min(shape[axis], 9))])
     few = [lambda x: x.repeat(1, 1, 2, 1), lambda x: x.repeat_interleave(2, axis), lambda x: x[:, :1].expand(-1, 3, -1, -1)]
@@ -242,7 +247,7 @@ def selected(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Functions that become several ops each."""
+    """Add a function that becomes several ops."""
     axis, c, value = rng.randrange(1, len(shape)), shape[1], rng.uniform(-1, 1)
     groups = rng.choice([d for d in range(1, c + 1) if c % d == 0])
     linear = made.use(nn.Linear(shape[-1], shape[-1]))
@@ -289,13 +294,13 @@ def resized(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def rows(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """A linear layer on the channels of each pixel."""
+    """Add a linear layer on the channels of each pixel."""
     linear = made.use(nn.Linear(shape[1], rng.randint(1, 12)))
     return lambda x: linear(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 def classifier(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Flatten, or take means, then linear layers."""
+    """Add a flattening or means, then linear layers."""
     channels = shape[1]
     if rng.random() < 0.5:
         inner = [nn.Linear(channels, 8), rng.choice([nn.BatchNorm1d(8), nn.Identity()]), nn.Linear(8, 5)]
@@ -333,7 +338,7 @@ def pool_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """A recurrent layer on the steps of a map, and what is made of its outputs."""
+    """Add a recurrent layer on the steps of a map, and ops on its outputs."""
     kind, cells, first = rng.choice([nn.LSTM, nn.GRU]), rng.randint(1, 8), rng.random() < 0.7
     if shape[2] > 20:
         return None

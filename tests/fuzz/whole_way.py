@@ -1,4 +1,4 @@
-"""Random PyTorch networks the whole way: to int8, to C, onto an emulated core, where every byte must be the reference's.
+"""Random PyTorch networks are quantised to int8, emitted as C, and run on an emulated core, where every byte must be right.
 
 The reference is LiteRT's reference kernels, or numpy if LiteRT lacks an op of the network.
 """
@@ -19,7 +19,7 @@ JUDGED = "LiteRT's reference kernels"
 
 
 def whole_way(seed: int, core: str, kinds: Counter[str]) -> str | None:
-    """What goes wrong with the network of a seed, None for nothing; `kinds` counts the ops of its int8 form."""
+    """Return the fault of the network of a seed, None if there is none; `kinds` counts the ops of its int8 form."""
     module, example = network(seed)
     samples = np.random.default_rng(seed).standard_normal((SAMPLES, *example.shape)).astype(np.float32)
     loaded = tw.load(trained(module, seed), example, name=f"network_{seed}")

@@ -1,4 +1,4 @@
-"""The networks that people bring from PyTorch: within 1e-4 of torch's range in numpy and LiteRT, without a transpose."""
+"""Common PyTorch architectures import without a transpose; their error in numpy and LiteRT is below 1e-4 of the range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cases.architectures import BUILDERS, network
 from cases.from_torch import distances, trained
 
 CLOSE = 1e-4  # of the output's range
-OPS = {  # norms are folded and activations fused: what is left are layers, and pads where torch's padding isn't SAME
+OPS = {  # number of ops: norms are folded, activations fused; layers are left, and pads if torch's padding isn't SAME
     "mobilenet_v1": 35,
     "mobilenet_v2": 70,
     "mobilenet_v3_small": 114,

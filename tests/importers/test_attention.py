@@ -1,4 +1,4 @@
-"""Attention from PyTorch: in float what torch computes, in int8 LiteRT's bytes, on the emulated core as well."""
+"""Attention from PyTorch equals torch in float, and LiteRT's bytes in int8, also on an emulated core."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS, FEATURES = 6, 16
 
 
 class Attention(nn.Module):
-    """A block of attention; heads of 0: one, without an axis of its own; fused: by torch's function."""
+    """An attention block. 0 heads: one head without an axis; fused: torch's scaled_dot_product_attention."""
 
     def __init__(self, heads: int, fused: bool):
         super().__init__()
@@ -53,7 +53,9 @@ class Attention(nn.Module):
 @pytest.mark.litert
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("heads", [0, 1, 4])
-def test_attention_goes_the_whole_way(heads: int, fused: bool, litert: ModuleType, emulator: None, tmp_path: Path) -> None:
+def test_attention_is_imported_quantised_and_deployed(
+    heads: int, fused: bool, litert: ModuleType, emulator: None, tmp_path: Path
+) -> None:
     module, example = Attention(heads, fused).eval(), torch.randn(1, STEPS, FEATURES)
     graph, ours, theirs = distances(module, example, litert)
     assert ours < 1e-4 and theirs < 1e-4
@@ -66,8 +68,10 @@ def test_attention_goes_the_whole_way(heads: int, fused: bool, litert: ModuleTyp
 
 @pytest.mark.litert
 @pytest.mark.parametrize("first", [False, True])
-def test_a_transformers_layer_goes_the_whole_way(first: bool, litert: ModuleType, emulator: None) -> None:
-    """Torch's own, with its norms before or after what they are for: LiteRT's bytes, and more than 30 dB."""
+def test_a_transformer_encoder_layer_is_imported_quantised_and_deployed(
+    first: bool, litert: ModuleType, emulator: None
+) -> None:
+    """The layer is torch's, with norms before or after attention; int8 equals LiteRT's bytes and has more than 30 dB."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(FEATURES, 2, 24, batch_first=True, norm_first=first, activation="gelu")
     module, example = trained(layer), torch.randn(1, STEPS, FEATURES)
@@ -87,14 +91,14 @@ def test_a_transformers_layer_goes_the_whole_way(first: bool, litert: ModuleType
     assert tw.verify(small, "stm32f412", samples=2).ok
 
 
-def test_the_root_of_a_long_row_keeps_all_its_steps() -> None:
-    """What 216 squares are divided by is a small number, of which int8 has 256 steps all the same."""
+def test_the_layer_norm_of_a_long_row_has_34_db_in_int8() -> None:
+    """The factor 1 / 216 of the mean of squares must not cost steps of int8."""
     norm = nn.LayerNorm((3, 8, 9))
     samples = np.random.default_rng(0).standard_normal((16, 1, 3, 8, 9)).astype(np.float32)
     assert tw.quantize(tw.load(norm, torch.zeros(1, 3, 8, 9)), samples).fidelity.sqnr_db > 34
 
 
-def test_a_mask_is_refused_by_name() -> None:
+def test_attention_with_a_mask_is_refused() -> None:
     class Causal(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return functional.scaled_dot_product_attention(x, x, x, is_causal=True)

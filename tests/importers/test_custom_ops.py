@@ -1,4 +1,4 @@
-"""Custom ops of a .tflite file, for kinds that TFLite lacks: only these are read, and damaged options are refused."""
+"""Custom ops of a .tflite file are read only for op kinds that TFLite lacks; damaged options are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refuses(changed: bytes, *words: str) -> None:
     assert all(word in str(error.value) for word in words), error.value
 
 
-def test_any_byte_of_the_options_may_be_damaged() -> None:
+def test_damaged_custom_options_are_refused_or_read() -> None:
     file, refused = file_of(SOFTPLUS), 0
     assert file.count(OPTIONS) == 1 and len(OPTIONS) <= MAX_CUSTOM
     for position in range(len(OPTIONS)):
@@ -46,7 +46,7 @@ def test_options_without_an_attribute_or_with_nan_are_refused() -> None:
     refuses(file.replace(OPTIONS, OPTIONS.replace(number, np.float32(np.nan).tobytes())), "softplus_0", "'beta': nan")
 
 
-def test_an_op_without_an_attribute_or_with_a_wide_one_is_not_written() -> None:
+def test_an_op_with_a_missing_or_non_float32_attribute_is_not_written() -> None:
     for attrs, words in (
         ({"beta": 1.0}, "lacks the attribute 'threshold'"),
         ({"beta": 0.1, "threshold": 1.0}, "not a float32"),

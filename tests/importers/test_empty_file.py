@@ -1,4 +1,4 @@
-"""A .tflite file that holds no network."""
+"""A .tflite file without a network is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError
 
-SUBGRAPHS = 8  # where a model's table has the offset of its subgraphs
+SUBGRAPHS = 8  # slot of the subgraphs in a model's table
 
 
 def test_a_file_without_a_subgraph_is_refused() -> None:

@@ -34,7 +34,7 @@ def file(nodes: Nodes, outputs: Sequence[str] = ("y",), as_nodes: bool = False, 
 
 
 def chain(start: str, end: str, swapped: bool) -> Nodes:
-    """The nodes of a GELU: how x is scaled, in which order the products are."""
+    """Return the nodes of a GELU; `start` says how x is scaled, `end` the order of the products."""
     nodes: Nodes = [("Div", ("x", "root"), "a") if start == "div" else ("Mul", ("x", "inverse"), "a")]
     nodes += [("Erf", ("a",), "b"), ("Add", ("b", "one"), "c")]
     nodes += {
@@ -91,18 +91,18 @@ def test_two_gelus_in_a_row_become_two_ops() -> None:
         ([*START, ("Mul", ("c", "half"), "d"), ("Mul", ("x", "half"), "e"), ("Mul", ("d", "e"), "y")], ("y",), {}),
     ],
 )
-def test_an_erf_outside_of_a_gelu_stays(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, Any]) -> None:
+def test_an_erf_outside_of_a_gelu_is_imported_as_erf(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, Any]) -> None:
     kinds = [op.kind for op in from_onnx(file(nodes, outputs, numbers=NUMBERS | numbers), "net").ops]
     assert kinds.count("erf") == 1 and "gelu" not in kinds
 
 
-def test_a_scaled_input_with_another_reader_stays() -> None:
+def test_a_scaled_input_with_another_reader_is_kept_beside_the_gelu() -> None:
     nodes = [*chain("mul", "half of x first", False), ("Neg", ("a",), "z"), ("Neg", ("d",), "w")]
     graph = from_onnx(file(nodes, ("y", "z", "w")), "net")
     assert "gelu" in {op.kind for op in graph.ops} and len(graph.outputs) == 3
 
 
-def test_the_inputs_of_a_node_that_stays_stay() -> None:
+def test_the_inputs_of_a_kept_node_are_kept() -> None:
     nodes: Nodes = [
         *START,
         ("Mul", ("x", "half"), "d"),
@@ -119,7 +119,7 @@ def test_the_factor_one_half_may_be_applied_to_the_erf() -> None:
     assert [op.kind for op in from_onnx(file(nodes), "net").ops] == ["gelu"]
 
 
-def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
+def test_a_gelu_written_in_pytorch_becomes_one_op(tmp_path: Any) -> None:
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
     class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -134,7 +134,7 @@ def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
     np.testing.assert_allclose(ops.run(graph, {graph.inputs[0]: X})[graph.outputs[0]], expected, atol=1e-5)
 
 
-def test_an_erf_outside_of_a_gelu_in_pytorch_stays() -> None:
+def test_an_erf_outside_of_a_gelu_in_pytorch_is_imported_as_erf() -> None:
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     from tinyweave.importers.torch import from_module
 

@@ -1,4 +1,4 @@
-"""Small files that ask for much: `inspect` ends soon, in little memory, with a result or one line that says what is wrong."""
+"""Small files that declare huge tensors or work: `inspect` ends soon, in little memory, with a result or a one-line error."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tinyweave.ops.window import same_padding
 
 MEBIBYTE = 1 << 20
 MOST_MEMORY = 1200 * MEBIBYTE  # of address space beyond what the idle process has
-MOST_SECONDS = 20  # of the processor; on an idle one no file here takes a quarter of it
+MOST_SECONDS = 20  # of CPU time; on an idle CPU no file here takes a quarter of that
 WINDOW = {"dilation": (1, 1), "stride": (1, 1), "activation": "none"}
 
 
 def stretched(file: bytes, prefix: str, extent: int) -> bytes:
-    """The file with the last extent of all tensors replaced whose names begin with `prefix`."""
+    """Return the file with the last extent replaced for all tensors whose names begin with `prefix`."""
     changed = bytearray(file)
     subgraph = tflite.Model.GetRootAs(file, 0).Subgraphs(0)
     for tensor in (subgraph.Tensors(index) for index in range(subgraph.TensorsLength())):
@@ -49,7 +49,7 @@ def states(count: int = 200) -> bytes:
 
 
 def broadcasts(count: int, shape: tuple[int, ...] = (16, 1 << 20)) -> bytes:
-    """One byte, broadcast again and again; the results are known before the network runs."""
+    """Return a file that broadcasts one byte `count` times; the results are constants."""
     names = [f"wide{i}" for i in range(count)]
     tensors = [constant("byte", np.zeros((1,) * len(shape), np.int8), (0.5,)), constant("shape", np.array(shape, np.int32))]
     tensors += [Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name in names]
@@ -58,7 +58,7 @@ def broadcasts(count: int, shape: tuple[int, ...] = (16, 1 << 20)) -> bytes:
 
 
 def shared(count: int = 300) -> bytes:
-    """So many constants of 1 MB in one buffer, which are uint8: as int8 each would need bytes of its own."""
+    """Return a file with `count` uint8 constants of 1 MB that share a buffer; converted to int8 they no longer share it."""
     names = [f"part{i}" for i in range(count)]
     tensors = [Tensor(name, (1,), "uint8", Quant((0.5,), (3,)), np.zeros(1, np.uint8), "constant") for name in names]
     tensors[0] = Tensor("whole", (MEBIBYTE,), "uint8", Quant((0.5,), (3,)), np.zeros(MEBIBYTE, np.uint8), "constant")
@@ -99,7 +99,7 @@ def transposed(stride: int, known: bool) -> Graph:
 
 
 def chain(kind: str, count: int) -> bytes:
-    """Ops that the passes remove one after the other."""
+    """Return a chain of ops that the passes remove one after the other."""
     tensors = [activation(f"t{i}", (1, 4)) for i in range(count + 1)]
     attrs = {"new_shape": (1, 4)} if kind == "reshape" else {}
     ops = [Op(f"{kind}_{i}", kind, (f"t{i}",), (f"t{i + 1}",), attrs) for i in range(count)]
@@ -107,20 +107,20 @@ def chain(kind: str, count: int) -> bytes:
 
 
 def many_operands(count: int = 70_000) -> bytes:
-    """One concatenation of the same operand."""
+    """Return a concatenation that reads the same operand `count` times."""
     op = Op("concatenation_0", "concatenation", ("x",) * count, ("y",), {"axis": 1, "activation": "none"})
     return to_tflite(graph("operands", [activation("x", (1, 1)), activation("y", (1, count))], [op], ("x",), ("y",)))
 
 
 def empty() -> bytes:
-    """An axis without extent hides the others'."""
+    """Return a file whose tensor has an extent of 0, which makes the product of the other extents 0."""
     x = Tensor("x", (0, 8), "int8", Quant((0.5,), (0,)))
     tile = Op("tile_0", "tile", ("x", "m"), ("y",))
     tensors = [x, constant("m", np.array([1, 1], np.int32)), Tensor("y", (0, 8), "int8", x.quant)]
     return stretched(to_tflite(graph("empty", tensors, [tile], ("x",), ("y",))), "x", (1 << 31) - 1)
 
 
-# what makes the file, and what the one line says; none where there is a result
+# function that makes the file, and words of the one-line error; empty if `inspect` succeeds
 FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "states": (states, "brings all variables to 33,554,432 bytes"),
     "broadcasts": (lambda: broadcasts(150), "brings all tensors to 134,217,737 bytes"),
@@ -160,7 +160,7 @@ for path in sys.argv[2:]:
 
 
 def inspected(*paths: Path) -> list[tuple[int, str, float]]:
-    """Per file the exit code, what was said on standard error, and the seconds of the processor."""
+    """Run `inspect` and return per file the exit code, the text on standard error, and the CPU seconds."""
     words = [sys.executable, "-c", INSPECT, str(MOST_MEMORY), *map(str, paths)]
     alone = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     limit = MOST_SECONDS * len(paths) + 30
@@ -172,7 +172,9 @@ def inspected(*paths: Path) -> list[tuple[int, str, float]]:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc and limits on memory")
 @pytest.mark.parametrize("files", [FILES, pytest.param(SLOWER, marks=pytest.mark.sweep)], ids=["files", "slower"])
-def test_files_that_ask_for_much_end_soon(tmp_path: Path, files: dict[str, tuple[Callable[[], bytes], str]]) -> None:
+def test_inspect_of_files_with_huge_tensors_ends_soon(
+    tmp_path: Path, files: dict[str, tuple[Callable[[], bytes], str]]
+) -> None:
     paths = []
     for number, (make, _) in enumerate(files.values()):
         paths.append(tmp_path / f"{number}.tflite")
@@ -184,7 +186,7 @@ def test_files_that_ask_for_much_end_soon(tmp_path: Path, files: dict[str, tuple
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs sparse files and /dev/zero")
-def test_files_without_end_are_not_read(tmp_path: Path) -> None:
+def test_files_above_the_size_limit_are_not_read(tmp_path: Path) -> None:
     sparse = tmp_path / "sparse.tflite"
     with sparse.open("wb") as file:
         file.truncate(6 << 30)

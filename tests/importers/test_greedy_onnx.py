@@ -11,7 +11,7 @@ from cases.from_onnx import Case, Constants, check_refused, floats, ints, model,
 
 
 def constants_first(op: str, constants: Constants) -> Case:
-    """Return an op on constants, and the sum of its output and the input."""
+    """Return a model that adds the output of an op on constants to the input."""
     return [(op, list(constants), ("k",), {}), ("Add", ("x", "k"), ("y",), {})], {"x": (1, 4)}, constants
 
 
@@ -80,5 +80,5 @@ GREEDY: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", GREEDY)
-def test_a_constant_that_would_be_too_large_is_refused_before_it_is_computed(name: str) -> None:
+def test_a_huge_computed_constant_is_refused_before_it_is_computed(name: str) -> None:
     check_refused(*GREEDY[name])

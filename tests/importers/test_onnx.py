@@ -1,4 +1,4 @@
-"""ONNX files as graphs: each op computes what ONNX's reference does or is refused in one line; no file breaks the reader."""
+"""ONNX files: each op equals ONNX's reference or is refused in one line; damaged files are refused too."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ CASES: dict[str, Case] = {
         {"x": CONV},
         {"c": floats(4, 1, 1)},
     ),
-    "shape-of-a-view": (  # as PyTorch writes x.view(x.size(0), -1)
+    "shape-of-a-view": (  # PyTorch's export of x.view(x.size(0), -1)
         [
             ("Shape", ("x",), ("shape",), {}),
             ("Constant", (), ("zero",), {"value_ints": [0]}),
@@ -193,7 +193,7 @@ CASES: dict[str, Case] = {
 }
 
 
-# cases with attributes or inputs that ONNX's own reference lacks or reads in another way than its specification
+# cases with attributes or inputs that ONNX's reference lacks or interprets against the specification
 BY_RUNTIME: dict[str, Case] = {
     "local-response-norm-root": one("LRN", *CONV, size=5, alpha=0.5, beta=0.5),
     "local-response-norm": one("LRN", *CONV, size=3, alpha=0.5, beta=0.75, bias=1.5),
@@ -324,12 +324,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_supported_is_refused_in_one_line(name: str) -> None:
+def test_unsupported_onnx_is_refused_in_one_line(name: str) -> None:
     check_refused(*REFUSED[name])
 
 
 def split_in_two(location: str, **where: int) -> tuple[bytes, bytes]:
-    """A model and the file that holds its weights."""
+    """Return a model and the file that holds its weights."""
     made = onnx.load_from_string(model(one("Gemm", 1, 12, given=[floats(12, 7)])))
     tensor = made.graph.initializer[0]
     weights = bytes(8) + tensor.raw_data
@@ -340,7 +340,7 @@ def split_in_two(location: str, **where: int) -> tuple[bytes, bytes]:
     return made.SerializeToString(), weights
 
 
-def test_constants_may_lie_beside_the_file(tmp_path: Path) -> None:
+def test_constants_are_read_from_a_file_beside_the_model(tmp_path: Path) -> None:
     data, weights = split_in_two("net.onnx.data")
     (tmp_path / "net.onnx").write_bytes(data)
     (tmp_path / "net.onnx.data").write_bytes(weights)
@@ -364,7 +364,9 @@ def test_constants_may_lie_beside_the_file(tmp_path: Path) -> None:
         ("w.data", {"length": 4}, "does not match the file 'w.data' in offset or length"),
     ],
 )
-def test_no_other_file_is_opened(location: str, where: dict[str, int], message: str, tmp_path: Path) -> None:
+def test_weights_outside_of_the_folder_of_the_model_are_refused(
+    location: str, where: dict[str, int], message: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     data, weights = split_in_two(location, **where)
@@ -378,7 +380,7 @@ def test_no_other_file_is_opened(location: str, where: dict[str, int], message: 
 
 
 def with_functions(functions: dict[str, list[str]]) -> bytes:
-    """A model that calls `f0`; function -> what it calls, one after the other: other functions, or ops."""
+    """Return a model that calls `f0`; `functions` maps each function to the functions or ops that it calls in turn."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ours", 1)]
     made = []
     for name, called in functions.items():
@@ -394,7 +396,7 @@ def with_functions(functions: dict[str, list[str]]) -> bytes:
     return bytes(helper.make_model(graph, functions=made, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
-def test_functions_of_the_file_are_what_they_hold() -> None:
+def test_functions_of_the_file_are_inlined() -> None:
     graph = from_onnx(with_functions({"f0": ["Relu", "f1", "f1"], "f1": ["Tanh", "Neg"]}), "calls")
     x = floats(1, 4)
     assert distance(graph, [x], [-np.tanh(-np.tanh(np.maximum(x, 0)))]) < CLOSE
@@ -410,7 +412,7 @@ def test_functions_of_the_file_are_what_they_hold() -> None:
     ],
     ids=["itself", "each other", "a tree of calls", "one of many nodes"],
 )
-def test_functions_that_never_end_are_refused(functions: dict[str, list[str]]) -> None:
+def test_recursive_functions_are_refused(functions: dict[str, list[str]]) -> None:
     with pytest.raises(CompileError, match="the graph has more than 4,096 nodes"):
         from_onnx(with_functions(functions), "calls")
 
@@ -422,7 +424,7 @@ def test_an_int8_input_is_refused() -> None:
         from_onnx(made.SerializeToString(), "integers")
 
 
-def test_damaged_files_end_as_one_error() -> None:
+def test_damaged_files_are_read_or_refused() -> None:
     data, rng, refused = model(CASES["shuffle"]), np.random.default_rng(3), 0
     for _ in range(600):
         damaged = bytearray(data)
@@ -437,8 +439,8 @@ def test_damaged_files_end_as_one_error() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.sweep) for first in (1, 2))])
-def test_architectures_come_through_onnx_as_from_torch(first: int) -> None:
-    """Every third one, so that a part is in the usual tests."""
+def test_architectures_exported_to_onnx_compute_the_same_as_imported_from_torch(first: int) -> None:
+    """Each case takes every third architecture, so that a part of them runs in the usual tests."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     from cases.architectures import BUILDERS, network
     from cases.from_torch import trained

@@ -1,4 +1,4 @@
-"""ONNX's own node tests come out right, or are refused in one line."""
+"""Models of ONNX's node tests compute the expected outputs or are refused in one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSE = 1e-5  # of the output's range
 
 
 def single_op_models() -> list[tuple[str, Any, list[np.ndarray], list[np.ndarray]]]:
-    """ONNX's own node tests of one op on floats of fixed shapes: (name, model, inputs, outputs)."""
+    """Yield ONNX's node tests of one op on floats of fixed shapes: (name, model, inputs, outputs)."""
     from onnx.backend.test.loader import load_model_tests
 
     found = []
@@ -47,16 +47,16 @@ def _array(value: Any) -> np.ndarray | None:
     return None
 
 
-# with align_corners, ONNX Runtime and torch divide by the number of output pixels, ONNX's reference by a fraction
+# with align_corners, ONNX Runtime and torch divide by the number of output pixels, ONNX's reference by a fraction of it
 CORNERS = {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
-# four digits of each output are in the test
+# the test has four digits of each output
 OF_FOUR_DIGITS = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 5e-4}
-SEVERAL_MAPS = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub", "Sum")  # of the others all inputs but one become constants
+SEVERAL_MAPS = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub", "Sum")  # all but one input of other ops become constants
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
-    """Each kind that is supported comes out right at least once, here or among CASES."""
+def test_onnx_node_tests_give_the_expected_outputs_or_are_refused() -> None:
+    """Each supported kind passes at least once, here or among CASES."""
     right, refused = Counter[str](), Counter[str]()
     for name, made, inputs, outputs in single_op_models():
         op = made.graph.node[0].op_type
@@ -81,5 +81,5 @@ def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
         right[op] += 1
     assert sum(right.values()) >= 180, right
     tried = {node[0] for nodes, _, _ in (CASES | BY_RUNTIME).values() for node in nodes}
-    assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM"}  # whose tests there are have a batch: see the architectures
+    assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM"}  # their node tests have a batch; the architectures cover them
     print(f"{sum(right.values())} of {sum(right.values()) + sum(refused.values())} come out right, the others are refused")

@@ -44,13 +44,15 @@ def test_a_file_of_an_old_opset_computes_what_onnx_runtime_does(name: str) -> No
     ],
     ids=["endless", "crash", "memory"],
 )
-def test_the_process_that_converts_old_files_is_limited(child: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversion_process_that_fails_or_takes_too_long_is_refused(
+    child: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(upgrade, "CHILD", child)
     monkeypatch.setattr(upgrade, "MAX_SECONDS", 1 if message.startswith("takes") else 60)
     check_refused(model(one("Relu", 1, 4), opset=9), f"cannot convert it: {message}; export it again with opset {OLDEST_OPSET}")
 
 
-def test_an_old_file_with_weights_beside_it_is_refused() -> None:
+def test_a_file_of_an_old_opset_with_weights_in_another_file_is_refused() -> None:
     made = onnx.load_from_string(model(one("Gemm", 1, 12, given=[floats(12, 7)]), opset=9))
     made.graph.initializer[0].external_data.add(key="location", value="net.onnx.data")
     check_refused(made.SerializeToString(), "the file has opset 9 and weights in another file")

@@ -1,4 +1,4 @@
-"""The .pt2 files of torch.export.save: the graph that torch's own objects give, without torch and without any pickle."""
+"""The .pt2 files of torch.export.save give the same graph as torch's objects, without torch and without unpickling."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def filed(program: Any) -> bytes:
 
 
 class Small(nn.Module):
-    """Has a parameter, a buffer, a constant, several outputs of one op, and constants that are computed."""
+    """A module with a parameter, a buffer, a constant, an op of several outputs, and computed constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ def file() -> bytes:
 
 
 @pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v3_small", "unet", "lstm"])
-def test_a_file_is_the_graph_of_its_module(name: str) -> None:
+def test_a_file_gives_the_same_graph_as_its_module(name: str) -> None:
     module, example = network(name)
     trained(module)
     assert diff(from_pt2(saved(module, example), "net"), from_module(module, example, "net")) == []
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_random_file_is_the_graph_of_its_module(seed: int) -> None:
+def test_a_random_file_gives_the_same_graph_as_its_module(seed: int) -> None:
     module, example = random_network(seed)
     program = traced(trained(module), example)
     assert diff(from_pt2(filed(program), "net"), from_program(program, "net")) == []
@@ -109,7 +109,7 @@ def refusal(file: bytes) -> str:
 
 
 class Planted:
-    """Writes a file when it is unpickled."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -123,7 +123,7 @@ def test_no_pickle_is_loaded(file: bytes, tmp_path: Path) -> None:
 
     planted, target = pickle.dumps(Planted(tmp_path / "ran")), tmp_path / "ran"
     pickle.loads(planted)
-    assert target.exists()  # it would run
+    assert target.exists()  # unpickling does run the object
     target.unlink()
     from_pt2(changed(file, samples=planted), "net")
 
@@ -134,7 +134,7 @@ def test_no_pickle_is_loaded(file: bytes, tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_torch_is_not_needed(file: bytes, tmp_path: Path) -> None:
+def test_a_pt2_file_loads_without_torch(file: bytes, tmp_path: Path) -> None:
     (tmp_path / "net.pt2").write_bytes(file)
     code = "import sys; sys.modules['torch'] = None; import tinyweave as tw; print(tw.load('net.pt2'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -142,7 +142,7 @@ def test_torch_is_not_needed(file: bytes, tmp_path: Path) -> None:
 
 
 class Constants(nn.Module):
-    """Computes constants from its parameters."""
+    """A module that computes constants from its parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,13 +191,13 @@ def test_nodes_on_constants_only_are_computed_at_import(module: Any) -> None:
             assert a and b and (a.data is None or np.allclose(a.data, b.data, rtol=1e-5, atol=1e-6))
 
 
-def test_an_op_on_constants_that_is_not_supported_is_named() -> None:
+def test_an_unsupported_op_on_constants_is_named() -> None:
     module = Of(lambda m, x: x * torch.softmax(m.g, 0))
     assert "softmax (in softmax): all of its inputs are constant" in refusal(saved(module, torch.randn(1, 4)))
 
 
 class Whole(nn.Module):
-    """Returns `outputs` besides its result."""
+    """A module that returns `outputs` besides its result."""
 
     def __init__(self, *outputs: Any):
         super().__init__()
@@ -213,7 +213,7 @@ def test_outputs_that_are_not_tensors_are_refused(output: Any, words: str) -> No
 
 
 class Written(nn.Module):
-    """Reads a constant through another view after it was changed in place."""
+    """A module that changes a constant in place and then reads it through another view."""
 
     def forward(self, x: Any) -> Any:
         whole = torch.zeros(1, 4)
@@ -227,7 +227,7 @@ def test_a_stale_view_of_a_tensor_changed_in_place_is_refused() -> None:
 
 
 def set_many(program: Any) -> None:
-    """Repeat a large constant."""
+    """Change the program to repeat a large constant."""
     nodes = program["graph_module"]["graph"]["nodes"]
     (made,) = (node for node in nodes if "zeros" in node["target"])
     made["inputs"][0]["arg"]["as_ints"] = [1 << 11, 1 << 12]
@@ -237,7 +237,7 @@ def set_many(program: Any) -> None:
         nodes.insert(0, again)
 
 
-def test_large_constants_are_counted_together() -> None:
+def test_the_total_size_of_computed_constants_is_limited() -> None:
     file = saved(Written(), torch.randn(1, 4))
     assert "the constants computed at import take more than 536,870,912 bytes" in refusal(changed(file, graph=set_many))
 
@@ -300,7 +300,7 @@ def set_zeros(program: Any) -> None:
         ({"graph": b"[" * 100_000}, "not a readable .pt2 file"),
     ],
 )
-def test_a_faulty_file_is_refused_with_its_fault(file: bytes, change: dict[str, Any], words: str) -> None:
+def test_a_faulty_file_is_refused_with_the_reason(file: bytes, change: dict[str, Any], words: str) -> None:
     assert words in refusal(changed(file, **change))
 
 
@@ -314,7 +314,7 @@ def test_a_file_that_is_not_an_archive_is_refused(file: bytes) -> None:
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_an_archive_that_torch_does_not_write_is_refused(file: bytes, packing: int) -> None:
+def test_a_compressed_archive_is_refused(file: bytes, packing: int) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(out, "w", packing) as new:
         for entry in old.infolist():
@@ -323,7 +323,7 @@ def test_an_archive_that_torch_does_not_write_is_refused(file: bytes, packing: i
 
 
 def test_a_damaged_file_is_read_or_refused(file: bytes) -> None:
-    """Values anywhere in the graph are exchanged for others of it, or for absurd ones; bytes of the archive are flipped."""
+    """Nested values of the graph are replaced by others of the graph or by absurd values; bits of the archive are flipped."""
     rng = random.Random(17)
     for _ in range(300):
         shaken = changed(file, graph=lambda program: shake(program["graph_module"], rng))
@@ -358,7 +358,7 @@ def shake(value: Any, rng: random.Random) -> None:
     part[key] = rng.choice([None, -1, 0, 1 << 40, 1e30, "x", [], {}, [1] * 9, json.loads(json.dumps(other[other_key]))])
 
 
-def test_a_file_is_a_model(file: bytes, tmp_path: Path) -> None:
+def test_a_loaded_pt2_file_is_written_as_tflite_without_change(file: bytes, tmp_path: Path) -> None:
     path = tmp_path / "net.pt2"
     path.write_bytes(file)
     model = tw.load(path)

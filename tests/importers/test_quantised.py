@@ -1,4 +1,4 @@
-"""Models quantised elsewhere become int8 graphs that equal LiteRT and are close to the framework that quantised them."""
+"""Models quantised by other tools become int8 graphs that equal LiteRT and are close to the tool's outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def f32(value: float) -> np.ndarray:
     return np.array(value, np.float32)
 
 
-SCALES = {  # names of scales and zero points, int8 and uint8
+SCALES = {  # scales and zero points by name, int8 and uint8
     "xs": f32(0.05), "xz": np.int8(-3), "ys": f32(0.2), "yz": np.int8(5), "ux": np.uint8(125), "uy": np.uint8(133),
     "ws": (RNG.uniform(0.5, 1, C) / 40).astype(np.float32), "wz": np.zeros(C, np.int8),
     "w": RNG.integers(-127, 128, (C, C, 3, 3)).astype(np.int8),
@@ -47,7 +47,7 @@ SCALES["uw"], SCALES["uz"] = (SCALES["w"].astype(np.int16) + 128).astype(np.uint
 
 
 def model(nodes: list[Op], shape: tuple[int, ...] = (1, C, 7, 6), edges: tuple[int, int] = (1, 1), output: str = "y") -> bytes:
-    """The file of nodes (op, inputs, output, attributes) on an input "x"; edges: its types of input and output."""
+    """Return an ONNX file of nodes (op, inputs, output, attributes) on an input "x"; `edges`: input and output type."""
     made = [
         helper.make_node(op, given, [out], domain=MICROSOFT if op in OF_MICROSOFT else "", **attributes)
         for op, given, out, attributes in nodes
@@ -68,7 +68,7 @@ OF_MICROSOFT = ("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearConcat", "
 
 
 def pair(name: str, out: str, scale: str = "xs", zero: str = "xz") -> list[Op]:
-    """QuantizeLinear and DequantizeLinear."""
+    """Return a QuantizeLinear and a DequantizeLinear node."""
     return [
         ("QuantizeLinear", [name, scale, zero], f"{out}.q", {}),
         ("DequantizeLinear", [f"{out}.q", scale, zero], out, {}),
@@ -131,7 +131,7 @@ QOPERATOR: dict[str, list[Op]] = {
     "conv": [("QLinearConv", ["x", *X, *W, *Y, "b"], "y", CONV)],
     "product": [("QLinearMatMul", ["x", *X, "m", "ms", "mz", *Y], "y", {})],
 }
-BY_HAND: dict[str, tuple[list[Op], Any]] = {  # ONNX's reference has none of these: op, what it is in floats
+BY_HAND: dict[str, tuple[list[Op], Any]] = {  # ops that ONNX's reference lacks, and what they compute in floats
     "add": ([("QLinearAdd", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x + x),
     "mul": ([("QLinearMul", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x * x),
     "mean": ([("QLinearGlobalAveragePool", ["x", *X, *Y], "y", {})], lambda x: x.mean((2, 3), keepdims=True)),
@@ -170,7 +170,7 @@ def gives_litert_bytes(graph: Graph, litert: ModuleType) -> bool:
 def test_qdq_pairs_around_ops_give_litert_bytes(name: str, litert: ModuleType) -> None:
     data = model(QDQ[name])
     graph = from_onnx(data, name)
-    wide = 1 if name == "concat-of-other-scales" else 6  # beyond what the scales hold, which the second one cannot undo
+    wide = 1 if name == "concat-of-other-scales" else 6  # saturates the scales; the second scale cannot undo that
     x = wide * RNG.normal(size=(1, C, 7, 6)).astype(np.float32)
     (expected,) = ReferenceEvaluator(onnx.load_from_string(data)).run(None, {"x": x})
     assert steps_apart(graph, x, expected).max() <= 1
@@ -191,7 +191,7 @@ def test_qlinear_ops_give_litert_bytes(name: str, litert: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_quantised_ops_of_onnx_runtime_are_at_most_one_step_apart(name: str) -> None:
+def test_quantised_ops_of_onnx_runtime_differ_by_at_most_a_step(name: str) -> None:
     nodes, function = BY_HAND[name]
     shape = (1, C) if name == "gemm" else (1, C, 7, 6)
     graph = from_onnx(model(nodes, shape, (TensorProto.INT8, TensorProto.INT8)), name)
@@ -201,7 +201,7 @@ def test_quantised_ops_of_onnx_runtime_are_at_most_one_step_apart(name: str) -> 
     assert steps_apart(graph, x, function(x)).max() <= 1
 
 
-def test_uint8_scales_are_shifted_to_int8() -> None:
+def test_uint8_zero_points_are_shifted_to_int8() -> None:
     (source,) = from_onnx(model(QDQ["conv-uint8"]), "unsigned").inputs
     graph = from_onnx(model(QDQ["conv-uint8"]), "unsigned")
     assert graph.tensors[source].quant == Quant((float(SCALES["xs"]),), (-3,))
@@ -216,7 +216,7 @@ def test_weights_and_biases_keep_the_integers_of_the_file() -> None:
     assert weights.quant == Quant(tuple(map(float, SCALES["ws"])), (0,) * C, 0)
 
 
-def test_an_activation_is_fused_unless_its_input_is_rounded() -> None:
+def test_an_activation_is_fused_unless_its_input_is_quantised_separately() -> None:
     assert [op.kind for op in from_onnx(model(QDQ["conv-relu"]), "g").ops] == ["conv_2d"]
     assert [op.kind for op in from_onnx(model(QDQ["conv-rounded-relu"]), "g").ops] == ["conv_2d", "relu"]
 
@@ -262,11 +262,11 @@ def test_quantisation_that_tflite_cannot_hold_is_refused_in_one_line(name: str) 
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-# scales that are missing
+# missing scales
 
 
 def chain(*kinds: str, first: Quant | None, end: Quant | None) -> Graph:
-    """Ops of one operand one after the other on "t0"; the first and the last tensor have these scales."""
+    """Return a chain of unary ops on "t0" in which only the first and the last tensor may have scales."""
     names = [f"t{index}" for index in range(len(kinds) + 1)]
     tensors = {name: Tensor(name, (1, 8), "float32") for name in names}
     tensors["t0"], tensors[names[-1]] = replace(tensors["t0"], quant=first), replace(tensors[names[-1]], quant=end)
@@ -277,14 +277,14 @@ def chain(*kinds: str, first: Quant | None, end: Quant | None) -> Graph:
 @pytest.mark.parametrize(
     ("kinds", "first", "end", "tensor", "range_"),
     [
-        (("hard_swish", "tanh"), Quant((2 / 255,), (-128,)), None, "t1", (0.0, 5 / 3)),  # what is possible
+        (("hard_swish", "tanh"), Quant((2 / 255,), (-128,)), None, "t1", (0.0, 5 / 3)),  # possible range
         (("relu", "tanh"), Quant((2 / 255,), (0,)), None, "t1", (0.0, 127 * 2 / 255)),
-        (("hard_swish",), None, Quant((0.04,), (-119,)), "t0", (-3.0, 9.84)),  # what is of use
+        (("hard_swish",), None, Quant((0.04,), (-119,)), "t0", (-3.0, 9.84)),  # useful range
         (("relu6",), None, Quant((0.04,), (-128,)), "t0", (0.0, 6.0)),
         (("logistic",), None, None, "t0", (-6.25, 6.25)),
     ],
 )
-def test_a_missing_scale_follows_from_neighbours(
+def test_a_missing_scale_is_derived_from_the_neighbours(
     kinds: tuple[str, ...], first: Quant | None, end: Quant | None, tensor: str, range_: tuple[float, float]
 ) -> None:
     graph, (low, high) = from_prequantised(chain(*kinds, first=first, end=end)), range_
@@ -295,7 +295,7 @@ def test_a_missing_scale_follows_from_neighbours(
 
 
 def with_constant(kind: str, value: float, *, first: bool = False) -> Graph:
-    """An op on "x" and a constant, then a hard swish: scales of the input and of the end are known."""
+    """Return an op on "x" and a constant, then a tanh; only the input and the end have scales."""
     tensors = {name: Tensor(name, (1, 8), "float32") for name in ("x", "y", "z")}
     tensors["c"] = Tensor("c", (8,), "float32", None, np.full(8, value, np.float32), "constant")
     tensors["x"], tensors["z"] = (replace(tensors[n], quant=Quant((0.02,), (-28,))) for n in ("x", "z"))
@@ -306,8 +306,8 @@ def with_constant(kind: str, value: float, *, first: bool = False) -> Graph:
     return verify(Graph("g", tensors, ops_, ("x",), ("z",)))
 
 
-def test_a_missing_scale_behind_a_constant_holds_what_is_possible() -> None:
-    """x lies in [-2, 3.1]; of a tanh only [-3.5, 3.5] is of use."""
+def test_a_missing_scale_after_an_op_with_a_constant_covers_its_possible_range() -> None:
+    """x is in [-2, 3.1]; a tanh saturates outside [-3.5, 3.5]."""
     expected = {
         ("add", False): (-1.5, 3.5),
         ("sub", False): (-2.5, 2.6),
@@ -341,8 +341,8 @@ def test_an_lstm_in_a_quantised_model_is_refused_by_name() -> None:
         from_onnx(made.SerializeToString(), "lstm")
 
 
-def test_a_hard_sigmoid_that_was_left_in_float_gets_what_it_needs() -> None:
-    """Of x + 3 only [0, 6] is of use, so of x only [-3, 3]."""
+def test_a_hard_sigmoid_left_in_float_gets_scales() -> None:
+    """x + 3 is clamped to [0, 6], so x needs only [-3, 3]."""
     names = ("x", "a", "b", "c")
     tensors = {name: Tensor(name, (1, 8), "float32") for name in names}
     for name, value in (("three", 3.0), ("sixth", 1 / 6)):
@@ -358,7 +358,7 @@ def test_a_hard_sigmoid_that_was_left_in_float_gets_what_it_needs() -> None:
     assert [quant.scale[0] * 255 for quant in scales if quant] == pytest.approx([6, 6, 6, 1], rel=0.01)
 
 
-# what others write
+# models of other tools
 
 
 def samples(shape: tuple[int, ...], count: int, seed: int) -> list[np.ndarray]:
@@ -378,7 +378,9 @@ NETWORKS = ("ds_cnn", "resnet8")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_onnx_runtime_quantised_gives_nearly_its_outputs(name: str, form: str, tmp_path: Path, litert: ModuleType) -> None:
+def test_models_quantised_by_onnx_runtime_give_nearly_its_outputs(
+    name: str, form: str, tmp_path: Path, litert: ModuleType
+) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     from cases.architectures import network
@@ -405,7 +407,7 @@ def test_what_onnx_runtime_quantised_gives_nearly_its_outputs(name: str, form: s
 
 
 def converted(module: Any, example: Any, quantizer: Any) -> tuple[Any, Any]:
-    """A module as torchao quantises it: one that runs, and its exported program."""
+    """Return the module that torchao's quantizer gives, and its exported program."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
@@ -419,7 +421,7 @@ def converted(module: Any, example: Any, quantizer: Any) -> tuple[Any, Any]:
 @pytest.mark.litert
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_torchaos_xnnpack_quantizer_made_gives_nearly_its_outputs(name: str, litert: ModuleType) -> None:
+def test_models_of_torchaos_xnnpack_quantizer_give_nearly_its_outputs(name: str, litert: ModuleType) -> None:
     pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
     import torch
     from cases.architectures import network
@@ -443,8 +445,8 @@ def test_what_torchaos_xnnpack_quantizer_made_gives_nearly_its_outputs(name: str
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_torchaos_x86_quantizer_left_in_float_follows_or_is_named() -> None:
-    """It gives no scale to a last layer; a hard swish behind a convolution says what the convolution's must be."""
+def test_scales_that_torchaos_x86_quantizer_leaves_out_are_derived_or_reported() -> None:
+    """The quantizer gives the last layer no scale. The scale of a convolution is derived from the hard-swish after it."""
     pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
     import torch
     from torch import nn

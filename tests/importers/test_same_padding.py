@@ -1,4 +1,4 @@
-"""SAME padding of ONNX makes room for the holes of a dilated kernel."""
+"""SAME padding of ONNX counts the dilated extent of a kernel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tinyweave.importers.onnx import from_onnx
     "stride, dilation, padding", [(1, 1, (1, 1)), (1, 2, (2, 2)), (1, 3, (3, 3)), (2, 2, (1, 2)), (3, 1, (0, 0))]
 )
 @pytest.mark.parametrize("end", ["UPPER", "LOWER"])
-def test_same_padding_counts_the_holes_of_the_kernel(end: str, stride: int, dilation: int, padding: tuple[int, int]) -> None:
-    """Of an axis of 12: ceil(12 / stride) windows of 2 * dilation + 1 need so many pixels more; an odd one goes to that end."""
+def test_same_padding_counts_the_dilated_kernel(end: str, stride: int, dilation: int, padding: tuple[int, int]) -> None:
+    """An axis of 12 has ceil(12 / stride) windows of 2 * dilation + 1 pixels. An odd pixel of padding is added at `end`."""
     window = {"strides": [stride, 1], "dilations": [dilation, 1]}
     before, after = padding if end == "UPPER" else padding[::-1]
     given, x = [floats(3, 2, 3, 3)], floats(1, 12, 5, 2)

@@ -1,4 +1,4 @@
-"""The importer on what the exporter wrote, on files patched by hand, on damaged files, and on real models."""
+"""The TFLite importer on exported files, patched files, damaged files and real models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WITH_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
 def convolution(
     size: tuple[int, int] = (6, 7), kernel: int = 3, stride: int = 2, dilation: int = 1, padding: Any = ((0, 1), (1, 1))
 ) -> Graph:
-    """conv_2d then reshape; the shapes are those of SAME padding."""
+    """Return a graph of conv_2d and reshape; the shapes are those of SAME padding."""
     (h, w), rng = size, np.random.default_rng(1)
     weights = rng.integers(-127, 128, (4, kernel, kernel, 3)).astype(np.int8)
     bias = rng.integers(-999, 999, 4).astype(np.int32)
@@ -61,7 +61,7 @@ def file() -> bytes:
 
 
 def with_int4_weights(graph: Graph) -> Graph:
-    """With the weights, of an odd number, drawn anew as int4."""
+    """Return the graph with its weights, an odd number, replaced by random int4 values."""
     weights = graph.tensors["weights"]
     data = np.random.default_rng(0).integers(-8, 8, weights.shape, np.int8)
     return replace(graph, tensors=graph.tensors | {"weights": replace(weights, dtype="int4", data=data)})
@@ -75,7 +75,7 @@ def test_int4_weights_keep_their_type() -> None:
 
 
 @pytest.mark.parametrize("also", ["output", "operand"])
-def test_int4_constants_that_are_not_only_weights_become_int8(also: str) -> None:
+def test_int4_constants_with_other_uses_than_weights_become_int8(also: str) -> None:
     graph = with_int4_weights(convolution())
     odd = replace(graph.tensors["weights"], name="odd", shape=(15,), quant=None, data=np.arange(-8, 7, dtype=np.int8))
     if also == "output":
@@ -89,7 +89,7 @@ def test_int4_constants_that_are_not_only_weights_become_int8(also: str) -> None
     assert found.dtype == "int8" and np.array_equal(found.data, odd.data)
 
 
-def test_int4_maps_are_refused() -> None:
+def test_int4_activations_are_refused() -> None:
     graph = convolution()
     narrow = replace(graph, tensors=graph.tensors | {"image": replace(graph.tensors["image"], dtype="int4")})
     with pytest.raises(CompileError, match="'image': is an int4 activation"):
@@ -110,7 +110,7 @@ def test_int4_weights_give_the_bytes_of_the_reference(kind: str, tmp_path: Path)
 
 
 def patch(file: bytes, table: Callable[[tflite.Model], Any], slot: int, form: str, value: int) -> bytes:
-    """`file` with one scalar field of a table replaced; `slot` is the field's place in the table's layout."""
+    """Return `file` with one scalar field of a table replaced; `slot` is the field's offset in the vtable."""
     tab = table(tflite.Model.GetRootAs(file, 0))._tab
     assert tab.Offset(slot), "a field with its default value is not in the file"
     changed = bytearray(file)
@@ -119,7 +119,7 @@ def patch(file: bytes, table: Callable[[tflite.Model], Any], slot: int, form: st
 
 
 def patch_vector(file: bytes, table: Callable[[tflite.Model], Any], slot: int, index: int, value: int) -> bytes:
-    """`file` with one element of a vector of int32 replaced; index -1 is its length."""
+    """Return `file` with one element of a vector of int32 replaced; index -1 is its length."""
     tab = table(tflite.Model.GetRootAs(file, 0))._tab
     changed = bytearray(file)
     struct.pack_into("<i", changed, tab.Vector(tab.Offset(slot)) + 4 * index, value)
@@ -142,29 +142,29 @@ def refuses(file: bytes, *words: str) -> None:
 
 
 def without_axis_of_one(graph: Graph) -> Graph:
-    """A single scale is per tensor for the importer: a file does not tell it from one scale along axis 0."""
+    """Return the graph with single scales per tensor. A file does not distinguish a scale per tensor from one along axis 0."""
     quants = {n: replace(t.quant, axis=None) for n, t in graph.tensors.items() if t.quant and len(t.quant.scale) == 1}
     return replace(graph, tensors={n: replace(t, quant=quants.get(n, t.quant)) for n, t in graph.tensors.items()})
 
 
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
-def test_every_kind_comes_back_as_it_was_written(kind: str) -> None:
+def test_every_kind_survives_the_round_trip_through_tflite(kind: str) -> None:
     for case in cases(kind):
         assert diff(without_axis_of_one(case.graph), from_tflite(to_tflite(case.graph), kind)) == [], case.id
 
 
-def test_every_kind_is_in_the_table_of_the_schema() -> None:
+def test_every_op_kind_has_a_tflite_operator() -> None:
     assert set(OPS) - set(WITHOUT_VALUE) == set(SPECS)
 
 
-def test_a_kind_with_a_table_of_its_own_name_in_the_schema_has_that_one() -> None:
-    """LiteRT does not look at the table of a kind without fields, so that a wrong one would come back as it was written."""
+def test_a_kind_uses_the_options_table_of_its_name() -> None:
+    """The round trip does not detect a wrong table without fields, and LiteRT does not read it."""
     tables = {name.lower(): name for name in vars(tflite.BuiltinOptions)}
     own = {kind: tables.get(f"{kind.replace('_', '')}options") for kind in OPS}
     assert {kind: name for kind, name in own.items() if name} == {kind: OPS[kind].table for kind, name in own.items() if name}
 
 
-# by hand from out = ceil(size / stride), needed = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
+# computed by hand: out = ceil(size / stride), needed = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "dilation", "expected"),
     [
@@ -176,7 +176,9 @@ def test_a_kind_with_a_table_of_its_own_name_in_the_schema_has_that_one() -> Non
         (9, 5, 3, 1, (1, 1)),
     ],
 )
-def test_same_padding_becomes_numbers(size: int, kernel: int, stride: int, dilation: int, expected: tuple[int, int]) -> None:
+def test_same_padding_is_imported_as_explicit_padding(
+    size: int, kernel: int, stride: int, dilation: int, expected: tuple[int, int]
+) -> None:
     graph = convolution((size, size), kernel, stride, dilation, (expected, expected))
     file = to_tflite(graph)
     options = tflite.Model.GetRootAs(file, 0).Subgraphs(0).Operators(0).BuiltinOptions()
@@ -186,7 +188,7 @@ def test_same_padding_becomes_numbers(size: int, kernel: int, stride: int, dilat
     assert diff(graph, from_tflite(file, "net")) == []
 
 
-def test_constants_are_read_only_and_in_order(file: bytes) -> None:
+def test_constants_are_contiguous_and_read_only(file: bytes) -> None:
     weights = from_tflite(file, "net").tensors["weights"].data
     assert weights is not None and weights.flags.c_contiguous and not weights.flags.writeable
     assert (weights == convolution().tensors["weights"].data).all()
@@ -202,7 +204,7 @@ def test_op_names_say_kind_and_position(file: bytes) -> None:
     assert [op.name for op in from_tflite(file, "net").ops] == ["conv_2d_0", "reshape_1"]
 
 
-def test_a_scale_of_zero_is_no_quantisation(file: bytes) -> None:
+def test_a_tensor_with_a_scale_of_0_is_not_quantised(file: bytes) -> None:
     def quantization(model: tflite.Model) -> Any:
         return tensor_table("flat")(model).Quantization()
 
@@ -222,7 +224,7 @@ def test_a_bias_with_the_axis_of_its_depthwise_filter_has_axis_0(monkeypatch: py
     assert diff(graph, from_tflite(file, "net")) == []
 
 
-def test_data_behind_the_flatbuffer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_stored_after_the_flatbuffer_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = convolution()
     payload = bytearray()
     start = 1 << 20  # longer than the flatbuffer
@@ -240,7 +242,7 @@ def test_data_behind_the_flatbuffer_is_found(monkeypatch: pytest.MonkeyPatch) ->
     refuses(whole[:-1], "not a readable .tflite file")
 
 
-def test_parts_that_overlap_cannot_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_total_size_of_overlapping_buffers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Tensor(f"part_{i}", (4096,), "int32", None, np.arange(4096, dtype=np.int32), "constant") for i in range(8)]
     tensors = {t.name: t for t in (*parts, Tensor("all", (8 * 4096,), "int32"))}
     op = Op("concatenation_0", "concatenation", tuple(t.name for t in parts), ("all",), {"axis": 0, "activation": "none"})
@@ -257,12 +259,12 @@ def test_parts_that_overlap_cannot_multiply(monkeypatch: pytest.MonkeyPatch) -> 
     refuses(to_tflite(graph), "its parts overlap")
 
 
-def test_variables_come_back_as_state() -> None:
+def test_variables_survive_the_round_trip_as_state() -> None:
     graph = NETWORKS["stream"]()
     assert diff(without_axis_of_one(graph), from_tflite(to_tflite(graph), "stream")) == []
 
 
-def test_odd_variables_are_refused() -> None:
+def test_variables_with_faulty_initialisation_are_refused() -> None:
     file = to_tflite(NETWORKS["stream"]())
 
     def op(subgraph: int, index: int) -> Callable[[tflite.Model], Any]:
@@ -289,12 +291,12 @@ def test_odd_variables_are_refused() -> None:
     refuses(patch_vector(file, lambda m: m.Subgraphs(0), 8, 0, reads.Inputs(0)), "input or output of the network")
 
 
-def test_what_is_not_a_model_is_refused(file: bytes) -> None:
+def test_a_file_that_is_not_a_model_is_refused(file: bytes) -> None:
     for junk in (b"", b"TFL3", b"\x1c\0\0\0TFL3", b"hello, I am a text file", file[:4] + b"ONNX" + file[8:]):
         refuses(junk, "not a readable .tflite file")
 
 
-def test_absurd_numbers_are_refused(file: bytes) -> None:
+def test_counts_and_extents_out_of_range_are_refused(file: bytes) -> None:
     def subgraph(model: tflite.Model) -> Any:
         return model.Subgraphs(0)
 
@@ -314,11 +316,11 @@ def test_a_missing_or_short_constant_is_refused(file: bytes) -> None:
     refuses(patch_vector(file, tensor_table("weights"), 4, 0, 5), "weights", "needs 135 bytes but its buffer has 108")
 
 
-def test_a_scale_that_is_not_a_number_is_refused(file: bytes) -> None:
+def test_a_scale_that_is_infinite_or_nan_is_refused(file: bytes) -> None:
     def quantization(model: tflite.Model) -> Any:
         return tensor_table("flat")(model).Quantization()
 
-    for bits in (0x7F800000, 0x7F800001, 0x7FC00000):  # infinity, signalling and quiet not-a-number
+    for bits in (0x7F800000, 0x7F800001, 0x7FC00000):  # infinity, signalling and quiet NaN
         refuses(patch_vector(file, quantization, 8, 0, bits), "flat", "not a positive number")
 
 
@@ -332,7 +334,7 @@ def test_a_zero_point_beyond_its_type_is_refused(file: bytes) -> None:
 
 
 @pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FC00000])  # infinities, not a number
-def test_an_option_that_is_not_a_number_is_refused(bits: int) -> None:
+def test_an_option_that_is_infinite_or_nan_is_refused(bits: int) -> None:
     def options(model: tflite.Model) -> Any:
         table = model.Subgraphs(0).Operators(0).BuiltinOptions()
         softmax = tflite.SoftmaxOptions()
@@ -371,8 +373,8 @@ def test_unsupported_features_are_named(file: bytes) -> None:
     refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 4), "conv_2d_0", "fused activation number 4")
 
 
-def test_what_is_not_supported_is_collected_where_that_is_asked_for(file: bytes) -> None:
-    """An op of an unknown kind, and one with a tensor of an unknown type, which is absent then; the shapes are all there."""
+def test_all_problems_of_a_file_are_collected_on_request(file: bytes) -> None:
+    """An op of an unknown kind and an op with a tensor of an unknown type are both reported; shapes are kept."""
 
     def code(model: tflite.Model) -> Any:
         return model.OperatorCodes(1)
@@ -433,7 +435,7 @@ def known_models(shared: Path) -> list[tuple[Path, Graph]]:
 
 
 @pytest.mark.shared
-def test_real_models_come_back_as_they_were(shared: Path) -> None:
+def test_real_models_survive_the_round_trip_through_tflite(shared: Path) -> None:
     models = known_models(shared)
     assert len(models) >= 70
     for path, graph in models:
@@ -444,7 +446,7 @@ def test_real_models_come_back_as_they_were(shared: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.litert
-def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None:
+def test_rewritten_real_models_give_the_same_outputs_in_litert(shared: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     from tinyweave.simulate import litert
 

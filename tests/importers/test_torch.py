@@ -374,7 +374,7 @@ def test_norms_and_activations_are_part_of_the_layer_before_them() -> None:
     assert kinds(nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3), nn.ReLU()), 1, 3, 9, 7) == ["relu", "mul", "add"]
 
 
-def test_padding_is_an_op_only_where_it_is_not_same() -> None:
+def test_only_padding_that_is_not_same_becomes_an_op() -> None:
     assert kinds(nn.Conv2d(3, 8, 3, 2, 1), 1, 3, 9, 9) == ["conv_2d"]
     assert kinds(nn.Conv2d(3, 8, 3, 2, 1), 1, 3, 8, 8) == ["pad", "conv_2d"]
     assert kinds(nn.MaxPool2d(3, 2, 1), 1, 3, 9, 9) == ["max_pool_2d"]
@@ -386,7 +386,7 @@ def test_a_convolution_of_one_channel_is_not_depthwise() -> None:
     assert kinds(nn.Conv2d(1, 8, 3), 1, 1, 8, 8) == ["conv_2d"]
 
 
-def test_a_shuffle_is_a_gather_and_a_flattening_a_reshape() -> None:
+def test_a_shuffle_becomes_a_gather_and_a_flattening_a_reshape() -> None:
     assert kinds(CASES["shuffle-chunk"][0], 1, 8, 5, 5) == ["gather", "split", "conv_2d"]
     assert kinds(CASES["flatten-linear"][0], 1, 3, 9, 7) == ["conv_2d", "reshape", "fully_connected"]
     assert kinds(CASES["sequence-to-conv1d"][0], 1, 12, 5) == ["reshape", "conv_2d", "reshape"]

@@ -1,4 +1,4 @@
-"""Norms, statistics, products and indices of PyTorch, which become several ops each, compute what torch does."""
+"""Norms, statistics, products and indices of PyTorch become several ops each that compute what torch does."""
 
 from __future__ import annotations
 

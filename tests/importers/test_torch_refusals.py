@@ -1,4 +1,4 @@
-"""PyTorch modules that cannot be imported are refused in one line that names the ops and where they stand."""
+"""PyTorch modules that cannot be imported are refused in one line that names the ops and their modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal(module: nn.Module, example: Any) -> str:
 def test_one_error_names_all_unsupported_ops() -> None:
     parts = [nn.RReLU(), nn.Conv2d(3, 3, 1), nn.RReLU(), nn.LocalResponseNorm(2), nn.AdaptiveAvgPool2d(2)]
     text = refusal(nn.Sequential(*parts), torch.randn(1, 3, 9, 9))
-    assert text.startswith("1 op of the PyTorch model") and "rrelu (in 0)" in text  # what depends on it is not known
+    assert text.startswith("1 op of the PyTorch model") and "rrelu (in 0)" in text  # ops that depend on it are not examined
     both = Of(lambda m, x: m.a(x) + m.b(x) + torch.fft.fft(x).real, a=nn.RReLU(), b=nn.RReLU())
     text = refusal(both, torch.randn(1, 3, 9, 9))
     assert "3 ops of the PyTorch model cannot be imported: rrelu (2 times, first in a)" in text and "fft_fft (in" in text
@@ -99,7 +99,7 @@ def test_dynamic_shapes_are_refused() -> None:
         from_program(program)
 
 
-def test_values_that_are_not_numbers_are_refused() -> None:
+def test_parameters_with_nan_are_refused() -> None:
     module = nn.Linear(3, 2)
     module.weight.data[0, 0] = float("nan")
     assert "'weight': holds values that are not finite" in refusal(module, torch.randn(1, 3))

@@ -1,4 +1,4 @@
-"""Refusals name the true cause: axes out of range, non-finite constants, versions, types, networks without ops."""
+"""Refusals name the cause: axes out of range, non-finite constants, versions, types, networks without ops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tinyweave.importers.tflite import from_tflite  # noqa: E402
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify  # noqa: E402
 
 MAP = (1, 4, 6, 8)
-# op -> its other inputs with this axis, and its attributes with it
+# op -> its other inputs and its attributes, for a given axis
 ALONG: dict[str, tuple[Any, Any]] = {
     "Concat": (lambda axis: [floats(*MAP)], lambda axis: {"axis": axis}),
     "Flatten": (lambda axis: [], lambda axis: {"axis": axis}),
@@ -69,7 +69,7 @@ def test_a_variance_that_is_not_positive_is_refused_without_a_warning(variance: 
 
 
 def folded(op: str, value: float) -> Any:
-    """Return the sum of the input and the output of an op on a constant."""
+    """Return a model that adds the output of an op on a constant to the input."""
     return [(op, ("c",), ("d",), {}), ("Add", ("x", "d"), ("y",), {})], {"x": MAP}, {"c": np.float32([value])}
 
 
@@ -98,8 +98,8 @@ def test_an_op_without_an_importer_function_is_refused_by_name() -> None:
     check_refused(model(one("Not", *MAP)), "Not (in y): it is imported only if all its inputs are constant")
 
 
-def test_the_reasons_are_those_of_the_attempt_that_builds_most_nodes() -> None:
-    """With the input in axis order the convolution is refused, which hides the refusals of later nodes."""
+def test_the_reported_reasons_come_from_the_attempt_that_imports_most_nodes() -> None:
+    """If the input keeps its axis order, the convolution is refused, which hides the refusals of later nodes."""
     nodes = [("Conv", ("x", "c"), ("a",), {}), ("Det", ("a",), ("d",), {}), ("NonZero", ("a",), ("e",), {})]
     joined = ("Add", ("d", "e"), ("y",), {})
     with pytest.raises(CompileError, match="2 ops of the ONNX model") as error:
@@ -107,7 +107,7 @@ def test_the_reasons_are_those_of_the_attempt_that_builds_most_nodes() -> None:
     assert "Det (in d)" in str(error.value) and "NonZero (in e)" in str(error.value) and "transpose" not in str(error.value)
 
 
-def test_nodes_that_read_each_other_are_refused() -> None:
+def test_nodes_in_a_cycle_are_refused() -> None:
     nodes = [("Relu", ("a",), ("y",), {}), ("Add", ("x", "y"), ("a",), {})]
     check_refused(model((nodes, {"x": (1, 4)}, {})), "reads an output that depends on its own; the file may be damaged")
     check_refused(model(([("Add", ("x", "y"), ("y",), {})], {"x": (1, 4)}, {})), "node 0 (Add) reads an output that depends on")
@@ -125,14 +125,14 @@ def of_domains(opsets: dict[str, int], *nodes: Any) -> bytes:
 ADD = helper.make_node("QLinearAdd", ["x", "s", "z", "x", "s", "z", "s", "z"], ["y"], domain="com.microsoft")
 
 
-def test_a_file_with_ops_of_onnx_runtime_alone_has_no_opset() -> None:
+def test_a_file_with_only_onnx_runtime_ops_needs_no_onnx_opset() -> None:
     graph = from_onnx(of_domains({"com.microsoft": 1}, ADD), "net")
     assert [op.kind for op in graph.ops] == ["add"]
     check_refused(of_domains({"com.microsoft": 1}, ADD, helper.make_node("Relu", ["x"], ["w"])), "does not declare their opset")
 
 
 def sums(kind: str, scales: Sequence[float], *, power_of_two: bool) -> bytes:
-    """A file of an int16 add or sub that has the flag pot_scale_int16 or not."""
+    """Return a file of an int16 add or sub with or without the flag pot_scale_int16."""
     a, b, out = (Tensor(name, (1, 64), "int16", Quant((scale,), (0,))) for name, scale in zip("abc", scales, strict=True))
     graph = single_op(kind, [a, b], out, {"activation": "none"})
     file = bytearray(to_tflite(graph))
@@ -164,7 +164,7 @@ def test_int16_sums_with_the_default_flag_are_general_unless_all_scales_are_powe
 
 
 @pytest.mark.parametrize("alpha", [3e38, -3e38, 1e30])
-def test_a_slope_that_is_too_large_is_refused(alpha: float) -> None:
+def test_a_leaky_relu_slope_too_large_for_fixed_point_is_refused(alpha: float) -> None:
     x, out = (Tensor(name, (1, 4), "int8", Quant((scale,), (0,))) for name, scale in (("x", 8.0), ("y", 0.25)))
     with warnings.catch_warnings(), pytest.raises(CompileError, match="is too large for fixed point"):
         warnings.simplefilter("error")
@@ -176,7 +176,7 @@ FIXED = constant("c", np.arange(4, dtype=np.int8)[None], X.quant)
 
 
 def network(*outputs: str) -> Graph:
-    """A relu of x into y, if that is an output, beside x itself and a constant."""
+    """Return a network with the given outputs of: x, a constant, and y = relu(x)."""
     relu = (Op("relu_0", "relu", ("x",), ("y",)),) if "y" in outputs else ()
     tensors = {t.name: t for t in (X, Tensor("y", X.shape, "int8", X.quant), FIXED) if t.name in ("x", *outputs)}
     return verify(Graph("net", tensors, relu, ("x",), outputs))
@@ -199,7 +199,7 @@ def test_a_network_without_an_op_is_refused_in_one_line(outputs: tuple[str, ...]
 
 
 @pytest.mark.parametrize("outputs", [("y", "x"), ("x", "y"), ("c", "y", "c"), ("y", "x", "y")])
-def test_outputs_that_are_inputs_or_constants_are_right_beside_an_op(outputs: tuple[str, ...], tmp_path: Path) -> None:
+def test_outputs_that_are_inputs_or_constants_have_the_right_values(outputs: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(to_tflite(network(*outputs)))
     model = api.load(tmp_path / "net.tflite")
     assert api.verify_plan(model, api.plan(model), core=None).ok

@@ -1,7 +1,7 @@
-"""Unicorn's process with every access of a model watched: `python core_trace.py LIBRARY`.
+"""Unicorn's process that records every memory access of a model: `python core_trace.py LIBRARY`.
 
-It is spoken to as unicorn_process.py is. LIBRARY is trace.c as a shared library. A request says under `watch` what traces.py
-watches; the answer says what came of it.
+Its protocol is that of unicorn_process.py. LIBRARY is trace.c as a shared library. `watch` in a request holds the tables of
+traces.py; `watch` in the answer holds the filled tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COUNTERS = ("strays", "stray", "outside")
 
 
 class UnicornMachine(unicorn_process.UnicornMachine):
-    """A core whose accesses are watched."""
+    """A core whose memory accesses are recorded."""
 
     def count_blocks(self) -> None:
         super().count_blocks()
@@ -50,7 +50,7 @@ class UnicornMachine(unicorn_process.UnicornMachine):
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    """The emulator's answer, and under `watch` the tables and counters of the trace."""
+    """Run a request; return the emulator's answer, with the tables and counters of the trace under `watch`."""
     machines: list[UnicornMachine] = []
 
     def machine_for(request: dict[str, Any]) -> UnicornMachine:
@@ -67,5 +67,5 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     run_unwatched, unicorn_process.run = unicorn_process.run, run
     pipe = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not get among the answers
+    os.dup2(2, 1)  # text that a library prints must not mix with the answers
     unicorn_process.serve(sys.stdin.buffer, pipe)

@@ -1,11 +1,12 @@
-"""Runs trials of kernels on an emulated core, many in one run.
+"""Run trials of kernels on an emulated core, many in one run.
 
-In: trials, as ring_views.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
-memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
-that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
-COUNT [KERNEL ...]`, from the folder above, raises where a kernel for that core and no other one of CORES differs from its twin
-in the library, or writes where it must not; of those named, if any are. On SMALL, which has no kernels of its own but loops in
-assembly, the twins of IN_TURN run.
+Takes trials (of ring_views.py) and the core; returns the output of each trial, which is computed in pieces. One memory is both
+the model's input and its output. It holds parameter structs and views with offsets instead of pointers, a list of the words
+that are such offsets, and the calls. Bytes that no kernel writes must not change.
+
+`python -m kernels.on_core LIBRARY CORE SEED COUNT [KERNEL ...]`, run from the folder above, compares the kernels of that core
+alone (or the named ones) with their twins in the library. It raises if an output differs or a kernel writes outside of it. On
+SMALL, which has no kernels of its own but loops in assembly, the twins of IN_TURN run.
 """
 
 from __future__ import annotations
@@ -70,26 +71,26 @@ STRUCTS = {struct: name for name, struct in ring_calls.TYPES.items()}
 
 
 class Image:
-    """Bytes with pointers among them, as offsets from the first."""
+    """Bytes that contain pointers as offsets from the first byte."""
 
     def __init__(self, rng: Rng):
         self.rng, self.bytes, self.places = rng, bytearray(), list[int]()
 
     def add(self, data: bytes, misaligned: int = 0, noise: int = GUARD) -> int:
-        """Where the data lies, amid noise."""
+        """Append data between random bytes and return its offset."""
         at = -(-(len(self.bytes) + noise) // ALIGN) * ALIGN + misaligned
         self.bytes += self.rng.bytes(at - len(self.bytes)) + data
         return at
 
     def words(self, values: Sequence[tuple[int, bool]]) -> int:
-        """Words of which some are offsets, (value, whether it is one)."""
+        """Append words, given as (value, whether it is an offset), and return their offset."""
         at = self.add(struct.pack(f"<{len(values)}I", *(value & 0xFFFFFFFF for value, _ in values)), noise=0)
         self.places += [at + 4 * i for i, (_, is_offset) in enumerate(values) if is_offset]
         return at
 
 
 def struct_words(image: Image, params: ctypes.Structure, arrays: dict[int, np.ndarray]) -> list[tuple[int, bool]]:
-    """The words of a parameter struct where pointers have 32 bits; what they point to is added to the image."""
+    """Return the words of a parameter struct with 32-bit pointers, and add the arrays that they point to to the image."""
     found = []
     for name, kind in params._fields_:
         value = getattr(params, name)
@@ -103,12 +104,12 @@ def struct_words(image: Image, params: ctypes.Structure, arrays: dict[int, np.nd
 
 
 def _way(call: Call) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-    """The kernel, the type of its parameters, and the functions that members of those point to."""
+    """Return the kernel, the type of its parameters, and the functions that its members point to."""
     return call.kernel, STRUCTS[type(call.params)], call.functions
 
 
 def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.ndarray]:
-    """The outputs; of each trial all calls are made for each of some pieces of the output."""
+    """Run the trials and return their outputs; all calls of a trial are made for each piece of the output."""
     kernels = sorted({_way(call) for trial in trials for call in trial.calls})
     image, calls, outs, written = Image(rng), list[tuple[int, bool]](), list[int](), list[tuple[int, int]]()
     image.add(bytes(4 * 4), noise=0)
@@ -163,7 +164,7 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
 
 
 def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.ndarray:
-    """With the address of the memory added to all pointers."""
+    """Return the words with the address of the memory added to all pointers."""
     found = before.copy()
     slots = np.array(places)[:, None] + np.arange(4)
     pointers = found[slots].view("<u4")
@@ -172,7 +173,7 @@ def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.n
 
 
 def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str, folder: Path) -> None:
-    """Runs trials of a kernel, on SMALL of its twin, on the core and their twins in the library; numbers: (seed, how many)."""
+    """Compare trials of a kernel (on SMALL, of its twin) on the core with the library; `numbers`: (seed, count)."""
     seed, count = numbers
     number = 0
     while count > 0:

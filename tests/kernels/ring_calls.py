@@ -54,7 +54,7 @@ View, Range = TYPES["tw_view"], TYPES["tw_range"]
 
 @dataclass(frozen=True)
 class Span:
-    """Rows [top, bottom) x columns [left, right)."""
+    """A rectangle of rows [top, bottom) and columns [left, right)."""
 
     top: int
     bottom: int
@@ -64,7 +64,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Operand:
-    """A map of (h, w, bytes of a pixel); `reads` says which part of it a range of the output needs."""
+    """A map of (h, w, bytes of a pixel); `reads` returns the part of the map that a range of the output needs."""
 
     shape: Shape
     data: np.ndarray
@@ -73,7 +73,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """kernel_part(params, views of the inputs with these indices, view of the output, range, and scratch where needed)."""
+    """A call kernel_part(params, views of the inputs with these indices, view of the output, range, scratch if needed)."""
 
     kernel: str
     params: ctypes.Structure
@@ -89,12 +89,12 @@ class Trial:
     calls: list[Call]
     inputs: list[Operand]
     out: Shape
-    keep: tuple[Any, ...] = ()  # what params point to
+    keep: tuple[Any, ...] = ()  # arrays that params point to
 
 
 @dataclass
 class Ring:
-    """Slots for `height` rows of columns [left, right), amid noise."""
+    """A line buffer of `height` rows of columns [left, right), between random bytes."""
 
     shape: Shape
     height: int
@@ -119,7 +119,7 @@ class Ring:
         return self.memory[begin : begin + self.stride - self.slack]
 
     def view(self, first: int, rng: Rng) -> Any:
-        """The view for rows of which none lies below `first`, slot 0 named by either of the two rows that are legal."""
+        """Return the view for rows from `first` on; slot 0 is named by either of the two legal rows."""
         slot0 = first // self.height * self.height
         if first % self.height and rng.integers(2):
             slot0 += self.height
@@ -148,7 +148,7 @@ def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Sp
 
 
 def pieces(count: int, rng: Rng) -> list[tuple[int, int]]:
-    """[0, count) cut at random."""
+    """Return random consecutive ranges that cover [0, count)."""
     cuts = sorted({0, count, *rng.integers(0, count + 1, int(rng.integers(0, 4))).tolist()})
     return list(pairwise(cuts))
 
@@ -189,7 +189,7 @@ def check(library: ctypes.CDLL, trial: Trial, rng: Rng, about: str) -> None:
 
 
 def build(struct: str, **members: Any) -> Any:
-    """A parameter struct; tuples fill nested structs and arrays, arrays are pointed to."""
+    """Build a parameter struct: tuples fill nested structs and arrays, arrays become pointers."""
     params = TYPES[struct]()
     for name, kind in params._fields_:
         value = members.pop(name)

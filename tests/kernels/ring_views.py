@@ -1,9 +1,8 @@
-"""Runs every kernel that takes views over random row chunks and column strips, through rings of exactly the height needed.
+"""Run every kernel that takes views on random row chunks and column strips, with line buffers of the least height.
 
-`python -m kernels.ring_views LIBRARY SEED`, in the folder of tests, raises where a byte differs from the kernel's run over
-whole maps, or where a byte changes that was not to be written. It is a program of its own so that the library can be built with
-sanitizers. Parameter structs are read from the headers. All bytes around and between the data are noise, so what reads them
-differs as well.
+`python -m kernels.ring_views LIBRARY SEED`, run in the folder of tests, raises if a byte differs from the kernel's run on whole
+maps or if a byte outside of the output changes. It is a separate program so that the library can be built with sanitizers.
+Parameter structs are read from the headers. The bytes around the data are random, so a kernel that reads them differs too.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def quantised(rng: Rng) -> dict[str, int]:
 
 
 def clipped(windows: tuple[int, int], size: int, *, stride: int, pad: int, extent: int) -> tuple[int, int]:
-    """The input rows (or columns) that windows first .. end - 1 read."""
+    """Return the input rows (or columns) that windows first .. end - 1 read."""
     first, end = windows
     low, high = max(first * stride - pad, 0), min((end - 1) * stride - pad + extent, size)
     return (low, high) if low < high else (0, 0)
@@ -50,7 +49,7 @@ def windowed(
     room: int = 9,
     padded: bool = True,
 ) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
-    """Any window, or one of this kernel and stride, over a map less than `room` larger than it."""
+    """Return a random window (or one of the given kernel and stride) on a map larger than it by less than `room`."""
     kernel, stride = (given or tuple(rng.integers(1, 5, 2).tolist()) for given in (kernel, stride))
     dilation = tuple(rng.integers(1, 3, 2).tolist()) if dilated else (1, 1)
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
@@ -70,14 +69,14 @@ def windowed(
 
 
 def offset(rng: Rng, trial: Trial, inner: str) -> Trial:
-    """The same with weights that have a zero point."""
+    """Return a trial whose weights have a zero point."""
     (call,) = trial.calls
     params = build(f"{type(call.params).__name__}_offset", **{inner: call.params, "weights_zero": int(rng.integers(-128, 128))})
     return Trial([Call(f"{call.kernel}_offset", params, call.inputs)], trial.inputs, trial.out, trial.keep)
 
 
 def convolution(rng: Rng, depthwise: bool, **chosen: Any) -> Trial:
-    """Any, or with a window of the kernel and the stride that are chosen."""
+    """Return a trial of a random convolution, or one of the given kernel and stride."""
     groups, group_in, group_out = (int(n) for n in rng.integers(1, (4, 7, 8)))
     groups, group_in = (groups * group_in, 1) if depthwise else (groups, group_in)
     if depthwise and rng.integers(2):
@@ -99,7 +98,7 @@ def convolution(rng: Rng, depthwise: bool, **chosen: Any) -> Trial:
 
 
 def with_int4_weights(trial: Trial) -> Trial:
-    """The same, its weights taken as two to a byte; more of them than are needed."""
+    """Return the trial with its weights read as two per byte; there are more weights than needed."""
     (call,) = trial.calls
     return Trial([Call(f"{call.kernel}_w4", call.params, call.inputs)], trial.inputs, trial.out, trial.keep)
 
@@ -161,7 +160,7 @@ def resize_bilinear(rng: Rng, name: str) -> Trial:
     if name == "tw_resize_bilinear_s8":
         scale, offset = (tuple(values) for values in zip(*places, strict=True))
         params = build("tw_resize_bilinear", **shapes, scale=scale, offset=offset)
-    else:  # the same places, which floats hold exactly
+    else:  # the same positions, which floats hold exactly
         scales, first = [place.scale / 1024 for place in places], 0.5 if centers else 0.0
         params = build("tw_resize_bilinear_float", **shapes, scale_h=scales[0], scale_w=scales[1], first=first)
     call = Call(name, params, (0,))
@@ -177,7 +176,7 @@ def pool(rng: Rng, kernel: str) -> Trial:
         **geometry,
         **{"in": inside, "out": out, "out_min": -100, "out_max": 100, "away_from": -128 * int(rng.integers(2))},
     )
-    # every window must hold a part of the map
+    # every window must contain a part of the map
     empty = any(
         (extent - 1) * stride - pad >= size
         for extent, stride, pad, size in zip(out[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
@@ -186,7 +185,7 @@ def pool(rng: Rng, kernel: str) -> Trial:
 
 
 def mean(rng: Rng) -> Trial:
-    """Over the columns of each row."""
+    """Return a trial of a mean over the columns of each row."""
     h, w, c = (int(n) for n in rng.integers(1, 7, 3))
     scaling = {"multiplier": int(rng.integers(1 << 30, 1 << 31)) // w, "shift": int(rng.integers(-1, 2))}
     zeros = {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128))}
@@ -289,7 +288,7 @@ def elementwise(rng: Rng, name: str) -> Trial:
 
 
 def inside(inner: tuple[int, ...], outer: tuple[int, ...], before: tuple[int, ...]) -> Callable[[Span], Span]:
-    """What a range of the outer tensor needs of the inner one that begins at `before` in it."""
+    """Return a function from a range of the outer tensor to the part of the inner one at `before` that it needs."""
 
     def reads(span: Span) -> Span:
         rows = []
@@ -341,7 +340,7 @@ ELEMENTWISE = ("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_r
 
 
 def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:
-    """The same with int4 values in all maps, or only in those coming in or going out."""
+    """Return the trial with int4 values in all maps, only in its inputs, or only in its output."""
     (call,) = trial.calls
     limits = {"out_min": -7, "out_max": 6} if "out" in ends else {}
     zeros = {name: int(rng.integers(-8, 8)) for name, _ in call.params._fields_ if name.endswith("_zero")}
@@ -358,7 +357,7 @@ def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:
     return Trial([Call(kernel, call.params, call.inputs)], inputs, out, trial.keep)
 
 
-# kernel -> what draws a trial of it, for each kernel that takes views
+# kernel -> function that draws a trial of it, for each kernel that takes views
 TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": lambda rng: convolution(rng, False),
     "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),

@@ -1,7 +1,7 @@
-"""Runs the kernels that bench/ablation.py swaps in beside those that they stand for, which have the same names and parameters.
+"""Compare the kernels that bench/ablation.py swaps in with those that they replace, which have the same names and parameters.
 
-`python -m kernels.swapped PORTABLE SWAPPED SEED LARGEST_SHIFT`, two libraries, from the folder above, raises where a byte
-differs. A program of its own, as variant_pairs.py is, so that the libraries can be built with sanitizers.
+`python -m kernels.swapped PORTABLE SWAPPED SEED LARGEST_SHIFT`, with two libraries, run from the folder above, raises if a byte
+differs. Like variant_pairs.py it is a separate program so that the libraries can be built with sanitizers.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kernels.ring_calls import Rng, Trial
 from kernels.variant_pairs import RINGS_EVERY, whole
 
 COUNT = 120  # trials of each kernel
-SIDES = (3, 5, 7)  # of windows whose taps are written out
-IM2COL_WORDS = 2 * 48  # room for two of the longest columns that `dense` draws
+SIDES = (3, 5, 7)  # of windows with unrolled taps
+IM2COL_WORDS = 2 * 48  # two of the longest columns that `dense` draws
 
 
 def dense(rng: Rng) -> Trial:
-    """A convolution of up to 4 x 4 x 6 inputs a window, in which the buffer of columns holds two or more."""
+    """Return a convolution of up to 4 x 4 x 6 inputs per window, of which the im2col buffer holds two or more."""
     return ring_views.convolution(rng, False)
 
 
 def depthwise(rng: Rng) -> Trial:
-    """Any window, or a square one that is written out; as a rule some pixels of it meet no border."""
+    """Return a depthwise convolution with a random or an unrolled square window; usually some pixels meet no border."""
     side = int(rng.choice(SIDES))
     return ring_views.convolution(rng, True, **({"kernel": (side, side)} if rng.integers(4) else {}))
 

@@ -1,7 +1,7 @@
-"""The steps that access.py gives of each kernel are those that its C takes, and the table's distances and scratch follow them.
+"""The access steps in access.py equal those of the C kernels, and the table's overlap distances and scratch follow from them.
 
-Cases of every row of the table run with all operands apart while their reads and writes are watched; from these comes how far
-an output must really begin below each input. `-m sweep` watches all cases instead of some.
+Cases of every row of the table run with disjoint operands while their reads and writes are recorded. The records give the
+actual overlap distance of the output and each input. `-m sweep` runs all cases instead of some.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tinyweave.kernels.dsp import depthwise
 from tinyweave.kernels.table import BY_NAME, VARIANTS, Variant
 from tinyweave.simulate import emulated
 
-GROUPS = 8  # of rows, whose cases are built together
-SOME = 10  # cases of a row
-WATCHED = [row for row in VARIANTS if row.files]  # the others are the C library's memcpy
+GROUPS = 8  # groups of rows whose cases are built together
+SOME = 10  # cases per row
+WATCHED = [row for row in VARIANTS if row.files]  # the other rows call the C library's memcpy
 CORE = "cortex-m4"
-# the core's own memmove goes byte by byte, in the direction that overwrites nothing it still reads
+# the core's memmove copies bytes in the direction that does not overwrite bytes it has yet to read
 MOVING = ("tw_pad_s8", "tw_concatenation_s8", "tw_strided_copy", "tw_table_copy", "tw_resize_nearest_neighbor_s8", "tw_move")
 Pair = tuple[int, int]
-BY_VALUE = {"tw_prelu_s8": 1}  # reads this operand only where the other one is negative
+BY_VALUE = {"tw_prelu_s8": 1}  # reads this operand only if the other one is negative
 
 
 def differences(case: Case, row: Variant, seen: Seen) -> Iterator[str]:
-    """What a kernel did otherwise than the table and access.py say."""
+    """Yield the differences between a kernel's accesses and those that the table and access.py declare."""
     graph, op = case.graph, case.graph.ops[0]
     about = f"{row.name}, {case.id}"
     declared = row.distance(graph, op)
@@ -55,14 +55,14 @@ def differences(case: Case, row: Variant, seen: Seen) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_kernels_take_the_steps_that_are_known(group: int, tmp_path: Path) -> None:
+def test_kernels_access_memory_in_the_declared_steps(group: int, tmp_path: Path) -> None:
     some = [Chosen(case, row) for row in WATCHED[group::GROUPS] for case in some_of(row, SOME)]
     check(some, on_host(f"group_{group}", some, tmp_path))
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", [row.name for row in WATCHED])
-def test_kernels_take_the_steps_that_are_known_in_all_cases(name: str, tmp_path: Path) -> None:
+def test_kernels_access_memory_in_the_declared_steps_in_all_cases(name: str, tmp_path: Path) -> None:
     rest = (Chosen(case, BY_NAME[name]) for case in cases_of(BY_NAME[name]))
     for number in range(1000):
         if not (some := list(islice(rest, 100))):
@@ -72,8 +72,8 @@ def test_kernels_take_the_steps_that_are_known_in_all_cases(name: str, tmp_path:
 
 
 @pytest.mark.emulator
-def test_the_instructions_of_a_core_take_the_same_steps(tmp_path: Path) -> None:
-    """On a Cortex-M4, kernels with its own instructions most of all; a Cortex-M55's run in test_overlap_distance.py."""
+def test_kernels_on_a_core_access_memory_in_the_declared_steps(tmp_path: Path) -> None:
+    """Most cases are of kernels with Cortex-M4 instructions. Kernels for a Cortex-M55 run in test_overlap_distance.py."""
     if reason := emulated.missing(CORE):
         pytest.skip(reason[0])
     rows = [row for row in WATCHED if (CORE in row.cores or not row.cores) and row.name not in MOVING]
@@ -86,8 +86,8 @@ def check(some: list[Chosen], watched: list[Seen]) -> None:
     assert not wrong, "\n".join(wrong[:20])
 
 
-def test_the_table_declares_the_distances_of_the_steps() -> None:
-    """In all cases; also that nothing is declared where there are no steps."""
+def test_declared_overlap_distances_follow_from_the_steps() -> None:
+    """All cases are checked. Ops without steps must not declare a distance."""
     wrong = []
     for row in WATCHED:
         for case in cases_of(row):
@@ -101,7 +101,7 @@ def test_the_table_declares_the_distances_of_the_steps() -> None:
 
 
 def convolution(size: Pair, channels: Pair, stride: Pair, padding: tuple[Pair, Pair]) -> Graph:
-    """A 1x1 convolution of a map of this size."""
+    """Return a 1x1 convolution of a map of this size."""
     out = [(n + sum(pads) - 1) // step + 1 for n, pads, step in zip(size, padding, stride, strict=True)]
     shapes = {"x": (1, *size, channels[0]), "w": (channels[1], 1, 1, channels[0]), "y": (1, *out, channels[1])}
     tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
@@ -112,7 +112,7 @@ def convolution(size: Pair, channels: Pair, stride: Pair, padding: tuple[Pair, P
 
 @pytest.mark.parametrize("after", [(0, 0), (0, 1), (1, 0), (2, 1)])
 def test_pixels_beyond_the_end_of_a_map_are_gathered(after: Pair) -> None:
-    """A 1x1 convolution may have a pad behind its map; where its last window lies there, no window is read where it lies."""
+    """A 1x1 convolution may have padding at its end. If its last window is in the padding, all windows are gathered."""
     graph = convolution((4, 6), (16, 8), (1, 1), ((0, after[0]), (0, after[1])))
     row = BY_NAME["tw_conv_2d_s8_mve"]
     assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0])
@@ -130,7 +130,7 @@ def test_pixels_beyond_the_end_of_a_map_are_gathered(after: Pair) -> None:
         ((7, 2), (4, 13), (2, 2), ((1, 0), (0, 0)), 2),
     ],
 )
-def test_a_pad_before_a_map_is_gathered_and_one_behind_it_that_no_window_reaches_is_nothing(
+def test_only_padding_that_a_window_reaches_makes_a_kernel_gather(
     size: Pair, channels: Pair, stride: Pair, padding: tuple[Pair, Pair], distance: int
 ) -> None:
     graph = convolution(size, channels, stride, padding)
@@ -138,7 +138,7 @@ def test_a_pad_before_a_map_is_gathered_and_one_behind_it_that_no_window_reaches
     assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0]) == {0: distance}
 
 
-def test_pixels_that_are_windows_are_read_again_for_each_four_outputs_whatever_the_strides() -> None:
+def test_1x1_windows_are_read_again_for_each_four_outputs_at_any_stride() -> None:
     row, rng = BY_NAME["tw_conv_2d_s8_mve"], random.Random(1)
     for _ in range(600):
         size, stride = (rng.randint(1, 7), rng.randint(1, 9)), rng.choice(((1, 1), (2, 2), (1, 2), (2, 1), (1, 3), (3, 1)))
@@ -146,9 +146,11 @@ def test_pixels_that_are_windows_are_read_again_for_each_four_outputs_whatever_t
         assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0]), graph.tensors
 
 
-def test_a_depthwise_convolution_s_lines_are_cut_into_equal_blocks_of_columns() -> None:
-    """Lines of 16 words hold 28 outputs of three taps: of 60 columns 20 at a time, however many rows; of a column four. Of nine
-    taps they hold 24: of 50 columns 17."""
+def test_lines_of_a_depthwise_convolution_are_equal_blocks_of_columns() -> None:
+    """A line of 16 words holds 28 outputs of three taps: 60 columns are computed 20 at a time, one column 4 rows at a time.
+
+    With nine taps it holds 24 outputs, so 50 columns are computed 17 at a time.
+    """
     blocks = []
     for size, kernel in (((4, 62), (3, 3)), ((62, 4), (3, 3)), ((62, 1), (3, 1)), ((4, 58), (3, 9))):
         out = tuple(n - k + 1 for n, k in zip(size, kernel, strict=True))

@@ -1,4 +1,4 @@
-"""Kernels refuse to compile for big-endian targets, whose words would have the bytes of int8 values in another order."""
+"""Kernels refuse to compile for big-endian targets, which load the int8 values of a word in another order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_BYTE_ORDER = "-U__BYTE_ORDER__"
 
 
 def said(command: list[str], folder: Path, *flags: str) -> str:
-    """Return what a compiler says of a file that includes tw.h; it must fail if it says anything."""
+    """Return the compiler's output for a file that includes tw.h; a non-empty output must come with an error status."""
     (folder / "file.c").write_text('#include "tw.h"\nint least(int a);\nint least(int a) { return tw_min(a, 3); }\n')
     words = [*command, *flags, "-std=c99", "-Wall", "-Wextra", "-Wundef", "-Werror", "-I", str(TW.parent), "-c", "file.c"]
     done = subprocess.run([*words, "-o", "file.o"], cwd=folder, capture_output=True, text=True, check=False)
@@ -28,15 +28,15 @@ def said(command: list[str], folder: Path, *flags: str) -> str:
 
 
 @pytest.mark.parametrize("target", [*BIG, *LITTLE])
-def test_big_endian_targets_of_zig_are_refused_and_others_are_not(target: str, tmp_path: Path) -> None:
+def test_only_big_endian_targets_of_zig_are_refused(target: str, tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="needs ziglang: pip install '.[verify]'")
     refused = said([sys.executable, "-m", "ziglang", "cc", f"--target={target}"], tmp_path)
     assert (f'error: "{REFUSED}"' in refused) == (target in BIG) == bool(refused)
 
 
 @pytest.mark.parametrize("flags", [(), ("-mbig-endian",), (NO_BYTE_ORDER,), ("-mbig-endian", NO_BYTE_ORDER)], ids=" ".join)
-def test_gcc_for_arm_is_refused_only_where_it_is_big_endian(flags: tuple[str, ...], tmp_path: Path) -> None:
-    """The macros of Arm say so where __BYTE_ORDER__ does not."""
+def test_gcc_for_arm_is_refused_only_if_big_endian(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """The header also checks Arm's macros, for compilers without __BYTE_ORDER__."""
     if toolchain.which("arm-none-eabi-gcc") is None:
         pytest.skip("needs arm-none-eabi-gcc: apt-get install gcc-arm-none-eabi")
     refused = said(["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"], tmp_path, *flags)
@@ -53,7 +53,9 @@ def test_gcc_for_arm_is_refused_only_where_it_is_big_endian(flags: tuple[str, ..
         (("__MIPSEB__=1",), True),
     ],
 )
-def test_compilers_without_byte_order_say_it_by_other_macros(macros: tuple[str, ...], is_refused: bool, tmp_path: Path) -> None:
+def test_compilers_without_byte_order_are_checked_by_other_macros(
+    macros: tuple[str, ...], is_refused: bool, tmp_path: Path
+) -> None:
     compiler = toolchain.host()
     refused = said(list(compiler.command), tmp_path, NO_BYTE_ORDER, *(f"-D{macro}" for macro in macros))
     assert (REFUSED in refused) == is_refused == bool(refused)

@@ -1,4 +1,4 @@
-"""Cycle features against counts that walk through the kernel's loops, one increment at a time."""
+"""Cycle features equal counts from walking through the kernel's loops."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sees_padding(shape: tuple, row: int, col: int) -> bool:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_two_pixels_times_four_filters(shape: tuple) -> None:
+def test_features_of_the_dense_kernel_of_2_pixels_times_4_filters(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     (_, height, width, filters), (rows, cols), depth = graph.output(op).shape, shape[4], shape[2]
     inner = blocks = streamed_inputs = gathered_rows = pixels = padded = 0
@@ -84,7 +84,7 @@ def test_two_pixels_times_four_filters(shape: tuple) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_pixel_by_pixel_and_tap_by_tap(shape: tuple) -> None:
+def test_features_of_the_portable_kernels(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     _, height, width, filters = graph.output(op).shape
     macs, count = SPECS["conv_2d"].macs(graph, op, True), height * width
@@ -98,7 +98,7 @@ def test_pixel_by_pixel_and_tap_by_tap(shape: tuple) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_tiles_of_winograd(shape: tuple) -> None:
+def test_features_of_the_winograd_kernel(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     _, height, width, filters = graph.output(op).shape
     corners = [(row, col) for row in range(0, height, winograd.TILE) for col in range(0, width, winograd.TILE)]
@@ -112,7 +112,7 @@ def test_tiles_of_winograd(shape: tuple) -> None:
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape[4] in ((3, 3), (5, 5))])
-def test_lines_of_the_depthwise_kernel(shape: tuple) -> None:
+def test_features_of_the_depthwise_kernel(shape: tuple) -> None:
     graph, op = layer(shape, "depthwise_conv_2d")
     _, height, width, channels = graph.output(op).shape
     rows, cols = shape[4]
@@ -138,7 +138,7 @@ def test_lines_of_the_depthwise_kernel(shape: tuple) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_how_often_kernels_without_scratch_read_their_weights(shape: tuple) -> None:
+def test_passes_over_the_weights_of_kernels_without_scratch(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     _, height, width, _ = graph.output(op).shape
     assert cycle_features.windows(graph, op).passes == height * width, "for each pixel"
@@ -158,8 +158,8 @@ def test_a_dense_layer_reads_its_weights_once_per_row() -> None:
     assert cycle_features.plain(alone, alone.ops[0]).passes == 1
 
 
-def test_strips_of_an_even_number_of_rows_have_cycles_of_their_own() -> None:
-    """Of 3x3 windows at stride 1, two rows are computed together; maps of three rows are no higher than a strip."""
+def test_strips_of_an_even_number_of_rows_have_their_own_cycle_constants() -> None:
+    """With 3x3 windows at stride 1, two rows are computed together. A map of three rows is one strip."""
     rows = {}
     for height in (1, 2, 3, 4, 5, 6, 7, 9, 12):
         graph, op = layer((height, 20, 8, 8, (3, 3), (1, 1), ((1, 1), (1, 1))), "depthwise_conv_2d")
@@ -171,8 +171,8 @@ def test_strips_of_an_even_number_of_rows_have_cycles_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33"])
-def test_lines_of_every_size_have_cycles(core: str) -> None:
-    """Windows of one row or column, as networks of sensors have them, too."""
+def test_depthwise_windows_of_every_size_have_cycle_constants(core: str) -> None:
+    """These include windows of one row or column, which sensor networks have."""
     sizes = [(rows, cols) for rows in (1, 2, 3, 5) for cols in range(1, depthwise.WIDEST + 1)]
     sizes += [(rows, 1) for rows in range(1, depthwise.WIDEST + 1)]
     tried = 0
@@ -181,7 +181,7 @@ def test_lines_of_every_size_have_cycles(core: str) -> None:
         along = (stride, 1) if cols == 1 else (1, stride)
         padding = tuple((0, max(n - 1, 0)) for n in (rows, cols))
         graph, op = layer((*shape, 8, 8, (rows, cols), along, padding), "depthwise_conv_2d")
-        weights = replace(graph.tensors["w"], quant=Quant((2.0**-9,), (0,)))  # as small as the fast kernels take them
+        weights = replace(graph.tensors["w"], quant=Quant((2.0**-9,), (0,)))  # the smallest that fast kernels support
         graph = replace(graph, tensors=graph.tensors | {"w": weights})
         row = variant_for(graph, op, core)
         assert layer_cycles(graph, op, row.name, core) is not None, (row.name, rows, cols, stride)

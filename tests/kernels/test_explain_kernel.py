@@ -1,4 +1,4 @@
-"""Why an op gets its kernel: the first requirement that each faster kernel has and the op fails."""
+"""`explain_kernel` gives, for each faster kernel, the first requirement that the op fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHOSEN = "the first kernel whose requirements the layer meets"
 def layer(
     kind: str, weights: NDArray[np.int8], channels: int, *, zero: int = 0, bias: int | None = None, odd: int | None = None
 ) -> Graph:
-    """A convolution of an 8x8 map. bias: of each filter. odd: a filter whose rescale shift is -1."""
+    """Return a convolution of an 8x8 map. `bias`: of each filter. `odd`: the filter whose rescale shift is -1."""
     units = weights.shape[3] if kind == "depthwise_conv_2d" else len(weights)
     scales = tuple(SHIFTED_BY_1 if unit == odd else 0.02 for unit in range(units))
     axis = 3 if kind == "depthwise_conv_2d" else 0
@@ -69,14 +69,14 @@ def test_filters_whose_sums_are_too_large_are_counted() -> None:
     )
 
 
-def test_an_outlier_of_a_depthwise_layer_takes_the_kernel_with_outliers_and_none_without_scratch() -> None:
+def test_a_depthwise_layer_with_an_outlier_gets_the_outlier_kernel() -> None:
     graph = layer("depthwise_conv_2d", ones(1, 3, 3, 8), 8, odd=3)
     assert list(reasons(graph).items())[-1] == ("tw_depthwise_conv_2d_s8_outliers_dsp", CHOSEN)
     assert not variant_for(graph, graph.ops[0], "cortex-m4", lean=True).lean
 
 
-def test_a_depthwise_layer_with_many_outliers_runs_on_the_kernel_for_cores_without_dsp() -> None:
-    """An outlier takes longer than a filter of that kernel."""
+def test_a_depthwise_layer_with_many_outliers_gets_the_scalar_kernel() -> None:
+    """An outlier takes longer than a filter of the scalar kernel."""
     for odd, name in (([1], "tw_depthwise_conv_2d_s8_outliers_dsp"), ([0, 1], "tw_depthwise_3x3_s8_scalar")):
         graph = layer("depthwise_conv_2d", ones(1, 3, 3, 8), 8)
         scales = tuple(SHIFTED_BY_1 if unit in odd else 0.02 for unit in range(8))
@@ -94,7 +94,7 @@ def test_a_depth_multiplier_and_few_channels_are_named() -> None:
     assert found["tw_depthwise_conv_2d_s8_dsp"] == "requires that the layer has at least 4 output channels, but it has 3"
 
 
-def test_kernels_that_the_planner_may_ask_for_are_named_with_their_flash() -> None:
+def test_optional_kernels_are_named_with_their_flash() -> None:
     graph = layer("conv_2d", ones(4, 3, 3, 4), 4)
     row, heavy = (variant_for(graph, graph.ops[0], "cortex-m4", flash_heavy=wanted) for wanted in (False, True))
     more = heavy.flash(graph, graph.ops[0]) - row.flash(graph, graph.ops[0])
@@ -103,7 +103,7 @@ def test_kernels_that_the_planner_may_ask_for_are_named_with_their_flash() -> No
     assert found[heavy.name] == "requires that the number of input channels is a multiple of 4, but it is 6"
 
 
-def test_kernels_for_weights_that_are_stored_in_another_way_are_left_out() -> None:
+def test_kernels_for_other_weight_formats_are_not_explained() -> None:
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == ["tw_conv_2d_s8_winograd_dsp", "tw_conv_2d_s8_dsp"]
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3), "cortex-m0")) == ["tw_conv_2d_s8_offset"]
 
@@ -124,19 +124,19 @@ def test_a_filter_with_weights_beyond_int8_is_an_outlier() -> None:
 
 
 @pytest.mark.parametrize(("kind", "shape"), [("conv_2d", (4, 3, 3, 4)), ("depthwise_conv_2d", (1, 3, 3, 4))])
-def test_compact_kernels_run_no_weights_with_a_zero_point(kind: str, shape: tuple[int, ...]) -> None:
+def test_compact_kernels_do_not_support_weights_with_a_zero_point(kind: str, shape: tuple[int, ...]) -> None:
     plain, offset = (layer(kind, ones(*shape), 4, zero=zero) for zero in (0, 3))
     assert variant_for(plain, plain.ops[0], compact=True).compact
     assert variant_for(offset, offset.ops[0], compact=True).name == f"tw_{kind}_s8_offset"
 
 
-def test_a_core_without_kernels_of_its_own_has_one() -> None:
+def test_a_core_without_its_own_kernels_has_only_the_portable_one() -> None:
     assert reasons(layer("conv_2d", ones(4, 1, 1, 4), 4), "cortex-m0") == {"tw_conv_2d_s8": "the only kernel for it"}
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d", "fully_connected", "add", "sub", "mul", "pad", "mean"])
 @pytest.mark.parametrize("core", ["", "cortex-m7", "cortex-m55", "rv32imc"])
-def test_the_last_kernel_runs_the_op_and_those_before_it_are_faster(kind: str, core: str) -> None:
+def test_the_last_explained_kernel_runs_the_op_and_earlier_ones_are_faster(kind: str, core: str) -> None:
     passed_over = 0
     for case in known(kind):
         graph, op = case.graph, case.graph.ops[0]
@@ -171,7 +171,7 @@ def test_real_layers_with_an_outlier_filter_run_on_a_fast_kernel(file: str, op: 
     assert dict(passed)["tw_conv_2d_s8_dsp"].endswith(f"but {reason}")
 
 
-def test_a_real_layer_on_a_slower_kernel_says_why(shared: Path) -> None:
+def test_the_slower_kernel_of_a_real_layer_is_explained(shared: Path) -> None:
     *passed, (kernel, _) = explained(shared, "harvard-edge__Wake_Vision__wv_quality_ymac", "depthwise_conv_2d_1")
     reason = "requires that the layer has at least 4 output channels, but it has 3"
     assert dict(passed)["tw_depthwise_conv_2d_s8_dsp"] == reason
@@ -184,8 +184,8 @@ def explained(shared: Path, file: str, op: str) -> list[tuple[str, str]]:
     return explain_kernel(graph, layer, "cortex-m4")
 
 
-def test_an_op_kind_is_in_one_family() -> None:
-    """So the order of the families decides nothing."""
+def test_an_op_kind_is_in_only_one_family() -> None:
+    """Therefore the order of the families does not matter."""
     homes: dict[str, set[str]] = {}
     for family in rows.FAMILIES:
         for kind in (kind for row in family.ROWS for kind in row.kinds):
@@ -193,8 +193,8 @@ def test_an_op_kind_is_in_one_family() -> None:
     assert {kind: names for kind, names in homes.items() if len(names) > 1} == {}
 
 
-def test_no_row_is_hidden_by_those_before_it() -> None:
-    """A row without requirements hides later ones for its kinds, types and cores, unless the planner must ask for it."""
+def test_no_row_is_hidden_by_earlier_rows() -> None:
+    """A row without requirements hides later rows of its kinds, types and cores, unless it is optional for the planner."""
     for family in rows.FAMILIES:
         for position, row in enumerate(family.ROWS):
             general = [r for r in family.ROWS[:position] if not (r.applies or any(getattr(r, which) for which in ASKED_FOR))]
@@ -212,7 +212,7 @@ def test_each_requirement_is_one_sentence() -> None:
 
 
 BOUNDARIES: list[tuple[dense.FilterRequirement, int, dict[str, int], dict[str, int]]] = [
-    # requirement, a filter, what it may have, what it may not have
+    # requirement, filter, values that meet it, values that do not
     (dense.sums_fit, 0, {"bias": (1 << 30) - 1}, {"bias": 1 << 30}),
     (dense.sums_fit, 0, {"bias": 1 - (1 << 30)}, {"bias": -(1 << 30)}),
     (dense.shifts_fit, 1, {"shift": -2}, {"shift": -1}),
@@ -231,7 +231,7 @@ BOUNDARIES: list[tuple[dense.FilterRequirement, int, dict[str, int], dict[str, i
 
 
 @pytest.mark.parametrize("requirement, unit, good, bad", BOUNDARIES)
-def test_requirements_on_filters_end_where_they_say(
+def test_requirements_on_filters_hold_up_to_their_limits(
     requirement: dense.FilterRequirement, unit: int, good: dict[str, int], bad: dict[str, int]
 ) -> None:
     for changes, met in ((good, True), (bad, False)):
@@ -243,8 +243,8 @@ def test_requirements_on_filters_end_where_they_say(
         assert met or f"filter {unit} " in check.found
 
 
-def test_a_pair_of_filters_must_not_overflow_a_lane() -> None:
-    """-128 in the odd filter times 256, and less for the even filter's negative weight, is below -2^15."""
+def test_packed_weights_of_two_filters_fit_a_lane_of_16_bits() -> None:
+    """The odd filter's -128 times 256, plus a negative weight of the even filter, is below -2^15."""
     for even, odd, met in ((-1, -127, True), (0, -128, True), (-1, -128, False)):
         given = dense.Filters(np.array([[even], [odd]], np.int64), *(np.zeros(2, np.int64) for _ in range(3)))
         assert dense.weights_pack_in_pairs(given).met.all() == met

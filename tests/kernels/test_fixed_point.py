@@ -1,4 +1,4 @@
-"""The fixed-point functions in C against those of `ops`, number by number: what rounds away in a kernel's int8 shows here."""
+"""The fixed-point functions in C equal those of `ops`. Rounding to int8 in a kernel could hide such differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tinyweave.ops import fixed_point, log_softmax, q15
 INT32 = np.iinfo(np.int32)
 COUNT = 200_000
 EDGES = (0, 1, 2, 3, 4)
-# function of one array in C -> its expression of x and of a second number n
+# C function of one array -> its expression of x and of a second number n
 EXPRESSIONS = {
     "logarithm": "logarithm(x)",
     "exp_of_negative": "tw_exp_of_negative(-x)",
@@ -41,7 +41,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Function]:
         f"        to[i] = {expression};\n    }}\n}}\n"
         for name, expression in EXPRESSIONS.items()
     ]
-    head = '#include "tw_log_softmax_s8.c"\n#include "tw_q15.h"\n'  # whose logarithm is static
+    head = '#include "tw_log_softmax_s8.c"\n#include "tw_q15.h"\n'  # their logarithm is static
     (folder / "all.c").write_text(head + "\n".join(loops))
     for path in {*sources(["tw_log_softmax_s8"]), FILES["tw_q15.h"]}:
         (folder / path.name).write_text(path.read_text())
@@ -65,7 +65,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Function]:
 
 
 def numbers(low: int, high: int) -> np.ndarray:
-    """Random numbers in [low, high], uniform and in their logarithm, and those next to the ends and to powers of two."""
+    """Return uniform and log-uniform random numbers in [low, high], and numbers next to the ends and to powers of two."""
     rng = np.random.default_rng(high - low)
     powers = [(1 << bit) + near for bit in range(32) for near in (-1, 0, 1)]
     edges = [low + edge for edge in EDGES] + [high - edge for edge in EDGES] + powers + [-power for power in powers]
@@ -74,33 +74,33 @@ def numbers(low: int, high: int) -> np.ndarray:
     return found[(found >= low) & (found <= high)]
 
 
-def test_logarithm(functions: dict[str, Function]) -> None:
+def test_the_logarithm_in_c_equals_ops(functions: dict[str, Function]) -> None:
     x = numbers(1 << 19, INT32.max)
     assert np.array_equal(functions["logarithm"](x), log_softmax.logarithm(x))
 
 
-def test_exponential_and_reciprocal(functions: dict[str, Function]) -> None:
+def test_exponential_and_reciprocal_in_c_equal_ops(functions: dict[str, Function]) -> None:
     x = numbers(0, INT32.max)
     assert np.array_equal(functions["exp_of_negative"](x), fixed_point.exp_on_negative_values(-x))
     assert np.array_equal(functions["one_over_one_plus"](x), fixed_point.one_over_one_plus(x))
 
 
 @pytest.mark.parametrize("n", range(1, 32))
-def test_shifts(functions: dict[str, Function], n: int) -> None:
-    x = numbers(INT32.min + 1, INT32.max - 1)  # high products reach neither end
+def test_shifts_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
+    x = numbers(INT32.min + 1, INT32.max - 1)  # a high product is neither end
     if n <= 5:
         assert np.array_equal(functions["saturating_shift_left"](x, n), fixed_point.saturating_shift_left(x, n))
     assert np.array_equal(functions["rounding_shift"](x, n), fixed_point.rounding_shift(x, n))
 
 
 @pytest.mark.parametrize("n", [0, 1, -1, 1 << 30, INT32.max, 1518500250, -1010580540])
-def test_products(functions: dict[str, Function], n: int) -> None:
+def test_high_products_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
     x = numbers(INT32.min + 1, INT32.max)
     assert np.array_equal(functions["high_mul"](x, n), fixed_point.high_mul(x, n))
 
 
 @pytest.mark.parametrize("n", [0, 1, -1, 1 << 14, 32767, -32768, 10923])
-def test_products_and_saturation_of_16_bits(functions: dict[str, Function], n: int) -> None:
+def test_16_bit_products_and_saturation_in_c_equal_ops(functions: dict[str, Function], n: int) -> None:
     x = np.arange(-(1 << 16), 1 << 16)
     assert np.array_equal(functions["saturate16"](x), q15.saturate(x))
     x = x[(x >= -(1 << 15) + 1) & (x < 1 << 15)]
@@ -108,7 +108,7 @@ def test_products_and_saturation_of_16_bits(functions: dict[str, Function], n: i
 
 
 @pytest.mark.parametrize("bits", range(7))
-def test_all_numbers_of_16_bits(functions: dict[str, Function], bits: int) -> None:
+def test_q15_functions_in_c_equal_ops_for_all_inputs(functions: dict[str, Function], bits: int) -> None:
     x = np.arange(-(1 << 15), 1 << 15)
     assert np.array_equal(functions["exp_q15"](x[x >= 0], bits), q15.exp_on_negative_values(-x[x >= 0], bits))
     assert np.array_equal(functions["logistic_q15"](x, bits), q15.logistic(x, bits))

@@ -1,4 +1,4 @@
-"""Properties of the C kernels themselves: warnings, C++, addressing through rings, in-place runs, the table's claims."""
+"""Properties of the C kernels: warnings, C++, line buffers, in-place runs, and what the table declares."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tinyweave.kernels.variant import ANY, S8
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
-PLAIN = "-DTW_PLAIN_C"  # kernels for instructions that a compiler's target lacks
+PLAIN = "-DTW_PLAIN_C"  # plain C for instructions that the compiler's target lacks
 ZIG = (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else ()
 THUMB = ("-ffreestanding", "-mthumb")
 BARE = ("-isystem", str(SIMULATE / "include"))  # <string.h> for a target without a C library
@@ -38,15 +38,15 @@ COMPILERS = {
     "arm m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mfpu=auto", "-mfloat-abi=hard", *THUMB),
     "zig m55": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve+fp_armv8d16", *THUMB, *BARE) if ZIG else (),
 }
-READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns of what it reads, gcc also of what it sees when it optimises
+READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns while parsing, gcc also while optimising
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
-FOR_ALL = ("gcc", "clang", "zig", "arm m4")  # compilers that read all files; others those that say something else to them
+FOR_ALL = ("gcc", "clang", "zig", "arm m4")  # compilers that read all files; others read files that depend on the core
 HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
 ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
-UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers see as much, and loops that are written out build ten times as fast
-TWINS, TWINS_OF_M7 = 80, 20  # of each fast kernel; bench/fast_kernels.py runs more
+UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers find as much, and unrolled loops build ten times as fast
+TWINS, TWINS_OF_M7 = 80, 20  # trials of each fast kernel; bench/fast_kernels.py runs more
 ON_CORE = 60  # trials of each kernel on its core
-IN_SWEEPS = 220, 140  # of each fast kernel, and of each on its core, from another seed
+IN_SWEEPS = 220, 140  # trials in sweeps of each fast kernel, and of each on its core, with another seed
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
 
 
@@ -64,18 +64,18 @@ def run(command: list[str | Path], **options: object) -> None:
 
 
 def includes(path: Path) -> set[Path]:
-    """A file and all that it includes of ours."""
+    """Return a file and all files of the package that it includes."""
     named = (FILES[name] for name in re.findall(r'#include "([^"]+)"', path.read_text()) if name in FILES)
     return {path}.union(*map(includes, named))
 
 
 def is_for_some_cores(path: Path) -> bool:
-    """Whether what a compiler reads depends on the core."""
+    """Return whether the preprocessed file depends on the core."""
     return any(re.search(r"__ARM_|__riscv|__thumb", each.read_text()) for each in includes(path))
 
 
 @pytest.mark.parametrize("name", COMPILERS)
-def test_no_warnings(name: str, tmp_path: Path) -> None:
+def test_kernels_compile_without_warnings(name: str, tmp_path: Path) -> None:
     command = compiler(name)
     how = ("-O2", "-c") if "gcc" in command[0] else READ
     files = C_FILES if name in FOR_ALL else list(filter(is_for_some_cores, C_FILES))
@@ -90,14 +90,14 @@ def test_kernels_are_valid_cpp(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", [path for path in FILES.values() if path.suffix == ".h"], ids=lambda path: path.stem)
-def test_headers_stand_alone(header: Path, tmp_path: Path) -> None:
+def test_headers_compile_alone_and_twice(header: Path, tmp_path: Path) -> None:
     command = compiler("gcc")
     (tmp_path / "twice.c").write_text(f'#include "{header}"\n#include "{header}"\ntypedef int unit;\n')
     run([*command, *c99("gcc"), *INCLUDE, PLAIN, "-fsyntax-only", tmp_path / "twice.c"])
 
 
 def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:
-    """The kernels as a library that stops at undefined behaviour and, with gcc, at accesses outside; what to run it with."""
+    """Build the kernels with sanitizers (with gcc also for addresses); return the library and the environment that it needs."""
     library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", PLAIN, "-shared", "-fPIC", *flags, *INCLUDE]
     if shutil.which("gcc"):
         run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *files])
@@ -110,7 +110,7 @@ def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str
     return library, {}
 
 
-def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -> None:
+def test_line_buffers_equal_whole_maps_and_fast_kernels_equal_portable_ones(tmp_path: Path) -> None:
     library, environment = sanitized(tmp_path, flags=UNOPTIMISED)
     tests = Path(ring_views.__file__).parents[1]
     run([sys.executable, "-m", "kernels.ring_views", library, str(SEED)], env=os.environ | environment, cwd=tests)
@@ -118,12 +118,12 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
 
 
 @pytest.mark.sweep
-def test_many_trials_of_fast_kernels_equal_those_of_portable_ones(tmp_path: Path) -> None:
+def test_fast_kernels_equal_portable_ones_in_many_trials(tmp_path: Path) -> None:
     twins_equal(*sanitized(tmp_path, flags=UNOPTIMISED), (SEED + 1, IN_SWEEPS[0], TWINS_OF_M7))
 
 
 def twins_equal(library: Path, environment: dict[str, str], trials: tuple[int, int, int]) -> None:
-    """Run so many trials from a seed of each fast kernel, and of each whose plain C is that of others."""
+    """Compare fast kernels with their portable twins; `trials`: (seed, count, count for kernels that share plain C)."""
     seed, *counts = map(str, trials)
     tests = Path(ring_views.__file__).parents[1]
     drawn = (*variant_pairs.DRAWN, *variant_pairs.COPYING)
@@ -135,7 +135,7 @@ def twins_equal(library: Path, environment: dict[str, str], trials: tuple[int, i
 
 @pytest.fixture(scope="module")
 def portable_trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The product's own kernels that those of the ablation are held against."""
+    """Build the package's kernels, with which those of the ablation are compared."""
     files = [path for path in sources(swapped.TRIALS) if path.suffix == ".c"]
     return sanitized(tmp_path_factory.mktemp("portable"), files, UNOPTIMISED)[0]
 
@@ -144,8 +144,10 @@ def portable_trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_kernels_of_the_ablation_equal_portable_ones(
     unrolled: int, largest_shift: int, portable_trials: Path, tmp_path: Path
 ) -> None:
-    """What bench/ablation.py swaps in, built without a warning, beside the product's own in two libraries; what rescales with
-    the DSP extension where shifts are small enough for it."""
+    """The kernels that bench/ablation.py swaps in compile without a warning and equal the package's.
+
+    The kernel that rescales with the DSP extension runs only if the shifts are small enough.
+    """
     macros = {"IM2COL_WORDS": swapped.IM2COL_WORDS, "UNROLLED": unrolled, "SIDE_3": 1, "SIDE_5": 1, "SIDE_7": 1}
     (tmp_path / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
     own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
@@ -177,15 +179,17 @@ def test_kernels_in_assembly_equal_portable_ones(name: str, core: str, library: 
 @pytest.mark.sweep
 @pytest.mark.emulator
 @pytest.mark.parametrize(("name", "core"), IN_ASSEMBLY)
-def test_many_trials_of_kernels_in_assembly(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
+def test_kernels_in_assembly_equal_portable_ones_in_many_trials(
+    name: str, core: str, library: ctypes.CDLL, tmp_path: Path
+) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     on_core.compare(library, name, (SEED + 1, IN_SWEEPS[1]), core, tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in variant_pairs.DRAWN if re.search(rf" {name}\(.*void \*scratch", HEADERS)])
-def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
-    """So a plan may claim it: what is claimed is what an emulated run touches."""
+def test_kernels_use_all_of_their_declared_scratch(name: str, library: ctypes.CDLL) -> None:
+    """Therefore the scratch of a plan equals what an emulated run touches."""
     used = 0
     for number in range(60):
         if (drawn := variant_pairs.DRAWN[name](np.random.default_rng([SEED, number]))) is None:
@@ -207,7 +211,7 @@ def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int) -> None:
-    """The largest sums whose fourfold is an int32, and one more."""
+    """The bound is the largest sum of which four times is an int32."""
     depth, most = 4, winograd.MOST - 1
     weights = np.full((1, 9 * depth), sign * 127, np.int8)
     bias = np.array([sign * (most - 127 * 127 * 9 * depth)], np.int32)
@@ -245,7 +249,7 @@ def test_ring_views_and_variant_pairs_cover_every_kernel_with_views() -> None:
     assert forms["rows"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_rows}
 
 
-def test_a_kernel_takes_the_parameters_that_its_row_says() -> None:
+def test_a_kernel_takes_the_parameter_struct_of_its_row() -> None:
     for row in (row for row in VARIANTS if row.params != row.name):
         declared = re.search(rf"^void {row.name}\(const (\w+) \*p,", FILES[row.header].read_text(), re.MULTILINE)
         assert declared is not None and declared[1] == row.params, row.name
@@ -267,8 +271,8 @@ ROWS = {row.name: row for row in VARIANTS}
 
 
 @pytest.mark.parametrize("name", ring_views.ELEMENTWISE)
-def test_output_may_begin_a_lag_below_the_input(name: str, library: ctypes.CDLL) -> None:
-    """Overlapping runs equal separate ones at the table's distance; where it is not 0, some do not at one element less."""
+def test_output_may_overlap_the_input_at_the_declared_distance(name: str, library: ctypes.CDLL) -> None:
+    """Runs at the table's distance equal runs without overlap. At one element less some differ, unless the distance is 0."""
     row, distances, broken = ROWS[name], [], False
     for number in range(20):
         trial = ring_views.TRIALS[name](np.random.default_rng([SEED, number]))
@@ -286,7 +290,7 @@ def test_output_may_begin_a_lag_below_the_input(name: str, library: ctypes.CDLL)
 
 
 def overlapped(library: ctypes.CDLL, trial: ring_calls.Trial, source: ring_calls.Operand, distance: int) -> np.ndarray:
-    """The output of a run whose output begins `distance` bytes below the input."""
+    """Return the output of a run whose output begins `distance` bytes below the input."""
     memory, begin = np.zeros(16384, np.uint8), 8192
     start = begin - distance
     memory[begin : begin + source.data.size] = source.data.reshape(-1)
@@ -299,7 +303,7 @@ def overlapped(library: ctypes.CDLL, trial: ring_calls.Trial, source: ring_calls
 
 @pytest.mark.parametrize("name", ring_views.BINARY)
 @pytest.mark.parametrize("over", [0, 1])
-def test_binary_output_may_lie_over_an_operand(name: str, over: int, library: ctypes.CDLL) -> None:
+def test_output_of_a_binary_op_may_overwrite_an_operand(name: str, over: int, library: ctypes.CDLL) -> None:
     tried = 0
     for number in range(100):
         trial = ring_views.binary(np.random.default_rng([SEED, number]), name)
@@ -325,8 +329,8 @@ def test_binary_output_may_lie_over_an_operand(name: str, over: int, library: ct
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("tw_quantize_f32_s8", np.int8), ("tw_quantize_f32_u8", np.uint8)])
-def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
-    """Halves go away from zero, neighbours of halves do not; what is too large saturates; what is no number the least."""
+def test_quantize_rounds_halves_away_from_zero_and_saturates(name: str, dtype: type, library: ctypes.CDLL) -> None:
+    """Neighbours of halves round to nearest, large values saturate, and NaN gives the least integer."""
     half = np.float32(0.5)
     edges = {
         0.5: 1, 1.5: 2, 2.5: 3, 126.5: 127, np.nextafter(half, np.float32(0)): 0, -np.nextafter(half, np.float32(0)): 0,
@@ -341,7 +345,7 @@ def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
     assert out.tolist() == expected
 
 
-def test_every_clamp_of_bytes(library: ctypes.CDLL) -> None:
+def test_clamp_bytes_equals_clip_for_all_limits(library: ctypes.CDLL) -> None:
     every = np.concatenate([np.arange(-128, 128), np.arange(3)]).astype(np.int8)
     for low in range(-128, 128):
         for high in range(low, 128):
@@ -350,8 +354,8 @@ def test_every_clamp_of_bytes(library: ctypes.CDLL) -> None:
             assert np.array_equal(found, np.clip(every, low, high)), (low, high)
 
 
-def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
-    """Indices that a network computed may be anything; those outside count as the nearest inside."""
+def test_gather_nd_clamps_indices_to_its_input(library: ctypes.CDLL) -> None:
+    """Indices computed by a network may have any value."""
     data, out = np.arange(24, dtype=np.uint8).reshape(2, 3, 4), np.zeros((4, 4), np.uint8)
     indices = np.array([[-1, 5], [2**31 - 1, -(2**31)], [0, 1], [7, 2]], np.int32)
     params = ring_calls.build("tw_slices", count=4, depth=2, extent=(2, 3), step=(12, 4), run=4)
@@ -359,8 +363,8 @@ def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
     assert np.array_equal(out, data[[0, 1, 0, 1], [2, 0, 1, 2]])
 
 
-def test_move_is_memmove(library: ctypes.CDLL) -> None:
-    """At every distance up and down, of every length; bytes around it stay."""
+def test_tw_move_equals_memmove(library: ctypes.CDLL) -> None:
+    """Several lengths and all overlapping distances are tried; bytes around the target must not change."""
     rng, middle = np.random.default_rng(0), 400
     for length in (0, 1, 3, 4, 31, 64, 150):
         for way in range(-length - 2, length + 3):

@@ -1,4 +1,4 @@
-"""No code looks at a kernel's name: what a kernel is stands in its row of the table."""
+"""No code inspects a kernel's name: the properties of a kernel are in its row of the table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tinyweave.kernels.table import BY_NAME
 ROOT = Path(tinyweave.__file__).parent
 PARTS_OF_STRINGS = {"startswith", "endswith", "removeprefix", "removesuffix", "replace", "find", "index", "split", "partition"}
 PARTS_OF_STRINGS |= {"rfind", "rindex", "rsplit", "rpartition", "count", "strip", "lstrip", "rstrip"}
-PRINTS = {"report/kernel_shares.py"}  # it leaves out of a name what stands beside it in a table
+PRINTS = {"report/kernel_shares.py"}  # it shortens names in a table
 
 
 def looks(source: str) -> Iterator[int]:
-    """Yield the lines in which an expression looks for a piece of a kernel's name, or compares with a whole one."""
+    """Yield the lines in which an expression searches a kernel's name for a piece, or compares it with a whole name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTS_OF_STRINGS:
             if _speaks_of_kernels(node.func.value) or any(map(_is_piece, _strings(node.args))):
@@ -33,19 +33,19 @@ def looks(source: str) -> Iterator[int]:
 
 
 def _strings(nodes: list[ast.expr]) -> list[str]:
-    """The constant strings, also in tuples and lists."""
+    """Yield the constant strings of nodes, also those in tuples and lists."""
     inner = [n for node in nodes for n in (node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node])]
     return [node.value for node in inner if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def _is_piece(text: str) -> bool:
-    """_dsp, _s8_w4, tw_ and the like."""
+    """Return whether a text is a piece of a kernel's name, such as _dsp, _s8_w4 or tw_."""
     parts = set(text.split("_")) - {""}
     return "_" in text and bool(parts) and any(parts <= set(name.split("_")) for name in BY_NAME)
 
 
 def _speaks_of_kernels(node: ast.expr) -> bool:
-    """`kernel`, `layer.kernel`, `variant`, `row.name` and the like: one name, not a collection of them."""
+    """Return whether an expression is a kernel's name, such as `kernel`, `layer.kernel`, `variant` or `row.name`."""
     if isinstance(node, ast.Attribute):
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
         return node.attr in ("kernel", "variant") or (node.attr == "name" and owner in ("row", "variant", "kernel"))
@@ -53,7 +53,7 @@ def _speaks_of_kernels(node: ast.expr) -> bool:
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_code_looks_at_the_name_of_a_kernel(path: Path) -> None:
+def test_no_code_inspects_the_name_of_a_kernel(path: Path) -> None:
     if str(path.relative_to(ROOT)) not in PRINTS:
         assert not list(looks(path.read_text()))
 
@@ -73,10 +73,10 @@ def test_no_code_looks_at_the_name_of_a_kernel(path: Path) -> None:
         "kernel.split(separator)",
     ],
 )
-def test_a_look_at_a_name_is_seen(line: str) -> None:
+def test_code_that_inspects_a_kernel_name_is_found(line: str) -> None:
     assert list(looks(line)) == [1]
 
 
 @pytest.mark.parametrize("line", ["BY_NAME[kernel].isa == 'dsp'", "variant in known", "path.endswith('.c')", "'pad' in attrs"])
-def test_other_looks_are_none(line: str) -> None:
+def test_code_that_inspects_other_names_is_not_found(line: str) -> None:
     assert not list(looks(line))

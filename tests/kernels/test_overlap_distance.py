@@ -1,7 +1,7 @@
-"""Outputs at the declared distance below a dying operand are right, here and on the cores that have kernels of their own.
+"""Outputs are right if they overlap an input at the declared distance, on the host and on cores with their own kernels.
 
-Each row of the table runs some cases per input that has a distance, with the output that far below the input and all else
-apart. That the distances are no larger than they must be shows test_access.py.
+Each row of the table runs some cases per input that has a distance; only that input and the output overlap.
+test_access.py checks that the distances are no larger than necessary.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tinyweave.passes import run_passes
 from tinyweave.planning import Buffer, Place, Plan, Stage, plan, scratch_name
 from tinyweave.simulate import compare, emulated, host
 
-GROUPS = 8  # of rows, which are built together
-TRIALS, SAMPLES = 10, 4  # of a row
+GROUPS = 8  # groups of rows that are built together
+TRIALS, SAMPLES = 10, 4  # per row
 GAP, ALIGN = 64, 8
 CORES = ("cortex-m4", "cortex-m55", "cortex-m7", "rv32imc")
 APART = {  # rows whose outputs may overlap no input
@@ -44,7 +44,7 @@ APART = {  # rows whose outputs may overlap no input
 
 
 class Trial(NamedTuple):
-    """A case with the kernel that a core has for it, and which input the output overlaps."""
+    """A case, the kernel that runs it, and the input that the output overlaps."""
 
     case: Case
     row: Variant
@@ -60,7 +60,7 @@ def up(size: int, align: int) -> int:
 
 
 def trials(row: Variant) -> list[Trial]:
-    """Some of all that a row can run, those with a distance as far as there are any."""
+    """Return some trials of a row, preferably with a distance above 0."""
     drawn = []
     for case in cases_of(row):
         graph, op = case.graph, case.graph.ops[0]
@@ -75,7 +75,7 @@ def trials(row: Variant) -> list[Trial]:
 
 
 def overlapped(chosen: Sequence[Trial]) -> Plan:
-    """A plan of all trials side by side, each output at its distance below its input; nobody checks it."""
+    """Return an unchecked plan of all trials side by side, each output at its distance below its input."""
     graph = union("overlapped", [trial.case for trial in chosen])
     sizes, offsets, begin = {}, {}, 0
     for trial, op in zip(chosen, graph.ops, strict=True):
@@ -105,7 +105,7 @@ def overlapped(chosen: Sequence[Trial]) -> Plan:
 
 
 def emitted(plan: Plan, folder: Path) -> Path:
-    """The folder with the C of a plan."""
+    """Write the C of a plan and return its folder."""
     folder.mkdir()
     for file, text in emit(plan, plan.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -113,7 +113,7 @@ def emitted(plan: Plan, folder: Path) -> Path:
 
 
 def outputs(plan: Plan, folder: Path, rounds: Sequence[Sequence[np.ndarray]], core: str = "") -> list[list[bytes]]:
-    """Per round the bytes of every output, of runs on one memory, here or on a core."""
+    """Run the rounds in one memory, on the host or a core; return the bytes of every output per round."""
     where, name = emitted(plan, folder), plan.graph.name
     *earlier, last = (compare.pack(plan.graph, arrays) for arrays in rounds)
     sizes = compare.output_bytes(plan.graph)
@@ -125,7 +125,7 @@ def outputs(plan: Plan, folder: Path, rounds: Sequence[Sequence[np.ndarray]], co
 
 
 def drawn(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
-    """Integers of all values; floats as the cases have them."""
+    """Return random inputs: integers of the full range, and floats of the case."""
     arrays = []
     for number, name in enumerate(case.graph.inputs):
         tensor = case.graph.tensors[name]
@@ -137,7 +137,7 @@ def drawn(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def wrong(chosen: Sequence[Trial], folder: Path, core: str = "") -> list[str]:
-    """The trials whose outputs differ from the reference's."""
+    """Return the trials whose outputs differ from the reference's."""
     rng = np.random.default_rng(0)
     rounds = [[drawn(case, rng) for case, _, _ in chosen] for _ in range(SAMPLES)]
     flat = [[array for arrays in each for array in arrays] for each in rounds]
@@ -157,7 +157,7 @@ def wrong(chosen: Sequence[Trial], folder: Path, core: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_outputs_at_their_distance_are_right(group: int, tmp_path: Path) -> None:
+def test_outputs_at_the_declared_distance_equal_the_reference(group: int, tmp_path: Path) -> None:
     chosen = []
     for row in VARIANTS[group::GROUPS]:
         of_row = trials(row)
@@ -168,8 +168,8 @@ def test_outputs_at_their_distance_are_right(group: int, tmp_path: Path) -> None
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", rest_in_sweeps(CORES, 2))
-def test_outputs_at_their_distance_are_right_on_the_core(core: str, tmp_path: Path) -> None:
-    """The instructions of the core, which run in another order than the plain C that stands for them here."""
+def test_outputs_at_the_declared_distance_equal_the_reference_on_the_core(core: str, tmp_path: Path) -> None:
+    """The core's instructions access memory in another order than the plain C that replaces them on the host."""
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     chosen = [trial for row in VARIANTS if core in row.cores for trial in trials(row)]
@@ -177,8 +177,8 @@ def test_outputs_at_their_distance_are_right_on_the_core(core: str, tmp_path: Pa
     assert not wrong(chosen, tmp_path, core)
 
 
-def test_a_distance_too_small_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One element less gives other bytes in most cases that have a distance."""
+def test_outputs_at_a_smaller_distance_differ_from_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One element less gives other bytes in at least half of the trials."""
     chosen = [trial for row in VARIANTS if row.name == "tw_conv_2d_s8" for trial in trials(row)]
     monkeypatch.setattr(
         Trial, "distance", property(lambda trial: trial.row.distance(trial.case.graph, trial.case.graph.ops[0])[0] - 1)
@@ -188,7 +188,7 @@ def test_a_distance_too_small_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def dense_uint8(rng: np.random.Generator, sizes: Sequence[int]) -> Graph:
-    """Return uint8 dense layers in a row whose weights, less their zero point, do not fit int8."""
+    """Return a chain of uint8 dense layers whose weights minus their zero point do not fit int8."""
     tensors, layers = [Tensor("x_0", (3, sizes[0]), "uint8", Quant((0.02,), (120,)))], []
     for number, (depth, units) in enumerate(itertools.pairwise(sizes), 1):
         weights = rng.choice(np.array([0, 1, 254, 255], np.uint8), (units, depth))
@@ -199,8 +199,8 @@ def dense_uint8(rng: np.random.Generator, sizes: Sequence[int]) -> Graph:
     return verify(Graph("dense", {t.name: t for t in tensors}, tuple(layers), ("x_0",), (tensors[-1].name,)))
 
 
-def test_uint8_layers_over_their_dying_inputs_give_the_reference_bytes(tmp_path: Path) -> None:
-    """Weights with a zero point take kernels of their own, which write each output before they read for the next."""
+def test_uint8_layers_that_overwrite_their_inputs_give_the_reference_bytes(tmp_path: Path) -> None:
+    """Kernels for weights with a zero point write each output before they read the inputs of the next."""
     graph, _ = run_passes(dense_uint8(np.random.default_rng(0), (16, 12, 8, 12)), float_io=True)
     made = plan(graph)
     assert made.variants.count("tw_fully_connected_s8_offset") == 3
@@ -213,8 +213,8 @@ def test_uint8_layers_over_their_dying_inputs_give_the_reference_bytes(tmp_path:
         assert values == [reference[name].tobytes() for name in graph.outputs]
 
 
-def test_first_pixels_by_brute_force() -> None:
-    """Against the definition: the first pixel that a window holds."""
+def test_first_pixels_of_windows_equal_those_of_brute_force() -> None:
+    """Brute force takes the first pixel that a window contains."""
     rng = np.random.default_rng(3)
     for _ in range(300):
         size = tuple(int(n) for n in rng.integers(1, 9, 2))
@@ -237,8 +237,8 @@ def test_first_pixels_by_brute_force() -> None:
         assert (found == first)[inside].all(), (size, extent, stride, pad, out)
 
 
-def test_first_inputs_that_add_to_an_output_by_brute_force() -> None:
-    """Of a transposed convolution, along an axis: outputs that no input reaches, in gaps and behind the last, have none."""
+def test_first_inputs_of_a_transposed_convolution_equal_those_of_brute_force() -> None:
+    """Outputs that no input reaches, in gaps and after the last input, have none."""
     for size, kernel, stride in itertools.product(range(1, 5), range(1, 5), range(1, 5)):
         for pad in range(kernel):
             out = size * stride + kernel
@@ -247,7 +247,7 @@ def test_first_inputs_that_add_to_an_output_by_brute_force() -> None:
             assert _first_meeting(size, out, kernel, stride, pad).tolist() == first, (size, kernel, stride, pad)
 
 
-def test_a_batch_of_several_maps_has_no_lag() -> None:
+def test_a_batch_of_several_maps_has_no_overlap_distance() -> None:
     case = next(case for case in cases("max_pool_2d"))
     x = case.graph.tensors[case.graph.inputs[0]]
     several = {**case.graph.tensors, x.name: replace(x, shape=(2, *x.shape[1:]))}

@@ -1,4 +1,4 @@
-"""A pad of more than four axes is one of four if an axis behind another one is not padded."""
+"""A pad of more than four axes is reduced to four by merging unpadded axes into the preceding axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tinyweave.kernels.copies import padded
 
 
 @pytest.mark.parametrize("which", [*product((False, True), repeat=5)], ids=str)
-def test_an_axis_that_is_not_padded_counts_in_the_elements_of_the_one_before_it(which: tuple[bool, ...]) -> None:
+def test_an_unpadded_axis_is_merged_into_the_preceding_axis(which: tuple[bool, ...]) -> None:
     shape, quant = (2, 3, 2, 3, 2), Quant((0.5,), (3,))
     around = np.array([(1, 2) if is_padded else (0, 0) for is_padded in which], np.int32)
     out = tuple(int(extent + sum(pair)) for extent, pair in zip(shape, around, strict=True))

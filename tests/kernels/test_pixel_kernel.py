@@ -1,4 +1,4 @@
-"""Which depthwise convolutions the kernel from a column to one pixel computes."""
+"""Which depthwise convolutions the kernel of a column to one pixel supports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tinyweave.kernels.dsp.taps import PIXEL
 def column(
     rows: int = 5, *, images: int = 1, zero: int = 0, channels: int = 8, dilation: int = 1, out_rows: int = 1, padded: int = 0
 ) -> Graph:
-    """A window of 5 rows, or of less and one row of padding, over a column of `rows` pixels."""
+    """Return a convolution with a window of 5 rows, or of fewer rows and one row of padding, on a column of `rows` pixels."""
     kernel = (5 - 1) // dilation + 1 if dilation > 1 else 5
     weights = np.ones((1, kernel, 1, channels), np.int8)
     attrs: dict[str, Any] = {
@@ -44,6 +44,6 @@ def column(
         ({"padded": 1}, False),
     ],
 )
-def test_it_computes_one_pixel_of_a_column_that_is_not_padded(changes: dict[str, Any], expected: bool) -> None:
+def test_the_pixel_kernel_supports_only_one_pixel_of_an_unpadded_column(changes: dict[str, Any], expected: bool) -> None:
     graph = column(**changes)
     assert all(requirement(graph, graph.ops[0]).met for requirement in PIXEL) == expected

@@ -1,4 +1,4 @@
-"""Adds as linear functions: exact for all pairs of operands, or not taken."""
+"""Linear functions for adds are exact for all pairs of operands, or not used."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def drawn(scales: tuple[float, float, float], zeros: tuple[int, int, int], clamp
     return sums.Sum(*rescales, zeros, sign, clamp)
 
 
-def test_a_line_equals_the_sum_for_all_operands() -> None:
-    """Among random scales, nearly all sums have a line; each line gives the outputs that TFLite's three rescalings give."""
+def test_the_linear_function_of_an_add_is_exact_for_all_operands() -> None:
+    """Nearly all adds with random scales have one; each gives the outputs of TFLite's three rescalings."""
     rng, found = np.random.default_rng(1), 0
     for number in range(100):
         a, b = 2.0 ** rng.uniform(-7, -3, 2)
@@ -48,5 +48,7 @@ def test_a_line_equals_the_sum_for_all_operands() -> None:
         ((0.5, 0.5, 0.08), (-128, -128, 0)),  # sums exceed int32
     ],
 )
-def test_a_sum_that_no_line_equals(scales: tuple[float, float, float], zeros: tuple[int, int, int]) -> None:
+def test_an_add_that_no_linear_function_equals_has_none(
+    scales: tuple[float, float, float], zeros: tuple[int, int, int]
+) -> None:
     assert sums.line(drawn(scales, zeros, (-128, 127))) is None

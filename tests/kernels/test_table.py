@@ -1,4 +1,4 @@
-"""Which kernel runs an op, and what the rows of the table say of it."""
+"""Which kernel runs an op, and the properties in its row of the table."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_a_core_gets_its_own_kernels() -> None:
     assert list(names.values()) == [portable, portable, scalar, dsp, dsp, two_at_once, vectors, vectors]
 
 
-def test_pads_of_wide_elements_take_the_kernel_that_memset_can_serve() -> None:
-    """memset writes equal bytes: of int16, zeros; other values are refused."""
+def test_pads_of_int16_zeros_use_memset_and_other_int16_values_are_refused() -> None:
+    """memset writes equal bytes."""
     x = Tensor("input", (1, 3, 4, 2), "int16", Quant((0.5,), (0,)))
     sizes = constant("sizes", np.array([(0, 0), (1, 1), (0, 2), (0, 0)], np.int32))
     by_value = {}
@@ -54,7 +54,7 @@ def test_pads_of_wide_elements_take_the_kernel_that_memset_can_serve() -> None:
             variant_for(by_value[value], by_value[value].ops[0])
 
 
-def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
+def test_flash_heavy_kernels_are_chosen_only_on_request() -> None:
     taken = 0
     for case in (case for case in cases("conv_2d") if case.graph.input(case.graph.ops[0]).dtype == "int8"):
         graph, op = case.graph, case.graph.ops[0]
@@ -66,7 +66,7 @@ def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
     assert taken >= 16
 
 
-def test_a_kernel_without_scratch_is_taken_only_where_that_is_asked_for() -> None:
+def test_kernels_without_scratch_are_chosen_only_on_request() -> None:
     taken = dict.fromkeys(("conv_2d", "depthwise_conv_2d"), 0)
     for case in (case for kind in taken for case in cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
@@ -79,7 +79,7 @@ def test_a_kernel_without_scratch_is_taken_only_where_that_is_asked_for() -> Non
 
 
 def padding_bytes(graph: Graph, op: Op) -> int:
-    """Bytes of a pixel of padding, or of a row of a dense kernel's window, where a window is partly outside."""
+    """Return the bytes of a pixel of padding, or of a row of a dense kernel's window, if a window is partly outside."""
     x, out, kernel, attrs = graph.input(op), graph.output(op), kernel_size(graph, op), op.attrs
     inside = [
         positions(
@@ -103,8 +103,8 @@ def meets(graph: Graph, op: Op, row: Variant) -> bool:
     return all(requirement(graph, op).met for requirement in row.applies)
 
 
-def test_the_flash_of_streams_is_known() -> None:
-    """Bytes of constants as the planner counts them, and those of the words that are emitted."""
+def test_predicted_flash_of_weight_streams_equals_the_emitted_words() -> None:
+    """The planner counts the bytes of constants before they are emitted."""
     found = set()
     for case in (case for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected") for case in cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
@@ -125,16 +125,16 @@ def test_the_flash_of_streams_is_known() -> None:
     assert found == {name for name, row in streamed.items() if not row.flash_heavy}
 
 
-def test_a_dense_layer_is_rescaled_once_where_the_low_word_is_rounded_away() -> None:
-    """From a shift of -2 on; one filter that is shifted less is enough to take it from all."""
+def test_a_dense_layer_with_shifts_of_minus_2_or_less_is_rounded_once() -> None:
+    """One filter with a larger shift is enough to round all filters twice."""
     shifts = {(-2, -3): True, (-2, -2): True, (-1, -3): False, (0, 0): False}
     for shift, once in shifts.items():
         numbers = (np.array(part, np.int64) for part in (np.zeros((2, 4)), (0, 0), (1 << 30, 1 << 30), shift))
         assert dense.shifts_round_once(dense.Filters(*numbers)).met.all() == once
 
 
-def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
-    """The fourth of four filters in a lane has 2^19 to sum up to; beyond that weights have a byte each."""
+def test_int4_weights_are_packed_two_to_a_byte_if_their_sums_are_exact() -> None:
+    """The fourth of four filters in a lane can sum up to 2^19. With a larger depth each weight takes a byte."""
     names = {}
     for depth in (508, 512):
         data = np.full((4, 1, 1, depth), -8, np.int8)
@@ -154,10 +154,10 @@ def test_only_kernels_without_their_own_constants_are_timed_as_others() -> None:
     assert set(borrowed.values()) <= {row.name for row in VARIANTS if not row.timed_as}
 
 
-def test_table_is_complete() -> None:
-    """Every op kind has a kernel, unless its value is known without one; every C file is needed by some variant."""
+def test_every_op_kind_has_a_kernel_and_every_c_file_a_row() -> None:
+    """The kind `shape` needs no kernel, because its value is a constant."""
     assert {kind for row in VARIANTS for kind in row.kinds} == set(SPECS) - {"shape"}
-    found = sources((row.name for row in VARIANTS), ["tw_tile.c"])  # stages with tiles call that
+    found = sources((row.name for row in VARIANTS), ["tw_tile.c"])  # stages with tiles call it
     assert {path for path in found if path.suffix == ".c"} == {path for path in FILES.values() if path.suffix == ".c"}
     assert len({row.name for row in VARIANTS}) == len(VARIANTS)
 
@@ -180,7 +180,7 @@ def test_sources_are_closed_under_includes() -> None:
     ]
 
 
-def test_what_no_kernel_runs_is_said() -> None:
+def test_an_op_that_no_kernel_runs_is_refused_with_the_supported_types() -> None:
     x = Tensor("x", (4,), "float32")
     op = Op("relu_0", "relu", ("x",), ("y",))
     graph = Graph("g", {"x": x, "y": Tensor("y", (4,), "float32")}, (op,), ("x",), ("y",))

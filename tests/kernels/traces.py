@@ -1,9 +1,9 @@
-"""Watches what kernels read and write, and in which order: here, and on an emulated Cortex-M4.
+"""Record what kernels read and write, and in which order, on the host and on an emulated core.
 
-In: cases of one op, each with the kernel that runs it. Out: per case how far its output must really begin below each of its
-inputs, which bytes of its scratch were touched, and whether anything else was. All cases are ops of one network, in which all
-operands lie apart, and which runs once: none of these kernels looks at values to decide what it reads. Here the kernels are
-compiled as for ThreadSanitizer, with run-time functions of our own (trace.c); on the core the emulator calls the same code.
+Takes cases of one op, each with the kernel that runs it. Returns per case the actual overlap distance of its output and each
+input, and the touched bytes of its scratch; accesses elsewhere raise. All cases are ops of one network with disjoint operands,
+which runs once, because the accesses of these kernels do not depend on values. On the host the kernels are compiled as for
+ThreadSanitizer, with the run-time functions of trace.c; on the core the emulator calls the same functions.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from tinyweave.simulate.messages import decode, encode
 from tinyweave.simulate.worker import worker
 
 GAP, ALIGN = 64, 16
-INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles, as in trace.c
+INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles of trace.c
 RENAMED = tuple(f"-D{name}=tw_traced_{name}" for name in ("memcpy", "memmove", "memset"))
 WATCHED = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-fsanitize=thread", *RENAMED)
-SCALAR = {  # so that each access is one of the source, by the compiler's name
+SCALAR = {  # flags by compiler that keep each access of the source
     "gcc": ("-O1", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"),
     "clang": ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-sanitize=undefined"),
 }
 
 
 class Part(ctypes.Structure):
-    """tw_part of trace.c."""
+    """The struct tw_part of trace.c."""
 
     _fields_ = [(name, ctypes.c_int32) for name in ("op", "role", "begin", "distance", "first", "end")]
 
 
 class Trace(ctypes.Structure):
-    """tw_trace of trace.c."""
+    """The struct tw_trace of trace.c."""
 
     _fields_ = [
         ("arena", ctypes.c_uint64),
@@ -67,7 +67,7 @@ class Trace(ctypes.Structure):
 
 
 class Chosen(NamedTuple):
-    """A case of one op, and the row of the kernel that runs it."""
+    """A case of one op and the row of the kernel that runs it."""
 
     case: Case
     row: Variant
@@ -75,15 +75,15 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a kernel did. distances: per input that it read, by its number, how far below it the output must begin."""
+    """Recorded accesses of a kernel. distances: index of an input that it read -> overlap distance in bytes."""
 
     distances: dict[int, int] = field(default_factory=dict)
-    scratch: tuple[int, int] | None = None  # the first byte touched, and behind the last one
-    written: int = 0  # behind the last byte of the output
+    scratch: tuple[int, int] | None = None  # the first byte touched, and the last one plus 1
+    written: int = 0  # the last byte written of the output, plus 1
 
 
 def apart(name: str, chosen: Sequence[Chosen]) -> Plan:
-    """A plan of all cases side by side in which nothing overlaps and nothing adjoins; nobody checks it."""
+    """Return an unchecked plan of all cases side by side in which no buffers overlap or adjoin."""
     graph = union(name, [case for case, _ in chosen])
     assert len(graph.ops) == len(chosen)
     sizes, offsets, begin = {}, {}, GAP
@@ -109,7 +109,7 @@ def apart(name: str, chosen: Sequence[Chosen]) -> Plan:
 
 
 class Watch:
-    """The tables of a trace of a plan, filled by whatever watches it run."""
+    """The tables of a trace of a plan, which a run fills."""
 
     def __init__(self, plan: Plan):
         self.plan, graph = plan, plan.graph
@@ -134,7 +134,7 @@ class Watch:
         return OUTPUT if name in graph.producer else INPUT
 
     def seen(self) -> list[Seen]:
-        """What each op did; raises AssertionError where one touched what is not its own."""
+        """Return the accesses of each op; raise AssertionError if an op touched a buffer that is not its own."""
         graph, trace = self.plan.graph, self.trace
         assert not trace.strays, f"{trace.strays} accesses to what is no operand, the first {self._near(trace.stray)}"
         assert not trace.outside, f"{trace.outside} writes to what is neither arena nor stack"
@@ -155,7 +155,7 @@ class Watch:
 
 
 def emitted(plan: Plan, folder: Path) -> list[Path]:
-    """The C of a plan, written to a folder."""
+    """Write the C of a plan to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in emit(plan, plan.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -163,13 +163,13 @@ def emitted(plan: Plan, folder: Path) -> list[Path]:
 
 
 def library(plan: Plan, folder: Path) -> ctypes.CDLL:
-    """The model of a plan with kernels that are watched."""
+    """Build the model of a plan with recorded kernels."""
     compiler, files = toolchain.host(), emitted(plan, folder)
     quiet = ["-fno-sanitize=all"] if compiler.name == "zig" else []
     watched = [*WATCHED, *SCALAR["gcc" if compiler.name == "gcc" else "clang"]]
     kernels = toolchain.objects(compiler, watched, [path for path in files if path.name.startswith("tw_")])
     model, trace = folder / f"{plan.graph.name}.c", Path(__file__).with_name("trace.c")
-    target = folder / f"{plan.graph.name}.so"  # a name of its own: what is loaded once is not loaded again
+    target = folder / f"{plan.graph.name}.so"  # a unique name, because a library is loaded only once per name
     plain = ["-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O0", *quiet, *RENAMED]
     toolchain.compile_c(compiler, [*plain, "-c", "-I", folder, model, "-o", folder / "model.o"])
     toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", *quiet, "-c", trace, "-o", folder / "trace.o"])
@@ -178,7 +178,7 @@ def library(plan: Plan, folder: Path) -> ctypes.CDLL:
 
 
 def trace_library() -> Path:
-    """trace.c by itself, as an emulator loads it."""
+    """Build trace.c alone, as an emulator loads it."""
     compiler, source, flags = toolchain.host(), Path(__file__).with_name("trace.c"), ["-std=c99", "-fPIC", "-O2", "-shared"]
 
     def build(path: Path) -> None:
@@ -188,7 +188,7 @@ def trace_library() -> Path:
 
 
 def on_core(name: str, chosen: Sequence[Chosen], core: str, folder: Path) -> list[Seen]:
-    """What the kernels of the cases do on an emulated core, in its own instructions."""
+    """Return the accesses of the cases' kernels on an emulated core."""
     plan = apart(name, chosen)
     emitted(plan, folder)
     firmware, watch = emulated.build(folder, name, core), Watch(plan)
@@ -214,13 +214,13 @@ def on_core(name: str, chosen: Sequence[Chosen], core: str, folder: Path) -> lis
 
 
 def on_host(name: str, chosen: Sequence[Chosen], folder: Path) -> list[Seen]:
-    """What the kernels of the cases do when they run here."""
+    """Return the accesses of the cases' kernels on the host."""
     plan = apart(name, chosen)
     loaded, watch = library(plan, folder), Watch(plan)
     size = plan.arena["sram"]
     block = np.random.default_rng(0).integers(0, 256, size + 64, dtype=np.uint8)
     begin = block.ctypes.data + -block.ctypes.data % 64
-    memory = (ctypes.c_size_t * 2)(begin, size)  # where it lies, and its bytes
+    memory = (ctypes.c_size_t * 2)(begin, size)  # its address and size
     watch.trace.arena = begin
     assert loaded[f"{name}_init"](memory) == 0
     invoke = ctypes.cast(loaded[f"{name}_invoke"], ctypes.c_void_p)

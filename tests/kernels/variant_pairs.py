@@ -1,10 +1,10 @@
-"""Runs every kernel for some cores only, and every compact one, beside the portable one of its kind.
+"""Compare every kernel for some cores only, and every compact one, with the portable kernel of its kind.
 
-They run on random shapes, offsets, multipliers, extremes.
+They run on random shapes, offsets, multipliers and extremes.
 
-`python -m kernels.variant_pairs LIBRARY SEED COUNT [KERNEL ...]`, from the folder above, raises where a byte differs, of the
-kernels named if any are. Like ring_views.py, which it also does for these kernels, it is a program of its own so that the
-library can be built with sanitizers.
+`python -m kernels.variant_pairs LIBRARY SEED COUNT [KERNEL ...]`, run from the folder above, raises if a byte differs; kernels
+may be named. It also does for these kernels what ring_views.py does. Like that, it is a separate program so that the library
+can be built with sanitizers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tinyweave.kernels.scalar import convolution as scalar
 from tinyweave.ops.fixed_point import Rescale
 from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
-Twins = tuple[Trial, Trial]  # portable, and for some cores
+Twins = tuple[Trial, Trial]  # of the portable kernel, and of the kernel for some cores
 RINGS_EVERY = 8
-LEAN_DEPTH = 4  # channels that the dense kernel without scratch takes, or a multiple
-STRIDES = (1, 2)  # across, of depthwise kernels
+LEAN_DEPTH = 4  # the dense kernel without scratch supports multiples of this number of channels
+STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
 LEAN = (
@@ -40,7 +40,7 @@ LEAN = (
 
 
 def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarray:
-    """Any, as a rule not -128; or small; or of the largest magnitude."""
+    """Return random weights: of any value but usually not -128, small, or of the largest magnitude."""
     kind = int(rng.integers(5))
     if int4:
         return rng.choice(np.array([-8, 7], np.int8), shape) if kind == 0 else rng.integers(-8, 8, shape).astype(np.int8)
@@ -52,14 +52,14 @@ def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarr
 
 
 def inputs(rng: Rng, operand: ring_calls.Operand) -> ring_calls.Operand:
-    """Any, or of the largest magnitude."""
+    """Return the operand, in a quarter of the calls filled with values of the largest magnitude."""
     if rng.integers(4) == 0:
         operand.data[...] = rng.choice(np.array([-128, 127], np.int8), operand.data.shape).view(np.uint8)
     return operand
 
 
 def clamp(rng: Rng) -> dict[str, int]:
-    """No activation, the least value as zero, or any clamp."""
+    """Return a random clamp: none, one of relu, or any."""
     zero, kind = int(rng.integers(-128, 128)), int(rng.integers(4))
     if kind == 0:
         return {"out_zero": zero, "out_min": -128, "out_max": 127}
@@ -70,7 +70,7 @@ def clamp(rng: Rng) -> dict[str, int]:
 
 
 def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers and shifts that spread sums of about this size over int8, more or less; some of other sizes."""
+    """Return multipliers and shifts that roughly spread sums of this size over int8; some are of other sizes."""
     multiplier = rng.integers(1 << 30, 1 << 31, count)
     multiplier = np.where(rng.integers(8, size=count) == 0, rng.choice([0, 1 << 30, (1 << 31) - 1], count), multiplier)
     exponent = max(sums.bit_length() - 7, 2) + rng.integers(-2, 3, count)
@@ -79,14 +79,14 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
 
 
 def meets(given: dense.Filters, requirements: Iterable[dense.FilterRequirement]) -> bool:
-    """Return whether filters meet all of these requirements."""
+    """Return whether filters meet all of the requirements."""
     return all(requirement(given).met.all() for requirement in requirements)
 
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
-    """None when what was drawn is not for the kernel."""
+    """Return a pair of trials, or None if the drawn parameters are not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
-    of_core = "_m7" if kernel.endswith("_m7") else ""  # the end of the names of its functions
+    of_core = "_m7" if kernel.endswith("_m7") else ""  # suffix of its functions' names
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if tiled:
@@ -122,7 +122,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         bias[odd] = rng.integers(-(1 << 30), 1 << 30, odd.sum())
         shift[odd] = rng.integers(-31, 31, odd.sum())
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    zero = 0 if int4 or rng.integers(2) else int(rng.integers(-128, 128))  # of the weights: those of uint8 models have one
+    zero = 0 if int4 or rng.integers(2) else int(rng.integers(-128, 128))  # of the weights; those of uint8 models have one
     flat, multipliers, shifts = filters.astype(np.int64) - zero, *(part.astype(np.int64) for part in (multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     paired = dense.PAIRS_EXACTLY
@@ -168,7 +168,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
 
 
 def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
-    """One on int4 maps, of pixels of whole words."""
+    """Return a pair of trials on int4 maps whose pixels are whole words."""
     depth, units = 8 * int(rng.integers(1, 6)), int(rng.integers(1, 23))
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False)
     (rows, cols), most = geometry["kernel"], int(rng.choice([0, 100, 1 << 16]))
@@ -198,7 +198,7 @@ def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
 
 
 def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
-    """One for MVE: sums may wrap, multipliers of 0 have any shift, depthwise ones may be dilated."""
+    """Return a pair of trials for MVE: sums may wrap, a multiplier of 0 has any shift, depthwise windows may be dilated."""
     is_depthwise = "depthwise" in kernel
     depth, units = int(rng.choice([1, 2, 4, 8, 16, 32, *rng.integers(1, 70, 6)])), int(rng.integers(1, 40))
     units = depth if is_depthwise else units
@@ -241,7 +241,7 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
 
 
 def scalar_convolution(rng: Rng, kernel: str) -> Twins:
-    """One of those for cores without DSP: sums may wrap, there may be no bias."""
+    """Return a pair of trials for cores without DSP: sums may wrap, the bias may be missing."""
     is_depthwise, room = "depthwise" in kernel, 9 if rng.integers(4) else 40
     depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
     units, chosen = depth if is_depthwise else int(rng.integers(scalar.FILTERS, 28)), dict[str, Any]()
@@ -348,21 +348,21 @@ def mul(rng: Rng, kernel: str) -> Twins:
 
 
 def compact(rng: Rng, name: str) -> Twins:
-    """A trial of a portable kernel, and the same of the kernel with less code."""
+    """Return a trial of a portable kernel and the same trial of the compact kernel."""
     portable = ring_views.TRIALS[name](rng)
     (call,) = portable.calls
     return portable, replace(portable, calls=[replace(call, kernel=f"{name}_compact")])
 
 
 def average_pool(rng: Rng, kernel: str) -> Twins:
-    """Windows of any size, a few of them of more values than a lane of 16 bits can add."""
+    """Return a pair of trials with windows of any size, a few with more values than a 16-bit lane can sum."""
     while True:
         channels, many = int(rng.integers(1, 23)), rng.integers(6) == 0
         chosen: dict[str, Any] = {"kernel": tuple(rng.choice([1, 16, 17, 300], 2, replace=False).tolist())} if many else {}
         geometry, inside, outside, reads = ring_views.windowed(rng, channels, False, **chosen)
         begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
         if all((extent - 1) * stride - pad < size for extent, stride, pad, size in begins):
-            break  # every window holds a part of the map
+            break  # every window contains a part of the map
     limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
     shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": -128 * int(rng.integers(2))}
     params, source = (
@@ -370,13 +370,13 @@ def average_pool(rng: Rng, kernel: str) -> Twins:
         inputs(rng, ring_views.operand(rng, inside, reads)),
     )
     if many and rng.integers(2):
-        source.data[...] = rng.choice([-128, 127]) & 0xFF  # sums of the largest magnitude
+        source.data[...] = rng.choice([-128, 127]) & 0xFF  # for sums of the largest magnitude
     portable, fast = (Trial([Call(name, params, (0,))], [source], shapes["out"]) for name in ("tw_average_pool_2d_s8", kernel))
     return portable, fast
 
 
 def requantize(rng: Rng, kernel: str) -> Twins:
-    """A table of the portable kernel's outputs for each byte."""
+    """Return a pair of trials; the kernel's table has the portable kernel's output for each byte."""
     name = f"tw_requantize_{rng.choice(['s8_s8', 's8_u8', 'u8_s8', 'u8_u8'])}"
     trial = ring_views.elementwise(rng, name)
     (call,), (source,) = trial.calls, [inputs(rng, source) for source in trial.inputs]
@@ -396,7 +396,7 @@ def max_pool(rng: Rng, kernel: str) -> Twins | None:
     geometry, inside, outside, reads = ring_views.windowed(rng, channels, False)
     begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
     if any((extent - 1) * stride - pad >= size for extent, stride, pad, size in begins):
-        return None  # every window must hold a part of the map
+        return None  # every window must contain a part of the map
     limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
     shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": 0}
     params, source = ring_calls.build("tw_pool", **geometry, **shapes, **limits), ring_views.operand(rng, inside, reads)
@@ -427,7 +427,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
 
 
 def whole(library: ctypes.CDLL, trial: Trial) -> np.ndarray:
-    """The output of a run over whole maps."""
+    """Return the output of a run on whole maps."""
     h, w, pixel = trial.out
     out = np.zeros((h, w, pixel), np.uint8)
     views = [ring_calls.View(x.data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0) for x in trial.inputs]
@@ -435,11 +435,13 @@ def whole(library: ctypes.CDLL, trial: Trial) -> np.ndarray:
     return out
 
 
-COPYING = {f"tw_conv_2d_s8_copying_{isa}": f"tw_conv_2d_s8_{isa}" for isa in ("dsp", "m7")}  # only whole maps: and their twins
+COPYING = {
+    f"tw_conv_2d_s8_copying_{isa}": f"tw_conv_2d_s8_{isa}" for isa in ("dsp", "m7")
+}  # for whole maps only, with their twins
 
 
 def copied(library: ctypes.CDLL, kernel: str, trial: Trial) -> np.ndarray:
-    """The output of a kernel that copies its stream, given a trial of its twin; it must stay within its scratch."""
+    """Run a kernel that copies its weight stream on a trial of its twin; return its output. It must stay within its scratch."""
     (call,), (source,), (stream, *_) = trial.calls, trial.inputs, trial.keep
     size, out = stream.nbytes + call.scratch, np.zeros(trial.out, np.uint8)
     scratch = np.random.default_rng(size).integers(0, 256, size + ring_calls.GUARD, np.uint8)

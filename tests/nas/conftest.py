@@ -1,4 +1,4 @@
-"""Searches in tests train in this process, because a new process would spend its time on importing PyTorch."""
+"""Searches in tests train in the test's process, because a new process would spend its time importing PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def one_worker() -> Iterator[Any]:
-    """A worker that trains and measures in this process, with one thread; searches of the module take it instead of others."""
+    """Yield a worker that trains and measures in this process with one thread; searches of the test module use it."""
     pytest.importorskip("torch", reason="needs torch")
     from tinyweave.nas import searching
     from tinyweave.nas.learning.train import thread_count

@@ -36,8 +36,8 @@ V3 = Arch((32, 32, 3), 8, (Group(8, 1, (3,), (1,), 4), SQUEEZED), 32, 10, activa
 SMALL = Arch((32, 32, 3), 8, (Group(8, 1, (3,), (1,)), Group(16, 2, (5, 3), (3, 4))), classes=10)
 
 
-def test_mobilenet_v2() -> None:
-    """300 M multiply-accumulates and 3.4 M parameters, as its paper has it; here without biases."""
+def test_mobilenet_v2_has_the_macs_and_weights_of_its_paper() -> None:
+    """The paper gives 300 M MACs and 3.4 M parameters; biases are left out here."""
     arch = mobilenet_v2()
     assert (macs(arch), weights(arch)) == (300_774_272, 3_469_760)
     assert [len(group.kernels) for group in arch.groups] == [1, 2, 3, 4, 3, 3, 1]
@@ -64,8 +64,8 @@ def test_macs_and_weights_equal_those_of_the_graph() -> None:
     assert activations == ["relu6", "none", "relu6", "none", "relu6", "none"]
 
 
-def test_squeeze_and_excitation_and_hard_swish() -> None:
-    """Its layers are between the means of what a projection reads and their gate; a projection alone has none."""
+def test_squeeze_and_excitation_adds_two_layers_per_block() -> None:
+    """They compute a gate from the channel means of the projection's input. Blocks with only a projection have none."""
     assert [block.squeezed for block in blocks(V3)] == [0, 8, 8, 16, 0, 0] and rounded(24 / 4) == 8 == rounded(8 / 4)
     excited = 2 * (8 * 8 + 24 * 8 + 64 * 16)
     plain = replace(V3, groups=tuple(replace(group, squeeze=0) for group in V3.groups))
@@ -91,7 +91,7 @@ def test_squeeze_and_excitation_and_hard_swish() -> None:
         replace(SMALL, anchors=5),
     ],
 )
-def test_json_there_and_back(arch: Arch) -> None:
+def test_an_architecture_survives_the_round_trip_through_json(arch: Arch) -> None:
     again = from_json(to_json(arch))
     assert again == arch and hash(again) == hash(arch) and len({arch, again}) == 1
     assert layers(blocks(again))[0][:3] == arch.image
@@ -154,7 +154,7 @@ def test_faulty_json_is_refused(text: str) -> None:
         from_json(text)
 
 
-def test_an_architecture_made_by_hand_is_checked_too() -> None:
+def test_verify_checks_architectures_built_in_python() -> None:
     assert verify(SMALL) is SMALL
     with pytest.raises(CompileError, match=r"image\[0\] is 0"):
         verify(Arch((0, 8, 3), 8, ()))
@@ -162,7 +162,7 @@ def test_an_architecture_made_by_hand_is_checked_too() -> None:
 
 @pytest.mark.parametrize(("classes", "channels"), [(1, 5 * 5), (3, 5 * 8)])
 def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
-    """One class needs no score of its own."""
+    """With one class, a box's confidence is its score."""
     arch = replace(SMALL, classes=classes, anchors=5)
     *backbone, head = blocks(arch)
     assert stride(arch) == 4 and head.layers[0].h == 32 // 4
@@ -175,7 +175,7 @@ def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
     assert macs(arch) == macs_original(to_graph("detector", blocks(arch), None))
 
 
-def test_a_file_without_anchors_is_a_classifier() -> None:
+def test_json_without_anchors_is_read_as_a_classifier() -> None:
     record = json.loads(to_json(SMALL))
     assert set(record) == {field.name for field in fields(Arch)} - {"activation", "plan"}, "nor have files of such networks now"
     assert set(record["groups"][0]) == {"width", "stride", "kernels", "expansions"}

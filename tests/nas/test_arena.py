@@ -20,8 +20,11 @@ from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.planner import PlanSearch
 
 
-def agrees(arch: Arch, *, stream_inputs: bool, max_mac_overhead: float | None = None, schedule: str = "best") -> bool:
-    """Where rows are computed again, a plan may need less than its search counts: it is compared with that."""
+def equals_plan(arch: Arch, *, stream_inputs: bool, max_mac_overhead: float | None = None, schedule: str = "best") -> bool:
+    """Return whether `arena` equals the peak RAM of the plan of the graph.
+
+    If rows are recomputed, a plan may need less than its search counts, so the search's count is compared.
+    """
     how = {"stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead, "schedule": schedule}
     found, choices = (
         arena(arch, **how),
@@ -35,11 +38,11 @@ def agrees(arch: Arch, *, stream_inputs: bool, max_mac_overhead: float | None = 
 
 @pytest.mark.parametrize("streamed_inputs", [False, True], ids=["in_ram", "streamed"])
 @pytest.mark.parametrize("batch", range(10))
-def test_small_networks_are_planned_alike(batch: int, streamed_inputs: bool) -> None:
-    """With work done again too, for every third of them."""
+def test_arena_of_small_networks_equals_their_plans(batch: int, streamed_inputs: bool) -> None:
+    """Every third network may recompute rows."""
     for seed in range(10 * batch, 10 * batch + 10):
         overhead = (None, None, 1.0 + seed % 7 / 5)[seed % 3]
-        assert agrees(_tiny(seed), stream_inputs=streamed_inputs, max_mac_overhead=overhead), seed
+        assert equals_plan(_tiny(seed), stream_inputs=streamed_inputs, max_mac_overhead=overhead), seed
 
 
 def _tiny(seed: int) -> Arch:
@@ -47,7 +50,7 @@ def _tiny(seed: int) -> Arch:
 
 
 def _tiny_v3(seed: int) -> Arch:
-    """With hard-swish in some groups, and squeeze and excitation in some."""
+    """Return a small random architecture with hard-swish and squeeze-and-excitation in some groups."""
     arch, rng = _tiny(seed), random.Random(seed)
     groups = (
         replace(group, activation=rng.choice(ACTIVATIONS), squeeze=rng.choice((0, 2, 4)) if seed % 2 else 0)
@@ -57,13 +60,13 @@ def _tiny_v3(seed: int) -> Arch:
 
 
 @pytest.mark.parametrize("batch", range(2))
-def test_networks_like_mobilenet_v3_are_planned_alike(batch: int) -> None:
-    """Hard-swish has a fast form; squeeze and excitation is planned as a graph, and bounded by the fast form without it."""
+def test_arena_of_networks_like_mobilenet_v3_equals_their_plans(batch: int) -> None:
+    """The C search supports hard-swish. Squeeze-and-excitation is planned as a graph; the C search gives its lower bound."""
     bounded = 0
     for seed in range(12 * batch, 12 * batch + 12):
         arch, streamed = _tiny_v3(seed), seed % 4 > 1
         overhead = 1.0 + seed % 7 / 5 if seed % 6 == 2 else None
-        assert agrees(arch, stream_inputs=streamed, max_mac_overhead=overhead), seed
+        assert equals_plan(arch, stream_inputs=streamed, max_mac_overhead=overhead), seed
         exact, least = arena(arch, stream_inputs=streamed), arena_lower_bound(arch, stream_inputs=streamed)
         has_squeeze = any(block.squeezed for block in blocks(arch))
         assert least <= exact if has_squeeze else least == exact, seed
@@ -73,21 +76,21 @@ def test_networks_like_mobilenet_v3_are_planned_alike(batch: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["layer", "patch"])
-def test_other_schedules_are_planned_alike(schedule: str) -> None:
+def test_arena_with_other_strategies_equals_their_plans(schedule: str) -> None:
     overhead = 1.3 if schedule == "patch" else None
-    assert all(agrees(_tiny(seed), stream_inputs=False, schedule=schedule, max_mac_overhead=overhead) for seed in range(6))
+    assert all(equals_plan(_tiny(seed), stream_inputs=False, schedule=schedule, max_mac_overhead=overhead) for seed in range(6))
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", [small_arch, any_arch, of_space])
-def test_more_networks_are_planned_alike(kind: Callable[[random.Random], Arch]) -> None:
+def test_arena_of_more_networks_equals_their_plans(kind: Callable[[random.Random], Arch]) -> None:
     for seed in range(1000, 1020 if kind is small_arch else 1008):
         rng = random.Random(seed)
         overhead, streamed = rng.choice((None, 1.02, 1.1, 1.3, 2.0)), rng.random() < 0.5
-        assert agrees(kind(rng), stream_inputs=streamed, max_mac_overhead=overhead), seed
+        assert equals_plan(kind(rng), stream_inputs=streamed, max_mac_overhead=overhead), seed
 
 
-def test_without_a_compiler_the_planner_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_planner_gives_the_same_arenas(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [(_tiny(seed), streamed, overhead) for seed in range(4) for streamed, overhead in ((False, None), (True, 1.2))]
     known = [arena(arch, stream_inputs=streamed, max_mac_overhead=overhead) for arch, streamed, overhead in cases]
     monkeypatch.setattr(toolchain, "library", lambda *sources: None)
@@ -96,26 +99,26 @@ def test_without_a_compiler_the_planner_answers(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_networks_are_planned_alike(seed: int) -> None:
+def test_arena_of_random_networks_equals_their_plans(seed: int) -> None:
     arch = small_arch(random.Random(seed)) if seed % 2 else any_arch(random.Random(seed), most_groups=3)
-    assert agrees(arch, stream_inputs=seed % 3 > 0)
+    assert equals_plan(arch, stream_inputs=seed % 3 > 0)
 
 
-def test_a_skip_that_a_tile_reads_late() -> None:
-    """Tiles of an add and the windows on its sum: their skip waits for a row more than the add by itself would."""
+def test_arena_counts_skip_rows_that_a_tile_reads_late() -> None:
+    """If a tile has an add and the windows on its sum, the skip is kept one row longer than for an unfused add."""
     groups = (Group(16, 1, (7,), (4,)), Group(16, 1, (7, 3), (4, 1)), Group(8, 1, (3,), (1,)))
     for seed in (10218, 10219):
-        assert agrees(small_arch(random.Random(seed)), stream_inputs=False)
-    assert agrees(Arch((21, 21, 3), 8, groups), stream_inputs=True)
+        assert equals_plan(small_arch(random.Random(seed)), stream_inputs=False)
+    assert equals_plan(Arch((21, 21, 3), 8, groups), stream_inputs=True)
 
 
-def test_a_stem_and_a_mean_by_hand() -> None:
-    """A stem and the mean of what it makes: the image's ring of 3 rows, a row, sums of 4 bytes, the output; F is 1."""
+def test_arena_of_a_stem_and_a_mean_computed_by_hand() -> None:
+    """The arena holds the image's ring of 3 rows, one row of the stem, the mean's 4-byte sums and the output; F is 1."""
     arch = Arch((32, 32, 3), 8, ())
     assert arena(arch, stream_inputs=True) == 3 * 32 * 3 + 16 * 8 + 4 * 8 + 8
-    # all windows but those of the first row and column see all of 3 x 3 pixels
+    # all windows except in the first row and column read 3 x 3 pixels
     assert macs(arch) == (16 * 3 - 1) ** 2 * 3 * 8
-    # what pixel (1, 15) writes up to byte 31 * 8 + 4 must not reach what it reads from (1, 29) on: 69 bytes, in whole words
+    # pixel (1, 15) writes up to byte 31 * 8 + 4 and reads from (1, 29) on, so the distance is 69 bytes, rounded up to words
     assert arena(arch) == 32 * 32 * 3 + 72
 
 
@@ -126,14 +129,14 @@ def test_caches_of_blocks_do_not_change_results() -> None:
     assert [arena(arch, stream_inputs=True) for arch in reversed(archs)] == known[::-1]
 
 
-def test_a_streamed_image_needs_no_more() -> None:
+def test_a_streamed_image_needs_no_more_ram_than_a_whole_one() -> None:
     for seed in range(20):
         arch = of_space(random.Random(seed))
         assert arena(arch, stream_inputs=True) <= arena(arch), seed
 
 
-def test_mobilenet_v2() -> None:
-    """The network of its paper, by rows, with and without its image in RAM, and the multiply-accumulates without borders."""
+def test_mobilenet_v2_with_a_streamed_image_needs_less_ram_than_whole_rows() -> None:
+    """Also: multiplications with padding are not counted as MACs."""
     assert arena(mobilenet_v2(), stream_inputs=True) < 125_664 < arena(mobilenet_v2()), "what whole rows need at F = 1"
     assert macs(mobilenet_v2()) < 300_774_272, "borders clipped"
 

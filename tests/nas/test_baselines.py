@@ -1,4 +1,4 @@
-"""Baselines fit, no larger ones do, and their strides leave a last map of at least 4 x 4."""
+"""Baselines are the largest that fit, and their strides leave a last map of at least 4 x 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rungs for a time limit: searches with a simulated clock end in time."""
+"""Rungs of successive halving for a time limit: searches with a simulated clock keep to the limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPACE, WORKERS = small_images(), 2
 
 
 class Clock:
-    """Time that passes where something is done."""
+    """A clock that advances only when a test advances it."""
 
     now = 1000.0
 
@@ -29,7 +29,7 @@ class Clock:
 
 
 class Played:
-    """A search whose work takes the seconds that it says, in the order in which a search does it."""
+    """A simulated search that advances a clock by the seconds of each phase, in the order of a real search."""
 
     finding, training, building, converting = 0.8, 1.5, 4.0, 30.0
 
@@ -58,12 +58,12 @@ class Played:
         return self.converting
 
     def measured(self) -> Timings:
-        self.clock.passes(8.0)  # what a search does before
+        self.clock.passes(8.0)  # a search's preparation
         about = {"sample": self.find, "train": self.train, "build": self.build, "finish": self.finish}
         return measure_seconds(self.begin, self.clock, **about)
 
     def runs(self, rungs: Sequence[Rung]) -> float:
-        """Return the minutes that it has taken when it ends; the larger ones are usually the better ones."""
+        """Run the rungs and return the minutes taken; larger networks are usually the better ones."""
         alive = list(self.find(rungs[0].candidates))
         for number, rung in enumerate(rungs):
             alive = alive[: rung.candidates]
@@ -88,7 +88,7 @@ def test_a_search_ends_at_its_time_limit(minutes: float) -> None:
     assert sum(taken) / len(taken) > 0.84 and max(taken) < 1.05, taken
 
 
-def test_measured_times() -> None:
+def test_seconds_of_each_phase_are_measured() -> None:
     played = Played(0, speed=1e7)
     seconds = played.measured()
     assert seconds.sampling == pytest.approx(0.8) and seconds.sampled == TIMED
@@ -98,7 +98,7 @@ def test_measured_times() -> None:
     assert seconds.spent == played.clock() - 1000 == pytest.approx(8 + 6 * 0.8 + 2 * 2 + 4 + 10)
 
 
-def test_seconds_needed_by_hand() -> None:
+def test_seconds_needed_equal_those_computed_by_hand() -> None:
     seconds = Timings(spent=5, sampling=2, sampled=6, step=1, mac=0.1, training=0.5, building=10, finishing=20)
     first, second, third = 1 + 0.1 * 20, 1 + 0.1 * 30, 1 + 0.1 * 35  # each halfway to the largest, 40
     three = 4 * (2 * first + 0.5) + 2 * (4 * second + 0.5) + 1 * (10 * third + 0.5)
@@ -115,8 +115,8 @@ def test_the_most_epochs_within_a_time_limit() -> None:
     assert rungs_within(0, [10], seconds, 2) == rungs_within(20, [10], seconds, 2) == rungs_for(1)
 
 
-def test_noise_of_a_measurement_gives_no_negative_times() -> None:
-    """The largest one may seem the fastest, and one of the same size say nothing of the rest."""
+def test_a_noisy_measurement_gives_no_negative_seconds() -> None:
+    """The largest network may seem the fastest, and networks of equal size give no slope."""
     for faster in (0.5, 1.0, 50.0):
         played = Played(0, speed=1e7)
         epochs = iter((1.0, faster))

@@ -1,4 +1,4 @@
-"""The RAM limit of an arena is the device's RAM minus the overhead of every network."""
+"""The RAM limit of the arena is the device's RAM minus the overhead that every network has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evolution beats random search, keeps to the limits, and resumes after an interrupt to the same result."""
+"""Evolution beats random search, keeps to the limits, and gives the same result after an interrupt."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SMALL = Evolution(8, 4, 4, 4, 0.1, 3)
 
 
 def cheap(archs: Sequence[Arch]) -> list[Costs | None]:
-    """Costs without a plan: 200,000 multiply-accumulates are too many, 400,000 are not even planned."""
+    """Return costs without a plan. Networks above 200,000 MACs do not fit; above 400,000 the cost is None."""
     counts = [macs(arch) for arch in archs]
     return [
         None if n > 400_000 else Costs(n // 100, n // 10, n, n / 1e5, {"macs": n - 2e5} if n > 200_000 else {}) for n in counts
@@ -50,7 +50,7 @@ def cheap(archs: Sequence[Arch]) -> list[Costs | None]:
 
 
 def goodness(arch: Arch) -> float:
-    """An accuracy that rewards kernels of 7 and many blocks, plus noise derived from the architecture."""
+    """Return an accuracy that rewards kernels of 7 and many blocks, plus noise derived from the architecture."""
     kernels = [kernel for group in arch.groups for kernel in group.kernels]
     noise = int(hashlib.sha1(to_json(arch).encode()).hexdigest()[:4], 16) / 65536
     return (sum(kernel == 7 for kernel in kernels) + len(kernels) + noise) / 20
@@ -147,7 +147,7 @@ def test_limits_below_the_smallest_network_are_refused_at_once(limits: dict[str,
     check_feasible(SPACE, replace(target, limits=api.limits_of(BOARD, **{key: enough[key] for key in limits})), 2)
 
 
-def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evolution, "TRIES", 4)
     least = macs(arch_of(SPACE, smallest(SPACE), 2))
 
@@ -192,7 +192,7 @@ def test_networks_with_the_largest_crowding_distance_are_kept() -> None:
         best_of(front, 2, ("speed",))
 
 
-def test_several_objectives_spread_over_a_front() -> None:
+def test_several_objectives_give_a_pareto_front() -> None:
     settings = replace(SMALL, against=("ram",), generations=6)
     found = evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=2)
     single = evolve(SPACE, TARGET, 2, replace(settings, against=()), Evaluator(measure, cheap), seed=2)
@@ -200,7 +200,7 @@ def test_several_objectives_spread_over_a_front() -> None:
     assert len(front) >= 4 and min(each.costs.ram for each in front) <= min(each.costs.ram for each in other)
 
 
-def test_the_numbers_of_the_paper() -> None:
+def test_the_default_settings_are_those_of_the_paper() -> None:
     assert Evolution() == Evolution(100, 20, 50, 50, 0.1, 30) and Evolution().evaluations == 3100
 
 
@@ -218,8 +218,8 @@ def test_networks_that_fit_but_were_not_needed_may_be_sampled_again() -> None:
     assert [fitting(fits)[0][0] for _ in choices] == choices and not fitting(fits)
 
 
-def test_plans_are_bred_and_accuracy_is_measured_once(tmp_path: Path) -> None:
-    """A network is measured once, however it is planned; what it costs follows from its plan."""
+def test_networks_that_differ_only_in_their_plan_gene_are_trained_once(tmp_path: Path) -> None:
+    """Accuracy does not depend on the plan, costs do."""
     space = with_plan_genes(SPACE, stream_inputs=False, max_mac_overhead=None)
     asked = list[Arch]()
 
@@ -237,8 +237,8 @@ def test_plans_are_bred_and_accuracy_is_measured_once(tmp_path: Path) -> None:
     assert all(by_network[without_plan(each.arch)] == each.accuracy for each in found)
 
 
-def test_costs_are_those_of_the_plan_gene() -> None:
-    """The best plan takes less RAM than one of all layers apart; a limit that the former alone meets can be met."""
+def test_costs_depend_on_the_plan_gene() -> None:
+    """The best plan takes less RAM than the unfused one. A limit between the two is met by the best plan only."""
     space = with_plan_genes(small_images((24,)), stream_inputs=False, max_mac_overhead=None)
     choice, target = smallest(space), replace(TARGET, limits=api.limits_of(BOARD))
     arch = arch_of(space, choice, 2)
@@ -253,7 +253,7 @@ def test_costs_are_those_of_the_plan_gene() -> None:
 
 
 def test_a_predictor_learns_the_effect_of_each_gene() -> None:
-    """Of an accuracy that is a sum over genes it ranks networks that it has not seen nearly as they are."""
+    """If the accuracy is a sum over genes, the predictions for unseen networks are close to it."""
     rng = random.Random(4)
     choices = [sample(SPACE, rng) for _ in range(340)]
     archs = [arch_of(SPACE, choice, 2) for choice in choices]
@@ -266,7 +266,7 @@ def test_a_predictor_learns_the_effect_of_each_gene() -> None:
     assert table[0].sum() == 1 + 1 + 3 * blocks
 
 
-def test_with_a_predictor_the_same_number_of_evaluations_finds_better_networks(tmp_path: Path) -> None:
+def test_a_predictor_finds_better_networks_with_the_same_number_of_evaluations(tmp_path: Path) -> None:
     bests = list[tuple[float, float]]()
     for seed in range(4):
         pair = list[float]()

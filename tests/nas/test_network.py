@@ -26,15 +26,15 @@ def test_outputs_of_random_weights_differ_by_image_in_all_layers(seed: int) -> N
     assert all(values[op.outputs[0]].std() > 5 for op in graph.ops)
 
 
-def test_blocks_of_a_chain() -> None:
+def test_bottlenecks_recovers_the_blocks_from_their_layers() -> None:
     narrow = narrow_mobilenet(48)
     assert bottlenecks(layers(narrow)) == narrow
     assert sum(block.residual for block in narrow) == 10
 
 
 @pytest.mark.shared
-def test_a_published_network(shared: Path) -> None:
-    """MCUNet-320KB is one of the fusion paper's chains, with skips, which one layer's input and output must lie beside."""
+def test_mcunet_320kb_equals_a_chain_of_the_fusion_paper(shared: Path) -> None:
+    """The chain has skips, which must be in RAM beside the input and output of each layer that they bypass."""
     arch = published(shared / "nets" / "mcunet" / "mcunet-320kb-1mb_imagenet.json")
     found = fusion_chains(shared / "nets" / "msf_models.json")["MN2-320K"]
     assert layers(blocks(arch)) == found and bottlenecks(found) == blocks(arch)
@@ -52,7 +52,7 @@ def test_published_architectures_equal_the_published_graphs(shared: Path) -> Non
 
 
 @pytest.mark.parametrize("depth", [18, 50])
-def test_a_resnet_computes_something_in_every_layer(depth: int) -> None:
+def test_no_layer_of_a_resnet_is_constant(depth: int) -> None:
     graph = resnet(depth, 64, 0.25)
     image = np.random.default_rng(0).integers(-128, 128, graph.tensors["image"].shape, np.int8)
     values = ops.run(graph, {"image": image}, keep=True)
@@ -61,7 +61,7 @@ def test_a_resnet_computes_something_in_every_layer(depth: int) -> None:
 
 
 @pytest.mark.shared
-def test_all_published_networks_become_graphs(shared: Path) -> None:
+def test_graphs_of_published_networks_have_their_macs(shared: Path) -> None:
     paths = [p for p in sorted((shared / "nets" / "mcunet").glob("*.json")) if not p.stem.endswith(".layers")]
     assert len(paths) == 8
     for path in paths:

@@ -1,4 +1,4 @@
-"""A search by a supernet: it resumes to the same result, keeps to the limits, and fits its budget to the time limit."""
+"""A search with a supernet resumes to the same result, keeps to the limits, and fits its budget to the time limit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest
 
 
 @pytest.mark.emulator
-def test_the_network_that_is_found_is_deployed_as_the_search_said(found: SearchResult) -> None:
+def test_the_deployed_network_has_the_costs_that_the_search_reported(found: SearchResult) -> None:
     profile, run = found.deployment.profile, json.loads((found.folder / "search.json").read_text())
     assert found.deployment.verification.ok and found.fits and found.accuracy["test_int8"] > 0.6
     assert found.costs.ram == profile.ram and found.costs.flash == pytest.approx(profile.flash, rel=0.01)
@@ -86,7 +86,7 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.sweep  # that of halving is interrupted with every change, and so are a supernet's training and evolution
+@pytest.mark.sweep  # the usual tests interrupt the search by halving, the training of a supernet and the evolution
 @pytest.mark.emulator
 def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
     def stop_at(title: str, count: int) -> Callable[[str, int, int], None]:
@@ -110,8 +110,8 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert searching._choose_strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
 
 
-def test_the_same_start_gives_the_same_supernet(found: SearchResult, tmp_path: Path) -> None:
-    """Fine-tuning begins with the supernet's weights, not with random ones."""
+def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
+    """The starting weights of the first candidate equal those extracted from the stored supernet."""
     from tinyweave.nas.learning.supernet import Supernet
 
     width = json.loads((found.folder / "search.json").read_text())["widths"]
@@ -125,8 +125,8 @@ def test_the_same_start_gives_the_same_supernet(found: SearchResult, tmp_path: P
     assert not list(found.folder.glob("*.epoch"))
 
 
-def test_the_training_is_logged(found: SearchResult) -> None:
-    """Each epoch's loss and rate, of the largest network and of all, and the best accuracy of the networks measured so far."""
+def test_losses_rates_and_accuracies_are_logged_to_tensorboard(found: SearchResult) -> None:
+    """Logged are loss and learning rate per epoch for the largest network and the supernet, and the best accuracy so far."""
     reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard")
     log = reading.EventAccumulator(str(found.folder / "tensorboard"))
     log.Reload()
@@ -138,14 +138,14 @@ def test_the_training_is_logged(found: SearchResult) -> None:
     assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if each["rung"] == 0))
 
 
-def test_without_tensorboard_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(training_run, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match=re.escape(f"TensorBoard, which is not installed; {install('tensorboard')}")):
         search(waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS))
     assert not (tmp_path / "none").exists()
 
 
-def test_the_automatic_choice_of_the_strategy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_strategy_depends_on_gpu_minutes_and_objectives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def chosen(strategy: str = "auto", minutes: float | None = None, against: tuple[str, ...] = ()) -> str:
         return searching._choose_strategy(strategy, minutes, against, tmp_path)
 
@@ -177,7 +177,7 @@ def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:
         assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
 
 
-def test_the_seconds_of_all_phases_are_measured(one_worker: Workers, tmp_path: Path) -> None:
+def test_the_seconds_of_all_phases_of_a_supernet_are_measured(one_worker: Workers, tmp_path: Path) -> None:
     data = waves(200)
     halving.save_data(data, tmp_path / halving.DATA)
     arch = arch_of(SPACE, smallest(SPACE), 2)
@@ -185,7 +185,7 @@ def test_the_seconds_of_all_phases_are_measured(one_worker: Workers, tmp_path: P
     assert set(seconds) == set(one_shot.SHARES) and all(0 < value < 60 for value in seconds.values())
 
 
-def test_the_width_with_the_most_macs_that_fit_is_searched(one_worker: Workers) -> None:
+def test_the_width_whose_fitting_networks_have_most_macs_is_searched(one_worker: Workers) -> None:
     space, classes = small_images(), 10
     loose = Target(BOARD, api.limits_of(BOARD, flash="1m"))
     space = SearchSpace(**{**vars(space), "widths": (0.5, 1.0)})
@@ -202,7 +202,7 @@ def width_choice(space: SearchSpace, width: float, share: float) -> tuple[Search
 
 
 def test_a_width_at_which_few_networks_fit_is_not_searched(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If fewer than 80 % of the wide networks fit, the narrow ones are searched, though the wide ones have more MACs."""
+    """If less than 80 % of the wide networks fit, the narrow ones are searched although they have fewer MACs."""
     monkeypatch.setattr(one_shot, "SAMPLES_PER_WIDTH", 10)
     space = replace(SPACE, widths=(1.0, 0.5))
     drawn = {width: _of_width(space, width) for width in space.widths}
@@ -221,8 +221,8 @@ def test_a_width_at_which_few_networks_fit_is_not_searched(one_worker: Workers, 
     assert chosen(3, feasible=0.3)[0].widths == (1.0,) and chosen(3, feasible=0.4)[0].widths == (0.5,)
 
 
-def test_limits_that_make_a_width_feasible_are_named(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At no width 80 % fit: the one at which most do is searched, and within the limits that are named it is feasible."""
+def test_limits_that_make_a_width_feasible_are_reported(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no width is feasible, the one at which most networks fit is searched, with limits that make it feasible."""
     monkeypatch.setattr(one_shot, "SAMPLES_PER_WIDTH", 10)
     all_costs = [costs(arch, Target(BOARD, api.limits_of(BOARD))) for arch in _of_width(SPACE, 0.5)]
     limits = {name: sorted(getattr(cost, name) for cost in all_costs)[4] for name in ("ram", "flash")}

@@ -1,4 +1,4 @@
-"""From a folder of photographs with boxes to C that prints them, as docs/DETECTION.md has it."""
+"""The commands of docs/DETECTION.md, from a folder of photographs with boxes to C that prints boxes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tinyweave.tasks.detection import boxes_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "DETECTION.md").read_text()
-SIZE = 48  # of the page's network here
+SIZE = 48  # image size of the page's network in these tests
 BOX = "<object><name>person</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
 
 
@@ -38,7 +38,7 @@ def block(kind: str) -> str:
 
 
 def photographs(folder: Path, count: int = 48) -> Path:
-    """Bright squares on noise."""
+    """Write photographs of one bright square on noise, and their annotations."""
     rng = np.random.default_rng(0)
     (folder / "images").mkdir(parents=True)
     (folder / "annotations").mkdir()
@@ -65,7 +65,7 @@ def command(verb: str, *instead: tuple[str, str]) -> list[str]:
 
 
 def _vision() -> Any:
-    """Return the example."""
+    """Return the module of examples/vision."""
     sys.path.insert(0, str(ROOT / "examples" / "vision"))
     import vision
 
@@ -73,10 +73,10 @@ def _vision() -> Any:
 
 
 @pytest.mark.emulator
-def test_the_example_of_visual_wake_words_runs_its_classifier(
+def test_the_visual_wake_words_example_runs_its_classifier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], emulator: None
 ) -> None:
-    """Half of the photographs show nobody; the network is smaller than the example's."""
+    """Half of the photographs have no person. The network is smaller than the example's."""
     folder = photographs(tmp_path / "people", 60)
     for number in range(0, 60, 2):
         (folder / "annotations" / f"{number}.xml").write_text("<annotation></annotation>")
@@ -97,7 +97,7 @@ def test_the_example_of_visual_wake_words_runs_its_classifier(
 
 
 @pytest.mark.emulator
-def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
+def test_the_commands_of_the_page_give_c_that_prints_the_same_boxes_as_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], emulator: None
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -139,7 +139,7 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
             tuple(pixel) for pixel in np.asarray(sheet).reshape(-1, 3).tolist()
         }
 
-    threshold = max(0.005, float(np.median([boxes["score"][0] for boxes in found])) / 2**15)  # it has hardly learnt
+    threshold = max(0.005, float(np.median([boxes["score"][0] for boxes in found])) / 2**15)  # the network is hardly trained
     program = block("c").replace("40 * (1 << BOXES_PROBABILITY_BITS) / 100", str(head.limit(threshold)))
     firmware = Path("found") / "firmware"
     (firmware / "main.c").write_text(program)
@@ -185,7 +185,7 @@ def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ({}, "images", "there is only one class"),
     ],
 )
-def test_a_network_for_something_else_is_refused(
+def test_a_network_of_another_task_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], task: str, message: str
 ) -> None:
     net = json.loads(block("json"))
@@ -197,7 +197,7 @@ def test_a_network_for_something_else_is_refused(
 
 
 @pytest.mark.parametrize(("name", "classes", "stride"), [("person", 1, 16), ("face_mask", 3, 8)])
-def test_the_examples_networks_are_detectors(name: str, classes: int, stride: int) -> None:
+def test_networks_of_the_vision_example_have_the_documented_shape(name: str, classes: int, stride: int) -> None:
     given = arch.from_json((ROOT / "examples" / "vision" / f"{name}.json").read_text())
     assert (given.classes, given.anchors, arch.stride(given)) == (classes, 4, stride)
     assert name != "person" or given == arch.from_json(block("json")), "the page's network"

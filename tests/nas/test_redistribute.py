@@ -1,4 +1,4 @@
-"""Receptive fields moved out of the head: the thesis' example, and what must hold of any architecture."""
+"""Receptive field redistribution: the example of the MCUNet thesis, and properties that hold for any architecture."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tinyweave.nas.arch import Arch, Group, blocks, layers, macs, mobilenet_v2, 
 from tinyweave.nas.redistribute import by_patches, head_of, redistributed
 
 MOBILENET = mobilenet_v2()
-NEAR = 0.06  # of published networks: by how much work or weights may change; the most is 5.97 %, of MCUNet-256KB
-THESIS_BLOCKS = (2, 5)  # the project's reading of the thesis: a block of 32 channels more, and one of 160
+NEAR = 0.06  # most change of MACs or weights in published networks; the largest is 5.97 %, of MCUNet-256KB
+THESIS_BLOCKS = (2, 5)  # the project's reading of the thesis: one more block of 32 channels and one of 160
 
 
-def test_the_thesis_example_with_its_blocks_given() -> None:
-    """All figures of FACTS, section 5: 75 -> 63, 309.2 M by patches, +3.80 %."""
+def test_the_thesis_example_with_the_blocks_of_the_thesis() -> None:
+    """The receptive field shrinks from 75 to 63, MACs by patches to 309.2 M, the overhead to 3.80 % (facts, section 5)."""
     new = redistributed(MOBILENET, added=THESIS_BLOCKS)
     before, after = by_patches(MOBILENET, 7), by_patches(new, 7)
     assert (before.fields[0], after.fields[0]) == (75, 63)
@@ -31,9 +31,11 @@ def test_the_thesis_example_with_its_blocks_given() -> None:
     assert round(weights(new) / weights(MOBILENET) - 1, 4) == 0.0926
 
 
-def test_the_thesis_example_with_the_blocks_chosen_here() -> None:
-    """Of FACTS the receptive field, 63; the overhead is the thesis' own 3.7 %, less than FACTS' 3.80; not its 309.2 M, since
-    the network keeps its work and weights closer: by 1.2 % instead of 1.0 and 9.3 %."""
+def test_the_thesis_example_with_automatically_chosen_blocks() -> None:
+    """The receptive field, 63, and the overhead, 3.7 %, are those of the thesis.
+
+    The MACs differ from its 309.2 M because the chosen blocks keep MACs and weights within 1.2 %, not 1.0 and 9.3 %.
+    """
     new = redistributed(MOBILENET)
     after = by_patches(new, 7)
     assert after.fields == (63, 31, 31, 31, 15, 15, 15, 7, 7)
@@ -45,15 +47,15 @@ def test_the_thesis_example_with_the_blocks_chosen_here() -> None:
     assert round(after.macs / 1e6, 1) == 315.7
 
 
-def test_an_image_in_parts() -> None:
-    """The thesis' comparison: 56, 300 M, as little memory."""
+def test_an_image_split_into_parts_has_no_halo() -> None:
+    """The thesis compares a receptive field of 56, 300 M MACs and the same memory."""
     parts = by_patches(MOBILENET, 7, split=True)
     assert (parts.fields[0], parts.macs, parts.ram) == (56, macs(MOBILENET), 171.5 * 1024)
     assert parts.overhead == 0 and set(parts.halo) == {0}
 
 
-def test_halo_by_layer() -> None:
-    """Of 112 x 112 outputs of the first convolution 16 patches of 37 x 37; the last layer makes its own part only."""
+def test_the_halo_shrinks_from_the_first_layer_to_the_last() -> None:
+    """The first convolution computes 16 patches of 37 x 37 for its 112 x 112 outputs; the last layer computes no halo."""
     found = by_patches(MOBILENET, 7)
     assert len(found.halo) + 1 == len(found.fields) == 13
     assert found.halo[0] == pytest.approx((4 * 37 / 112) ** 2 - 1)
@@ -62,7 +64,7 @@ def test_halo_by_layer() -> None:
 
 
 def random_arch(rng: random.Random) -> Arch:
-    """Of TinyNAS' space, more or less."""
+    """Return a random architecture similar to those of TinyNAS' space."""
     groups = [Group(rng.choice((8, 16)), 1, (rng.choice((3, 5)),), (1,))]
     for number, stride in enumerate((2, 2, 2, 1, 2, 1)):
         depth = rng.choice((2, 3, 4)) if number < 5 else 1
@@ -72,15 +74,15 @@ def random_arch(rng: random.Random) -> Arch:
     return verify(Arch((side, side, 3), 8 * rng.randint(1, 4), tuple(groups), rng.choice((0, 256)), 100))
 
 
-def keeps_the_rules(arch: Arch, factor: int) -> tuple[float, float]:
-    """Check what must hold; by how much work and weights changed."""
+def changes(arch: Arch, factor: int) -> tuple[float, float]:
+    """Check the properties of a redistribution and return the relative change of MACs and of weights."""
     new = redistributed(arch, factor)
     old_head, head = (layers(blocks(a)[: head_of(a, factor)]) for a in (arch, new))
     old_steps, steps = ([(x.h, x.h_out) for x in layers(blocks(a)) if x.stride == (2, 2)] for a in (arch, new))
     assert steps == old_steps, "the downsampling is kept"
     assert all(layer.kernel == ((3, 3) if layer.stride == (2, 2) else (1, 1)) for layer in head)
     assert head[-1].h_out == old_head[-1].h_out and head[-1].c_out == old_head[-1].c_out
-    rest, old_rest = (a.groups[head_groups(a, factor) :] for a in (new, arch))
+    rest, old_rest = (a.groups[groups_in_head(a, factor) :] for a in (new, arch))
     assert [g.width for g in rest] == [g.width for g in old_rest]
     for group, old in zip(rest, old_rest, strict=True):
         assert group.kernels[: len(old.kernels)] == old.kernels, "blocks are only added"
@@ -94,8 +96,8 @@ def keeps_the_rules(arch: Arch, factor: int) -> tuple[float, float]:
     return macs(new) / macs(arch) - 1, weights(new) / weights(arch) - 1
 
 
-def head_groups(arch: Arch, factor: int) -> int:
-    """The groups with blocks in the head."""
+def groups_in_head(arch: Arch, factor: int) -> int:
+    """Return the number of groups with blocks in the head."""
     inside, number = head_of(arch, factor) - 1, 0
     while inside > 0:
         inside, number = inside - len(arch.groups[number].kernels), number + 1
@@ -103,44 +105,44 @@ def head_groups(arch: Arch, factor: int) -> int:
 
 
 def least_change(arch: Arch, factor: int) -> float:
-    """What work and weights change at least: behind the head a weight brings a multiply-accumulate per pixel, no more."""
+    """Return a lower bound on the change: behind the head a weight adds at most one MAC per pixel."""
     bare = redistributed(arch, factor, added=())
     pixels = layers(blocks(bare)[: head_of(bare, factor)])[-1].h_out ** 2
     work, size = (1 - now / before for now, before in ((macs(bare), macs(arch)), (weights(bare), weights(arch))))
-    more = (work + size) / (pixels / macs(arch) + 1 / weights(arch))  # weights that leave work as far below as them above
+    more = (work + size) / (pixels / macs(arch) + 1 / weights(arch))  # MACs fall as far as weights rise
     return max(0.0, more / weights(arch) - size)
 
 
 @pytest.mark.parametrize("factor", [2, 4, 8])
 @pytest.mark.parametrize("seed", range(12))
-def test_random_architectures(seed: int, factor: int) -> None:
-    """Some have most of their work in the head: then no other layers do as much with as few weights."""
+def test_redistribution_of_random_architectures_comes_close_to_the_least_change(seed: int, factor: int) -> None:
+    """If most MACs are in the head, no other layers have as many MACs with as few weights, so the bound is above 0."""
     arch = random_arch(random.Random(seed))
-    (work, size), least = keeps_the_rules(arch, factor), least_change(arch, factor)
+    (work, size), least = changes(arch, factor), least_change(arch, factor)
     print(f"seed {seed}, factor {factor}: MACs {work:+.2%}, weights {size:+.2%}; at least {least:.2%}")
     assert least - 1e-9 <= max(abs(work), abs(size)) < least + 0.05, "a handful of whole blocks comes close"
     assert factor > 2 or work == size == 0, "a head of the first convolution alone stays"
 
 
 @pytest.mark.parametrize("width", [0.35, 0.5, 0.75, 1.0])
-def test_mobilenets(width: float) -> None:
+def test_redistribution_changes_mobilenets_by_less_than_2_percent(width: float) -> None:
     for factor in (4, 8):
-        work, size = keeps_the_rules(mobilenet_v2(224, width), factor)
+        work, size = changes(mobilenet_v2(224, width), factor)
         print(f"width {width}, factor {factor}: MACs {work:+.2%}, weights {size:+.2%}")
         assert max(abs(work), abs(size)) < 0.02
 
 
 @pytest.mark.shared
-def test_published_networks(shared: Path) -> None:
+def test_redistribution_changes_published_networks_by_less_than_6_percent(shared: Path) -> None:
     for path in sorted((shared / "nets" / "mcunet").glob("*.json")):
         if not path.stem.endswith(".layers"):
             for factor in (4, 8):
-                work, size = keeps_the_rules(published(path), factor)
+                work, size = changes(published(path), factor)
                 print(f"{path.stem}, factor {factor}: MACs {work:+.2%}, weights {size:+.2%}")
                 assert max(abs(work), abs(size)) < NEAR
 
 
-def test_a_block_that_changes_no_shape_goes_with_its_group() -> None:
+def test_a_block_that_changes_no_shape_is_removed_with_its_group() -> None:
     arch = Arch((64, 64, 3), 16, (Group(16, 1, (5, 5), (1, 3)), Group(24, 2, (7, 3), (4, 4)), Group(32, 2, (3,), (6,))))
     assert redistributed(arch, 4, added=()).groups == (Group(24, 2, (3, 3), (4, 4)), arch.groups[2])
     assert redistributed(arch, 8, added=(2,)).groups == (Group(24, 2, (3,), (4,)), Group(32, 2, (3, 3), (6, 6)))

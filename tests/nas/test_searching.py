@@ -50,7 +50,7 @@ def found(one_worker: Workers, tmp_path_factory: pytest.TempPathFactory) -> Sear
 
 
 @pytest.mark.emulator
-def test_the_network_that_is_found_is_deployed_as_the_search_said(found: SearchResult) -> None:
+def test_the_deployed_network_has_the_costs_that_the_search_reported(found: SearchResult) -> None:
     profile = found.deployment.profile
     assert found.deployment.verification.ok and found.fits and found.deployment.fits and found.accuracy["test_int8"] > 0.6
     assert profile.arena == plan_untrained(found.arch, with_measured_overhead(TARGET, SPACE, 2))[1].arena, (
@@ -94,7 +94,7 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_a_folder_holds_one_search(found: SearchResult, tmp_path: Path) -> None:
+def test_a_folder_of_another_search_is_refused(found: SearchResult, tmp_path: Path) -> None:
     shutil.copy(found.folder / "search.json", tmp_path)
     with pytest.raises(CompileError, match="holds a search with another seed; give another folder"):
         search(waves(), SPACE, TARGET, tmp_path, SearchOptions(rungs=TWO, seed=1))
@@ -113,7 +113,7 @@ def test_minutes_out_of_range_are_refused(tmp_path: Path, minutes: float) -> Non
 
 
 def test_files_of_another_search_are_not_used(found: SearchResult, tmp_path: Path) -> None:
-    """Networks were built for another device, and trained with another seed; a search took them over."""
+    """Networks built for another device or trained with another seed must not be reused."""
     shutil.copy(found.folder / "built.jsonl", tmp_path)
     assert searching._read_run(tmp_path, {}) is None and not (tmp_path / "built.jsonl").exists()
     shutil.copytree(found.folder, tmp_path / "found")
@@ -122,8 +122,8 @@ def test_files_of_another_search_are_not_used(found: SearchResult, tmp_path: Pat
         search(waves(), SPACE, TARGET, tmp_path / "found", SearchOptions(rungs=TWO, seed=1))
 
 
-def test_a_run_writes_nothing_among_the_samples_it_reads(tmp_path: Path) -> None:
-    """Of `--data data -o .`: a data set of ours in that folder would be read as a sample, or as annotations, the next time."""
+def test_a_run_folder_that_contains_the_samples_is_refused(tmp_path: Path) -> None:
+    """With `--data data -o .` the next run would read the stored data set as a sample or as annotations."""
     wave_files(tmp_path / "data")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(CompileError, match=r"data' holds '.*', but a run stores its samples there; give another folder"):
@@ -132,7 +132,7 @@ def test_a_run_writes_nothing_among_the_samples_it_reads(tmp_path: Path) -> None
 
 
 def test_a_supernet_and_some_proxies_refuse_detection(tmp_path: Path) -> None:
-    """A supernet and two proxies need one class per sample; a GPU, or three hours, do not choose a supernet for boxes."""
+    """A supernet and two proxies need one class per sample, so `auto` never chooses a supernet for boxes."""
     boxes = replace(waves(), kind="detection", labels=np.zeros((len(waves().values), 1, 6), np.float32))
     with pytest.raises(
         CompileError, match="a supernet does not support detection; leave out --strategy, or give --strategy halving"
@@ -159,10 +159,10 @@ def test_limits_below_the_smallest_network_are_refused_at_once(
 
 
 @pytest.mark.emulator
-def test_the_best_network_that_fits_when_built_is_taken(
+def test_the_best_network_whose_built_code_fits_is_deployed(
     found: SearchResult, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The limit is what the search says of one network; the best one is made to exceed it, as its code may when it is built."""
+    """The two best networks are made to exceed the Flash limit when built, so the third is deployed."""
     real, tried = searching.deploy, list[object]()
     too_much = replace(found.deployment, profile=replace(found.deployment.profile, code=1 << 20))
 
@@ -179,8 +179,8 @@ def test_the_best_network_that_fits_when_built_is_taken(
 
 
 @pytest.mark.emulator
-def test_the_code_that_is_foreseen_is_that_of_each_network_s_own_kernels() -> None:
-    """One that fits has fast kernels and far more code than one that is too large, which gets those of least Flash."""
+def test_predicted_code_size_depends_on_the_kernels_of_the_network() -> None:
+    """A network that fits gets fast kernels with more code; one that is too large gets the kernels of least Flash."""
     space, rng = keywords((49, 10)), random.Random(1)
     target = with_measured_overhead(Target(BOARD, api.limits_of(BOARD, ram="24k", flash="96k")), space, 4)
     archs, code = [arch_of(space, sample(space, rng), 4) for _ in range(5)], list[int]()
@@ -192,10 +192,10 @@ def test_the_code_that_is_foreseen_is_that_of_each_network_s_own_kernels() -> No
     assert code[1] > 1.5 * code[0] and costs(archs[4], target).fit and set(costs(archs[1], target).excess) == {"flash"}
 
 
-def test_what_does_not_fit_when_built_is_not_trained_for_long(found: SearchResult, one_worker: Workers, tmp_path: Path) -> None:
-    """If the best network of the first rung does not fit when it is built, the second best goes on, unless none of them fits.
+def test_networks_whose_built_code_is_too_large_end_early(found: SearchResult, one_worker: Workers, tmp_path: Path) -> None:
+    """If the best network of the first rung does not fit when built, the second best continues; if none fits, the best does.
 
-    Which networks fit is decided here: the code that a compiler builds may be too large for any of them.
+    The test decides which networks fit, because the code size depends on the compiler.
     """
     first = sorted((each for each in found.trained if each["rung"] == 0), key=lambda each: -each["accuracy"])
     best, second = (each["candidate"] for each in first[:2])
@@ -210,7 +210,7 @@ def test_what_does_not_fit_when_built_is_not_trained_for_long(found: SearchResul
 
 
 @pytest.mark.emulator
-def test_the_time_is_that_of_the_c(found: SearchResult) -> None:
+def test_the_reported_latency_is_that_of_the_built_c(found: SearchResult) -> None:
     ms = found.deployment.profile.latency_ms(found.deployment.device)
     said = next(cost for arch, cost in found.candidates if arch == found.arch)
     assert ms and said.ms and found.costs.ms == pytest.approx(ms, rel=0.01) and said.ms != found.costs.ms
@@ -219,7 +219,7 @@ def test_the_time_is_that_of_the_c(found: SearchResult) -> None:
     assert (found.folder / "built.jsonl").read_text() == before, "built once"
 
 
-def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     least = macs(arch_of(SPACE, smallest(SPACE), 2))
     monkeypatch.setattr(searching, "SAMPLES_PER_CANDIDATE", 1)
     strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
@@ -246,7 +246,7 @@ def test_sampled_candidates_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pairs == sample_fitting(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
 
 
-def test_what_is_too_large_at_once_does_not_fit_either() -> None:
+def test_a_network_that_exceeds_the_lower_bound_does_not_fit() -> None:
     import random
 
     space = small_images()
@@ -291,7 +291,7 @@ def test_a_saved_data_set_is_loaded_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.emulator
-def test_search_and_train_from_the_command_line(
+def test_search_and_train_commands_write_their_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tinyweave.cli import main
@@ -300,7 +300,7 @@ def test_search_and_train_from_the_command_line(
 
     def slow(*about: object, **more: object) -> Timings:
         seconds.append(measured(*about, **more))
-        return Timings(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as RUNGS has them, on any machine
+        return Timings(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as in RUNGS, on any machine
 
     monkeypatch.setattr(searching, "measure_seconds", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
@@ -335,8 +335,8 @@ def test_search_and_train_from_the_command_line(
 
 
 @pytest.mark.emulator
-def test_a_network_for_smaller_images_sees_them_smaller(tmp_path: Path) -> None:
-    """Also: squeeze and excitation and hard-swish are deployed as they were planned, by the plan that the network carries."""
+def test_samples_are_resized_to_the_image_of_the_network(tmp_path: Path) -> None:
+    """Also: squeeze-and-excitation and hard-swish are deployed with the plan gene of the network."""
     values, labels = stripes(100, 0)
     parts = np.array([0, 0, 0, 1, 2] * 20, np.uint8)
     data = Dataset("images", ("across", "along"), values, labels, parts, {"source": "images", "size": [8, 8]})
@@ -355,7 +355,7 @@ def test_a_network_for_smaller_images_sees_them_smaller(tmp_path: Path) -> None:
     assert found.costs.ram == built.ram, "with random weights: weights decide which kernels apply, and kernels the stack"
 
 
-def test_spaces_of_images(tmp_path: Path) -> None:
+def test_the_image_space_has_sizes_up_to_that_of_the_samples(tmp_path: Path) -> None:
     for number in range(40):
         for label in ("a", "b"):
             (tmp_path / label).mkdir(exist_ok=True)
@@ -377,7 +377,7 @@ def test_spaces_of_images(tmp_path: Path) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.emulator
-def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_from_python_on_a_folder_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install '.[images]'")
     monkeypatch.setattr(halving, "RUNGS", ((2, 20),))
     monkeypatch.setattr(searching, "measure_seconds", lambda *_, **__: Timings(0, 0, 0, 60, 0, 0, 0, 0))
@@ -395,8 +395,8 @@ def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.accuracy["test_int8"] > 0.8
 
 
-def test_an_energy_is_a_limit_where_the_current_is_known() -> None:
-    """11.2 mA at 3.3 V: 36.96 mW."""
+def test_an_energy_limit_becomes_a_latency_limit() -> None:
+    """The board draws 11.2 mA at 3.3 V, which is 36.96 mW."""
     arch = arch_of(SPACE, largest(SPACE), 2)
     free = costs(arch, Target(BOARD, api.limits_of(BOARD), overhead=Overhead(500, 9000)))
     assert free.fit and free.ms is not None and free.mj == pytest.approx(free.ms * 36.96e-3)

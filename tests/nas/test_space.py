@@ -1,4 +1,4 @@
-"""Search spaces: sampling, mutation and crossover stay inside; TinyNAS' space has the published number of networks."""
+"""Search spaces: samples, mutants and crossovers stay inside; TinyNAS' space has the published number of networks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPACES = (
 )
 
 
-def is_of(space: SearchSpace, choice: Choice) -> bool:
+def is_in(space: SearchSpace, choice: Choice) -> bool:
     return (
         choice.size in space.sizes
         and {choice.width, *choice.widths} <= set(space.widths)
@@ -52,17 +52,17 @@ def is_of(space: SearchSpace, choice: Choice) -> bool:
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
 def test_samples_mutants_and_children_are_in_their_space(space: SearchSpace) -> None:
     rng, parents = random.Random(3), [sample(space, random.Random(seed)) for seed in range(30)]
-    assert all(is_of(space, choice) for choice in (*parents, largest(space), smallest(space)))
+    assert all(is_in(space, choice) for choice in (*parents, largest(space), smallest(space)))
     for number, parent in enumerate(parents):
         child, changed = crossover(parent, parents[number - 1], rng), mutate(space, parent, 0.3, rng)
-        assert is_of(space, child) and is_of(space, changed)
+        assert is_in(space, child) and is_in(space, changed)
         assert mutate(space, parent, 0, rng) == parent and crossover(parent, parent, rng) == parent
     sizes = [macs(arch_of(space, choice, 10)) for choice in parents]
     assert macs(arch_of(space, smallest(space), 10)) <= min(sizes) and max(sizes) <= macs(arch_of(space, largest(space), 10))
     assert len({*map(str, parents)}) > 20 and sample(space, random.Random(0)) == parents[0]
 
 
-def test_tinynas_space() -> None:
+def test_the_tinynas_space_has_the_published_number_of_networks() -> None:
     assert networks_in(MOBILE) == 108 * 7371**5 * 9, "9 + 81 + ... of five stages with 2, 3 or 4 blocks, and 9 of the last"
     assert 7371 == 9**2 + 9**3 + 9**4
     arch = arch_of(MOBILE, largest(MOBILE, (144, 144), 0.5), 100)
@@ -71,8 +71,8 @@ def test_tinynas_space() -> None:
     assert arch_of(MOBILE_1280, sample(MOBILE_1280, random.Random(1), width=1.0), 100).last == 1280
 
 
-def test_mobilenet_v3_space() -> None:
-    """Channels of MobileNetV3-Large, with squeeze and excitation and hard-swish in the groups that have them there."""
+def test_the_mobilenet_v3_space_has_the_groups_of_mobilenet_v3_large() -> None:
+    """The groups have its channels, squeeze-and-excitation and hard-swish."""
     space = mobilenet_v3()
     assert networks_in(space) == 9 * 3 * (9**2 + 9**3 + 9**4) ** 5
     assert networks_in(mobilenet_v3(by_group=True)) == networks_in(space) * 3**6
@@ -87,7 +87,7 @@ def test_mobilenet_v3_space() -> None:
     assert squeezed == [0] * 6 + [40, 64, 64, 64] + [0] * 4 + [120, 168, 168, 168] + [168, 240, 240, 240] + [0]
 
 
-def test_groups_have_widths_of_their_own() -> None:
+def test_each_group_may_have_its_own_width() -> None:
     space = mobilenet_v3(by_group=True)
     choice = smallest(space)._replace(width=0.75, widths=(0.5, 1.0, 0.75, 0.5, 1.0, 0.75))
     arch = arch_of(space, choice, 10)
@@ -101,8 +101,8 @@ def test_groups_have_widths_of_their_own() -> None:
     assert abs(changed - 500 * 6 * 0.3 * 2 / 3) < 100, "one of three draws is the same again"
 
 
-def test_plans_are_genes() -> None:
-    """From the plan that takes most RAM to that which takes least; without what is not allowed."""
+def test_plan_genes_are_ordered_from_most_to_least_ram() -> None:
+    """Genes that the options do not allow are left out."""
     unfused, best, by_rows, again = PlanGene("unfused"), PlanGene(), PlanGene("best", True), PlanGene("best", True, 1.2)
     space = with_plan_genes(small_images(), stream_inputs=True, max_mac_overhead=1.2)
     assert space.plans == (unfused, best, by_rows, again) and space.name == "small_images_planned"
@@ -117,7 +117,7 @@ def test_plans_are_genes() -> None:
 
 
 def test_redistribution_removes_kernels_from_the_head() -> None:
-    """Up to maps an 8th of the image; where there is a stride a window of 3 stays. Depths and expansions stay."""
+    """The head ends at maps an eighth of the image. Layers with a stride keep a window of 3; depths and expansions stay."""
     space = replace(MOBILE, heads=True)
     choice = largest(space, (96, 96), 0.5)._replace(redistributed=True)
     kernels = [group.kernels for group in arch_of(space, choice, 10).groups]

@@ -1,4 +1,4 @@
-"""The choices of each space go up in steps of one, and kernels of two; the defaults of spaces."""
+"""The depths of each space increase in steps of one, its kernels in steps of two; defaults of spaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPACES = (MOBILE, MOBILE_1280, detectors((96, 96)), keywords(), mobilenet_v3(), 
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
-def test_no_choice_is_left_out_between_the_least_and_the_most(space: SearchSpace) -> None:
+def test_kernels_and_depths_of_a_space_have_no_gaps(space: SearchSpace) -> None:
     for group in space.groups:
         kernels = tuple(group.kernels)
         assert kernels == tuple(range(min(kernels), max(kernels) + 1, 2)) and all(kernel % 2 for kernel in kernels)
@@ -27,5 +27,5 @@ def test_no_choice_is_left_out_between_the_least_and_the_most(space: SearchSpace
         assert len(set(group.expansions)) == len(group.expansions) and list(group.expansions) == sorted(group.expansions)
 
 
-def test_images_have_three_channels_unless_something_else_is_said() -> None:
+def test_images_have_three_channels_by_default() -> None:
     assert {space.channels for space in (MOBILE, detectors((96, 96)), mobilenet_v3(), small_images())} == {3}

@@ -1,4 +1,4 @@
-"""Stage one: which networks fit, which settings are feasible, and the choices of the thesis and the lecture."""
+"""Stage one of TinyNAS: which networks fit, which settings are feasible, and the choices of the thesis and the lecture."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from tinyweave.papers.patches import all_patched, patched_macs
 KIB = 1024
 
 
-def test_a_layer_s_bytes() -> None:
+def test_layer_bytes_is_the_largest_input_plus_output() -> None:
     arch = Arch((8, 8, 3), 4, (Group(8, 2, (3,), (2,)),))
     assert layer_bytes(arch) == max(8 * 8 * 3 + 4 * 4 * 4, 4 * 4 * 4 + 4 * 4 * 8, 4 * 4 * 8, 2 * 2 * 8 + 2 * 2 * 8)
 
 
-def test_no_best_plan_needs_more_than_a_layer_by_layer_run() -> None:
+def test_the_best_plan_needs_at_most_the_ram_of_unfused_layers() -> None:
     for seed in range(60):
         arch = any_arch(random.Random(seed), (8, 40), 3)
         assert arena(arch) <= unfused_bytes(arch)
 
 
-def test_the_80th_percentile_of_the_thesis_recipe() -> None:
-    """Figure 3-2: of width 0.5 at 144 pixels, with 320 KiB of RAM and 1 MiB of Flash, 20 % have more than 50.3 M MACs."""
+def test_the_80th_percentile_of_macs_equals_that_of_the_thesis() -> None:
+    """Figure 3-2: at width 0.5, 144 pixels, 320 KiB of RAM and 1 MiB of Flash, 20 % have more than 50.3 M MACs."""
     space = replace(MOBILE, sizes=((144, 144),), widths=(0.5,))
     (setting,) = stage_one(space, StageLimits(320 * KIB, 1024 * KIB, "layer"), 100, 1000)
     assert setting.p80 == pytest.approx(50.3e6, abs=1e6) and setting.mean == pytest.approx(44.5e6, abs=1e6)
@@ -55,7 +55,7 @@ def test_the_80th_percentile_of_the_thesis_recipe() -> None:
 
 @pytest.fixture(scope="module")
 def stars() -> Callable[..., tuple[int, float]]:
-    """The image size and the width that 60 networks of each setting choose, by the KiB of RAM and of Flash."""
+    """Return a function from KiB of RAM and Flash to the image size and width chosen from 60 networks per setting."""
     pairs = (320, 1024), (320, 512), (192, 512), (512, 512), (192, 2048)
     limits = [StageLimits(ram * KIB, flash * KIB, "layer") for ram, flash in pairs]
     found = dict[tuple[int, int], tuple[int, float]]()
@@ -66,14 +66,17 @@ def stars() -> Callable[..., tuple[int, float]]:
     return lambda ram, flash: found[ram, flash]
 
 
-def test_the_choices_of_the_thesis_and_of_the_lecture(stars: Callable[..., tuple[int, float]]) -> None:
-    """With 320 KiB of RAM: w0.5-r144 with 1 MiB of Flash (figure 3-2), w0.4-r144 with less (the lecture's chapter 4)."""
+def test_the_chosen_settings_are_those_of_the_thesis_and_the_lecture(stars: Callable[..., tuple[int, float]]) -> None:
+    """With 320 KiB of RAM: w0.5-r144 at 1 MiB of Flash (figure 3-2), w0.4-r144 at 512 KiB (chapter 4 of the lecture)."""
     assert stars(320, 1024) == (144, 0.5) and stars(320, 512) == (144, 0.4)
 
 
-def test_the_trends_of_figure_5_5(stars: Callable[..., tuple[int, float]]) -> None:
-    """More Flash: a larger width. More SRAM at little Flash (points 1 and 2): higher resolution, the same width. More Flash at
-    little SRAM (points 1 and 3): a larger width, lower resolution."""
+def test_chosen_settings_follow_the_trends_of_figure_5_5(stars: Callable[..., tuple[int, float]]) -> None:
+    """More Flash gives a larger width.
+
+    More SRAM at little Flash (points 1 and 2) gives a higher resolution at the same width. More Flash at little SRAM
+    (points 1 and 3) gives a larger width at a lower resolution.
+    """
     assert stars(320, 512)[1] < stars(320, 1024)[1]
     (side, width), (more_side, same_width), (most_side, still) = (stars(ram, 512) for ram in (192, 320, 512))
     assert side < more_side < most_side and width == same_width == still
@@ -99,8 +102,8 @@ def test_a_setting_in_which_few_networks_fit_is_not_chosen() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["layer", "patch", "best"])
-def test_the_limits_for_which_a_setting_becomes_feasible(schedule: Schedule) -> None:
-    """Within the limits that are named at least 80 % fit, and fewer if either is smaller by a byte."""
+def test_the_reported_limits_are_the_smallest_that_make_a_setting_feasible(schedule: Schedule) -> None:
+    """Within the reported limits at least 80 % of the networks fit; with one byte less of RAM or Flash fewer do."""
     space, draws = replace(MOBILE, sizes=((48, 48),), widths=(0.2, 0.3)), 15
     limits = StageLimits(8 * KIB, 150 * KIB, schedule)
     settings = stage_one(space, limits, 10, draws)
@@ -122,7 +125,7 @@ def test_the_limits_for_which_a_setting_becomes_feasible(schedule: Schedule) -> 
     }
 
 
-def test_the_networks_that_exceed_the_limits_least_decide() -> None:
+def test_limits_for_a_share_follow_the_networks_that_exceed_the_limits_least() -> None:
     needs = [{"ram": ram, "flash": flash} for ram, flash in ((5, 5), (12, 90), (11, 120), (300, 5), (10, 101))]
     assert limits_for_share(needs, {"ram": 10, "flash": 100}, 0.8) == {"ram": 12, "flash": 120}
     assert limits_for_share(needs, {"ram": 10, "flash": 100}, 0.7) == {"ram": 12, "flash": 120}, "3.5 of 5 are 4"
@@ -133,7 +136,7 @@ def test_the_networks_that_exceed_the_limits_least_decide() -> None:
     )
 
 
-def test_a_better_planner_fits_more() -> None:
+def test_more_networks_fit_with_the_best_strategy() -> None:
     space = replace(MOBILE, sizes=((160, 160),), widths=(0.4,))
     (layer,), (best,) = (
         stage_one(space, StageLimits(96 * KIB, 1024 * KIB, schedule, stream_inputs=True), 100, 30)
@@ -143,7 +146,7 @@ def test_a_better_planner_fits_more() -> None:
 
 
 def test_a_network_fits_by_patches_if_some_head_and_patch_size_fit() -> None:
-    """All heads with all patches, one by one; within so much work that the smallest patches are not always among them."""
+    """Compare with an enumeration of all heads and patch sizes. The MAC limit sometimes excludes the smallest patches."""
     said = Counter[tuple[bool, bool]]()
     for seed in range(60):
         rng = random.Random(seed)
@@ -161,12 +164,12 @@ def _work(every, run):
     return patched_macs(every, run.head, run.patch, clipped=True)
 
 
-def test_processes_find_the_same() -> None:
+def test_two_processes_give_the_result_of_one() -> None:
     space = replace(MOBILE, sizes=MOBILE.sizes[:2], widths=MOBILE.widths[:2])
     limits = StageLimits(64 * KIB, 256 * KIB, "layer")
     assert stage_one(space, limits, 10, 20, processes=2) == stage_one(space, limits, 10, 20)
 
 
-def test_flash_is_a_limit_too() -> None:
+def test_a_network_above_the_flash_limit_does_not_fit() -> None:
     arch = arch_of(MOBILE, sample(MOBILE, random.Random(1), (96, 96), 0.5), 100)
     assert fits(arch, StageLimits(1 << 22, 1 << 22)) and not fits(arch, StageLimits(1 << 22, 10_000))

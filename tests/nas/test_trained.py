@@ -1,4 +1,4 @@
-"""The companion C of a network: its files, Flash and RAM."""
+"""The companion C of a network (features of sound, boxes): its files, Flash and RAM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.emulator
 
 
 def test_bytes_of_constants_and_variables_are_counted_once(tmp_path: Path) -> None:
-    """Of what has an initial value both Flash and RAM."""
+    """Constants take Flash, variables RAM, and initialised variables both."""
     (tmp_path / "sizes.h").write_text("#include <stdint.h>\n#define MANY 100\n")
     (tmp_path / "some.c").write_text('#include "sizes.h"\nconst uint8_t table[MANY] = {1};\nuint32_t kept[10];\n')
     (tmp_path / "more.c").write_text('#include "sizes.h"\nuint32_t begun[2] = {1, 2};\n')
@@ -34,8 +34,8 @@ def test_bytes_of_constants_and_variables_are_counted_once(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("device", [None, "stm32f746", "nrf52840"])
-def test_the_ring_of_a_network_for_sound(device: str | None) -> None:
-    """RAM: samples and scratch of a frame, the network's input, and a pointer and four numbers."""
+def test_ram_of_the_companion_of_a_network_for_sound(device: str | None) -> None:
+    """The RAM holds the samples and scratch of one frame, the network's input, one pointer and four numbers."""
     setting = log_mel(16000)
     values = np.zeros((1, FRAMES, setting.per_frame, 1), np.int8)
     prepared = {"source": "sounds", "features": setting.record()}

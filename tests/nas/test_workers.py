@@ -1,4 +1,4 @@
-"""Workers: local processes, which end with an interrupt, or a Ray cluster; both give the same networks."""
+"""Workers are local processes, which end on an interrupt, or a Ray cluster; both give the same networks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tinyweave.nas.searching import SearchOptions, search
 from tinyweave.nas.workers import Workers, pool
 
 
-def test_a_process_has_one_thread_and_an_interruption_ends_it() -> None:
+def test_an_interrupt_ends_the_worker_processes() -> None:
     with pytest.raises(KeyboardInterrupt), pool(1) as processes:
         assert processes.count == 1 and processes.each(torch.get_num_threads, [()]) == [1]
         other = processes.submit(os.getpid).result()

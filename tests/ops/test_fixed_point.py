@@ -1,4 +1,4 @@
-"""The arithmetic against numbers worked out by hand, exact fractions, and real exponentials."""
+"""Fixed-point arithmetic equals results computed by hand, exact fractions, and is close to real exponentials."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tinyweave.ops import fully_connected
         (3.0, (3 << 29, 2)),
     ],
 )
-def test_quantize_multiplier(scale: float, expected: tuple[int, int]) -> None:
+def test_quantize_multiplier_gives_mantissa_and_shift(scale: float, expected: tuple[int, int]) -> None:
     assert fp.quantize_multiplier(scale) == expected
 
 
-def test_many_multipliers_are_those_of_each_scale() -> None:
+def test_quantize_multipliers_equals_quantize_multiplier_of_each_scale() -> None:
     rng = np.random.default_rng(5)
     scales = [0.0, 1 - 2.0**-40, 2.0**-33, *np.exp2(rng.uniform(-40, 30, 2000)), *(1 - np.exp2(rng.uniform(-60, -20, 100)))]
     multipliers, shifts = fp.quantize_multipliers(scales)
@@ -46,14 +46,14 @@ def test_high_mul_rounds_half_up_and_saturates() -> None:
     assert fp.high_mul(fp.INT32_MIN, fp.INT32_MIN) == fp.INT32_MAX
 
 
-def test_rounding_shift_rounds_half_away() -> None:
+def test_rounding_shift_rounds_halves_away_from_zero() -> None:
     assert fp.rounding_shift([5, -5, 6, -6, 7, -7, 2, -2], 2).tolist() == [1, -1, 2, -2, 2, -2, 1, -1]
     assert fp.rounding_shift([5, -5], 0).tolist() == [5, -5]
     assert fp.rounding_shift(fp.INT32_MIN, 31) == -1
 
 
 def test_requantize_rounds_twice() -> None:
-    # 5 * 0.3 = 1.5 - tiny: high_mul gives 3 of the value 0.6 * 5, and 3 / 2 rounds to 2; rounded once it would be 1
+    # 5 * 0.3 is slightly below 1.5. high_mul rounds 0.6 * 5 to 3, and 3 / 2 rounds to 2; a single rounding gives 1
     assert fp.requantize(5, *fp.quantize_multiplier(0.3 - 1e-9)) == 2
     assert fp.requantize_once(5, *fp.exact_multiplier(0.3 - 1e-9)) == 1
 
@@ -62,7 +62,7 @@ def test_requantize_shifts_left_modulo_2_to_the_32() -> None:
     assert fp.requantize(1 << 30, 1 << 30, 2) == 0
 
 
-def test_round_half_away() -> None:
+def test_round_half_away_rounds_halves_away_from_zero() -> None:
     below_half = np.nextafter(0.5, 0)
     assert fp.round_half_away([0.5, -0.5, 1.5, -2.5, below_half, -below_half]).tolist() == [1, -1, 2, -3, 0, 0]
 
@@ -79,15 +79,15 @@ def test_requantize_once_is_exact() -> None:
             assert rounded == (away if value >= 0 else -away)
 
 
-def test_exp_on_negative_values() -> None:
+def test_exp_on_negative_values_is_as_exact_as_its_series() -> None:
     x = np.concatenate([-np.arange(0, 1 << 31, 9_999_991), [-1, -(1 << 24), -(1 << 31)]])
     expected = np.exp(x / 2.0**26)
-    next_term = 2.0**-15 / 120  # of the series: (1/8)^5 / 5!
+    next_term = 2.0**-15 / 120  # first term that the series leaves out: (1/8)^5 / 5!
     assert np.abs(fp.exp_on_negative_values(x) / 2.0**31 - expected).max() < next_term
     assert fp.exp_on_negative_values(0) == fp.INT32_MAX
 
 
-def test_reciprocal() -> None:
+def test_reciprocal_has_a_relative_error_below_1e_7() -> None:
     x = np.array([1 << 19, 3 << 18, (1 << 31) - 1, 12345678])
     r, bits = fp.reciprocal(x, 12)
     assert np.allclose(r / 2.0**31 / 2.0**bits, 2.0**19 / x, rtol=1e-7)
@@ -98,13 +98,13 @@ def test_fully_connected_integers_equal_float64() -> None:
         graph, op = case.graph, case.graph.ops[0]
         multiplier, shift = fully_connected.requant(graph, op)
         sums = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, (1000, 1))
-        low, high = -256, 256  # beyond what any output can show
+        low, high = -256, 256  # beyond the range of outputs
         expected = np.clip(fp.round_half_away(sums * fully_connected.scales(graph, op)), low, high)
         assert np.array_equal(np.clip(fp.requantize_once(sums, multiplier, shift), low, high), expected), case.id
 
 
 @pytest.mark.parametrize("divisor", [3, 5, 6, 7, 10, 48, 100, 1000])
-def test_fully_connected_integers_follow_float64_where_it_rounds_up_to_a_half(divisor: int) -> None:
+def test_fully_connected_equals_float64_that_rounds_up_to_a_half(divisor: int) -> None:
     x = activation("input", (1, 1), np.random.default_rng(0), quant=Quant((1.0,), (0,)))
     weights = constant("weights", np.array([[1]], np.int8), Quant((1.0,), (0,)))
     out = activation("output", (), np.random.default_rng(0), quant=Quant((float(divisor),), (0,)))

@@ -1,4 +1,4 @@
-"""The float32 forms of the kinds that compute: close to LiteRT on the generated cases as float, and refused by the planner."""
+"""Float32 ops are close to LiteRT on the generated cases converted to float, and the planner refuses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tinyweave.planning import plan
 
 
 def largest_sum(case: Case, arrays: list[np.ndarray]) -> float:
-    """What an output could reach before its clamp: where large terms cancel, a sum may err by a few units of them."""
+    """Return a bound on the outputs before their clamp, because the error of a sum scales with its largest terms."""
     largest = max(1.0, *(float(np.abs(x).max()) for x in arrays))
     op, constants = case.graph.ops[0], case.graph.tensors
     names = {"unidirectional_sequence_lstm": op.inputs[1:9], "transpose_conv": op.inputs[1:2]}.get(op.kind, ("weights",))
@@ -47,7 +47,7 @@ def test_float32_is_close_to_litert(kind: str, litert: ModuleType) -> None:
     assert compared > 30
 
 
-def test_the_planner_says_to_quantise_first() -> None:
+def test_the_planner_refuses_a_float32_graph_and_advises_to_quantise() -> None:
     graph, _ = run_passes(float_case(next(cases("conv_2d"))).graph, float_io=True)
     with pytest.raises(CompileError, match=r"no kernel runs it on float32 -> float32; .*; quantise the model to int8 first"):
         plan(graph)
@@ -61,7 +61,7 @@ def test_int8_weights_of_a_float32_op_are_refused() -> None:
         ops.check(replace(case.graph, tensors=mixed))
 
 
-def test_integers_keep_their_own_rows() -> None:
+def test_an_int8_op_has_the_spec_of_its_kind() -> None:
     graph = single_op(
         "relu", [activation("input", (1, 4), np.random.default_rng(0))], activation("output", (), np.random.default_rng(1)), {}
     )

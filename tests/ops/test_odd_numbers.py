@@ -1,4 +1,4 @@
-"""Scales and attributes of any size are computed with or refused, without a warning of NumPy's."""
+"""Ops with scales and attributes of any size run or are refused, without NumPy warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ATTRIBUTES = (1e-45, 3e38, -3e38, 0.0, -1.0)
 
 
 def odd(graph: Graph) -> Iterator[Graph]:
-    """Yield a graph with another scale of each tensor, and with another value of each attribute that is a real number."""
+    """Yield the graph with extreme scales of each tensor, and with extreme values of each real attribute."""
     for name, tensor in graph.tensors.items():
         for value in SCALES if tensor.quant is not None else ():
             quant = replace(tensor.quant, scale=(float(np.float32(value)),) * len(tensor.quant.scale))
@@ -33,7 +33,7 @@ def odd(graph: Graph) -> Iterator[Graph]:
 
 
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
-def test_odd_numbers_are_computed_with_or_refused_without_a_warning(kind: str) -> None:
+def test_ops_with_extreme_numbers_run_or_are_refused_without_a_warning(kind: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for graph in odd(next(cases(kind)).graph):

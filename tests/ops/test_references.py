@@ -1,4 +1,4 @@
-"""The numpy references give LiteRT's bytes: on generated cases of every kind, and on every layer of real networks."""
+"""The numpy references give LiteRT's bytes on generated cases of every kind, and on every layer of real networks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.ops import elementwise
 from tinyweave.simulate import compare
 
-# what can't be imported or computed as it is: other op kinds, uint8 networks, float ones with int8 weights, several subgraphs
-# "must be constant": shapes and indices that only folding makes so
+# reasons why a file is not supported: other op kinds, uint8 networks, float ones with int8 weights, several subgraphs
+# "must be constant": shapes and indices that are constant only after folding
 UNSUPPORTED = (
     "must be constant",
     "not supported",
@@ -35,7 +35,7 @@ def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def close(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether float32 results differ by no more than the order of summation explains."""
+    """Return whether float32 results differ by no more than another order of summation can cause."""
     return a.shape == b.shape and a.dtype == b.dtype and np.allclose(a, b, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(b).max()))
 
 
@@ -47,7 +47,7 @@ def test_every_kind_has_cases() -> None:
         assert len(set(names)) == len(names), kind
 
 
-def test_cases_are_the_same_every_time() -> None:
+def test_generated_cases_are_deterministic() -> None:
     first, second = ([to_tflite(case.graph) for case in cases("conv_2d")] for _ in range(2))
     assert first == second
 
@@ -70,8 +70,8 @@ def test_reference_equals_litert(kind: str, litert: ModuleType) -> None:
 
 
 @pytest.mark.litert
-def test_elu_equals_litert_where_it_has_one() -> None:
-    """Its reference kernels have none; those that run elsewhere have, of which some cases are enough."""
+def test_elu_equals_litert_s_optimised_kernel() -> None:
+    """LiteRT has no reference kernel for it, only one that runs without delegates."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs LiteRT: pip install ai-edge-litert")
     plain = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     for case in cases("elu"):
@@ -102,7 +102,7 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
         try:
             runs = litert.run(data, samples, keep=True)
         except CompileError as error:
-            # what others wrote for TFLite Micro: an axis of quantisation beyond a bias' rank; an svdf with an int8 memory
+            # files for TFLite Micro by other tools: a quantised axis beyond the rank of a bias; an svdf with an int8 memory
             micro = any(op.kind == "svdf" and graph.input(op, 4).dtype == "int8" for op in graph.ops)
             assert "quantized_dimension" in str(error) or micro, f"{path.name}: {error}"
             continue
@@ -112,7 +112,7 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
         for arrays, run in zip(samples, runs, strict=True):
             computed = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)), keep=True, state=state)
             for op, outputs in zip(graph.ops, run.layers, strict=True):
-                # the state that an op changes is none of its outputs in the file
+                # in the file, the state that an op changes is not one of its outputs
                 if not all(alike(computed[n], array) for n, array in zip(op.outputs, outputs, strict=False)):
                     different.append(f"{path.name}: {op.name}")
                     break
@@ -120,14 +120,14 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
     assert compared > 50
 
 
-# scales of the second operand, beside one of 2^-5: whether a sub may add it with the negative multiplier
+# scale of the second operand, if the first has 2^-5, and whether a sub may add it with a negative multiplier
 NEGATED = [(0.015625, True), (0.0123, True), (0.0046875, False), (0.01, False)]
 
 
 @pytest.mark.litert
 @pytest.mark.parametrize(("scale", "is_exact"), NEGATED)
 def test_differences_of_all_values_equal_litert(scale: float, is_exact: bool, litert: ModuleType) -> None:
-    """Subtract with scales whose products are halves: a negative multiplier rounds those the other way."""
+    """With these scales products are halves, which a negative multiplier rounds the other way."""
     values = np.arange(-128, 128, dtype=np.int8)
     a, b = np.repeat(values, 256)[None], np.tile(values, 256)[None]
     scales = {"a": (0.03125, -17), "b": (float(np.float32(scale)), 13), "out": (0.125, -9)}

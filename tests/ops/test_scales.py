@@ -1,4 +1,4 @@
-"""Scales that no network should have: whatever is not refused when it is imported gives LiteRT's bytes."""
+"""Extreme scales: a file that is not refused at import gives LiteRT's bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FACTORS += [2.0**e for e in (-16, -15, -14, 7, 8, 9, 13, 14, 15, 16, 17, 20)]
 
 
 def rescaled(graph: Graph, names: Sequence[str], factor: float) -> Graph | None:
-    """The graph with other scales of these tensors, as float32 has them; None where they leave its range."""
+    """Return the graph with the scales of these tensors multiplied in float32; None if they leave its range."""
     tensors = dict(graph.tensors)
     for name in names:
         quant = tensors[name].quant
@@ -38,14 +38,14 @@ def rescaled(graph: Graph, names: Sequence[str], factor: float) -> Graph | None:
 
 
 def variations(case: Case, factors: Sequence[float]) -> Iterator[tuple[str, Case]]:
-    """The case with one operand, its output, or all of them on another scale; a bias goes with the products that it joins."""
+    """Yield the case with another scale of one operand, of the output, or of all; the scale of a bias follows."""
     graph, made = case.graph, {name for op in case.graph.ops for name in op.outputs}
     quantised = [name for name, tensor in graph.tensors.items() if tensor.quant is not None]
     biases = [name for name in quantised if graph.tensors[name].dtype in ("int32", "int64")]
     chosen = {name: [name, *(biases if name not in made else ())] for name in quantised if name not in biases}
     for (about, names), factor in itertools.product((chosen | {"all": quantised}).items(), factors):
         other = rescaled(graph, names, factor)
-        # real numbers keep their distance in steps: what float32 holds beyond 2^31 of them is undefined in LiteRT
+        # real values beyond 2^31 steps are undefined in LiteRT
         inputs = [[x * np.float32(min(factor, 1)) if x.dtype == np.float32 else x for x in sample] for sample in case.inputs]
         if other is not None:
             yield f"{case.id}, {about} * {factor:g}", Case(case.id, other, inputs)
@@ -60,7 +60,7 @@ def accepted(graph: Graph) -> bool:
 
 
 def results(case: Case, litert: ModuleType) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]] | None:
-    """The outputs by LiteRT and by numpy; None where LiteRT refuses the file, or the scale has no multiplier."""
+    """Return the outputs of LiteRT and of numpy; None if LiteRT refuses the file or the scale has no multiplier."""
     graph, state = case.graph, ops.initial_state(case.graph)
     try:
         runs = litert.run(to_tflite(graph), case.inputs)
@@ -72,7 +72,7 @@ def results(case: Case, litert: ModuleType) -> tuple[list[list[np.ndarray]], lis
 
 
 def compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float]) -> int:
-    """How many accepted variations of these cases were compared; all of them must be equal."""
+    """Compare all accepted variations of these cases and return their number."""
     count, different = 0, []
     for case in chosen:
         for about, varied in variations(case, factors):
@@ -100,8 +100,8 @@ def int16_cases(kind: str, count: int) -> list[Case]:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", ["conv_2d", "transpose_conv"])
-def test_rescaling_of_64_bit_sums(kind: str, litert: ModuleType) -> None:
-    """Where LiteRT shifts by a negative number the file is refused; up to there numpy gives its bytes."""
+def test_64_bit_sums_are_rescaled_as_in_litert_or_refused(kind: str, litert: ModuleType) -> None:
+    """A scale for which LiteRT would shift by a negative number is refused."""
     assert compared(iter(int16_cases(kind, 4)), litert, [2.0**e for e in range(6, 28, 2)] + [1e6])
     for case in int16_cases(kind, 4):
         op = case.graph.ops[0]
@@ -113,7 +113,7 @@ def test_rescaling_of_64_bit_sums(kind: str, litert: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "transpose_conv"])
-def test_a_bias_that_leaves_64_bits_is_refused(kind: str) -> None:
+def test_a_bias_whose_sum_may_overflow_64_bits_is_refused(kind: str) -> None:
     case = next(case for case in int16_cases(kind, 50) if "bias" in case.graph.tensors)
     bias = case.graph.tensors["bias"]
     for value, fits in (((1 << 46) - 1, True), (1 << 46, False), (-(1 << 63), False)):
@@ -123,15 +123,15 @@ def test_a_bias_that_leaves_64_bits_is_refused(kind: str) -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", ["hard_swish", "max_pool_2d", "average_pool_2d", "relu6", "relu_n1_to_1"])
-def test_steps_too_many_or_too_few_for_16_and_32_bits(kind: str, litert: ModuleType) -> None:
+def test_scales_out_of_range_of_16_and_32_bits_give_the_bytes_of_litert(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
         factors = [1e-9, 1e-6, 2.0**-15, 1e-3, 256.0, 400.0, 512.0, 1e4]
         assert compared(itertools.islice(cases(kind), 0, 60, 12), litert, factors)
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "transpose_conv"])
-def test_the_c_rescales_64_bit_sums_likewise(kind: str, tmp_path: Path) -> None:
-    """At the largest scale that is accepted, with the sanitizer looking for what C leaves undefined."""
+def test_emitted_c_rescales_64_bit_sums_as_the_reference(kind: str, tmp_path: Path) -> None:
+    """The scale is the largest that is accepted; the sanitizer checks for undefined behaviour."""
     case = int16_cases(kind, 1)[0]
     op = case.graph.ops[0]
     x, weights, out = case.graph.input(op, ops.SPECS[kind].data), case.graph.input(op, 1), case.graph.output(op)

@@ -1,4 +1,4 @@
-"""What specs say besides values: MACs, windows, constraints, and the errors that users see."""
+"""Properties of op specs: MACs, windows, constraints, and error messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_window_of_a_dilated_strided_convolution() -> None:
     assert ops.SPECS["conv_2d"].windows(graph, graph.ops[0]) == (Window(3, 2),) * 2
 
 
-def test_windows_of_the_rest() -> None:
+def test_windows_of_other_kinds() -> None:
     def windows(graph: Graph) -> Windows | None:
         return ops.SPECS[graph.ops[0].kind].windows(graph, graph.ops[0])
 
@@ -90,7 +90,7 @@ def test_windows_of_the_rest() -> None:
     assert windows(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 1})) is None
 
 
-def test_views_move_nothing() -> None:
+def test_the_kinds_that_are_views() -> None:
     assert {kind for kind, spec in ops.SPECS.items() if spec.view} == {
         "reshape",
         "squeeze",
@@ -100,7 +100,7 @@ def test_views_move_nothing() -> None:
     }
 
 
-def test_every_constraint_says_what_must_be() -> None:
+def test_the_docstring_of_a_constraint_says_what_must_hold() -> None:
     for spec in ops.SPECS.values():
         assert spec.constraints, spec.kind
         assert len(set(spec.constraints)) == len(spec.constraints), f"{spec.kind} demands something twice"
@@ -151,7 +151,9 @@ CONV = {**NONE, "stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)
         ("rsqrt", [tensor("x", 1, 2, quant=Quant((2.0**28,), (-128,)))], {}, "must be at most 2^12"),
     ],
 )
-def test_what_is_refused(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str) -> None:
+def test_ops_that_break_a_constraint_are_refused(
+    kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str
+) -> None:
     assert message in broken(kind, operands, attrs)
 
 
@@ -182,7 +184,9 @@ DENSE = {**NONE, "keep_num_dims": False}
         ),
     ],
 )
-def test_what_is_refused_of_int4(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str) -> None:
+def test_int4_ops_that_break_a_constraint_are_refused(
+    kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str
+) -> None:
     assert message in broken(kind, operands, attrs, tensor("output", dtype="int4"))
 
 
@@ -207,7 +211,7 @@ def test_an_op_whose_scale_is_too_large_is_named(kind: str, operands: list[Tenso
     assert text.startswith(f"op {kind}_0 ({kind}): a scale of ") and "is too large for fixed point" in text, text
 
 
-def test_unknown_kind_and_wrong_shape_are_named() -> None:
+def test_an_unknown_kind_and_a_wrong_shape_are_refused() -> None:
     graph = single_op("relu", [tensor("input", 1, 4)], tensor("output"), {})
     with pytest.raises(CompileError, match=r"op relu_0 \(cumsum\): cumsum is not supported; supported kinds: abs, add"):
         ops.check(replace(graph, ops=(replace(graph.ops[0], kind="cumsum"),)))
@@ -216,7 +220,7 @@ def test_unknown_kind_and_wrong_shape_are_named() -> None:
         ops.check(replace(graph, tensors=wrong))
 
 
-def test_run_refuses_other_inputs() -> None:
+def test_run_refuses_inputs_of_other_types_and_missing_inputs() -> None:
     graph = single_op("relu", [tensor("input", 1, 4)], tensor("output"), {})
     with pytest.raises(CompileError, match=r"must be int8\[1, 4\], not float32\[1, 4\]"):
         ops.run(graph, {"input": np.zeros((1, 4), np.float32)})
@@ -224,7 +228,7 @@ def test_run_refuses_other_inputs() -> None:
         ops.run(graph, {})
 
 
-def test_floats_beyond_all_steps_saturate() -> None:
+def test_quantized_floats_out_of_range_saturate() -> None:
     x, out = Tensor("input", (4,), "float32"), activation("output", (), np.random.default_rng(0), quant=QUANT)
     graph = single_op("quantize", [x], out, {})
     values = np.array([np.inf, -np.inf, np.nan, 1e38], np.float32)

@@ -1,4 +1,4 @@
-"""Windows: what an output reads along an axis, also where it has more rows than its input."""
+"""Windows say which rows an output reads along an axis, also if the output has more rows than the input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tinyweave.ops.window import MOST_STEPS, Window, all_taps_inside, positions,
 RESAMPLED = ("resize_nearest_neighbor", "resize_bilinear", "transpose_conv")
 
 
-def test_a_window_of_a_larger_output() -> None:
+def test_the_first_row_of_windows_of_a_larger_output() -> None:
     twice, between = Window(1, 1, 0, 2, 0), Window(2, 1, 1, 2, 1)
     assert [twice.first(row) for row in range(6)] == [0, 0, 1, 1, 2, 2]
     assert [between.first(row) for row in range(6)] == [-1, 0, 0, 1, 1, 2]
@@ -23,7 +23,7 @@ def test_a_window_of_a_larger_output() -> None:
     assert begin.tolist() == [0, 1] and end.tolist() == [2, 3]
 
 
-def test_the_least_window_around_what_is_read() -> None:
+def test_window_around_is_the_smallest_window_that_contains_the_read_rows() -> None:
     low, high = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 1, 2, 2, 2])
     assert window_around(low, high, 3, 6) == Window(2, 1, 1, 2, 1)
     assert window_around(np.arange(6) // 2, np.arange(6) // 2, 1, 2) == Window(1, 1, 0, 2, 0)
@@ -33,7 +33,7 @@ def test_the_least_window_around_what_is_read() -> None:
 
 @pytest.mark.parametrize("kind", RESAMPLED)
 def test_an_output_depends_on_nothing_outside_of_its_windows(kind: str) -> None:
-    """Rows and columns of the input are changed one by one."""
+    """Rows and columns of the input are changed individually."""
     rng, tight, tried = np.random.default_rng(1), 0, 0
     for case in cases(kind):
         graph, (op,) = case.graph, case.graph.ops
@@ -59,14 +59,14 @@ def test_an_output_depends_on_nothing_outside_of_its_windows(kind: str) -> None:
     assert tried > 20 and tight > 0.8 * tried, "windows are no larger than they must be"
 
 
-def test_rows_wait_no_shorter_and_are_kept_no_longer_than_they_must() -> None:
-    """All that `wait` and `kept` say, against the rows of a schedule one by one."""
+def test_wait_and_kept_equal_those_of_a_simulated_row_schedule() -> None:
+    """The simulation walks through the rows of random schedules."""
     rng = random.Random(7)
     for _ in range(300):
         up, stride = rng.choice([(1, 1), (1, 2), (2, 1), (3, 1), (3, 2), (2, 3), (5, 4), (4, 3)])
         window = Window(rng.randint(1, 4), stride, rng.randint(0, 2), up, rng.randrange(up))
         unit = rng.randint(1, 3)
-        ticks, every, late = up * unit, stride * unit, rng.randint(0, 7)  # of a row of the input, of the output
+        ticks, every, late = up * unit, stride * unit, rng.randint(0, 7)  # ticks per row of the input and of the output
         rows = range(4 * up)
         wait = window.wait(ticks)
         assert wait == max((window.first(row) + window.extent - 1) * ticks - row * every for row in rows), window
@@ -75,7 +75,7 @@ def test_rows_wait_no_shorter_and_are_kept_no_longer_than_they_must() -> None:
         assert window.kept(ticks, wait + late) == kept, window
 
 
-def test_taps_are_counted_as_one_by_one() -> None:
+def test_all_taps_inside_equals_a_count_of_the_taps() -> None:
     rng, some = random.Random(3), 0
     for _ in range(2000):
         size, out, dilation = rng.randint(1, 9), rng.randint(1, 9), rng.randint(1, 3)

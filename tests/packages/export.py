@@ -1,4 +1,4 @@
-"""Exports of tiny networks for tests: written once, and run by the tools that an engineer would use."""
+"""Exports of tiny networks for tests, built and run with the tools that an engineer would use."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.simulate.cores import CORES
 
 STUBS = Path(__file__).parent / "stubs"
-VENDORS = STUBS / "vendors"  # linker scripts as vendors write them
-STACKS, HEAPS = ("_estack", "__StackTop"), ("end", "_end", "__HeapBase", "_heap_start")  # symbols of these scripts
+VENDORS = STUBS / "vendors"  # linker scripts like those of vendors
+STACKS, HEAPS = ("_estack", "__StackTop"), ("end", "_end", "__HeapBase", "_heap_start")  # symbols in these scripts
 Samples = list[list[np.ndarray]]
 
 
 @cache
 def model(network: str) -> tw.Model:
-    """Return a network of cases/tiny.py as it is read from its .tflite file."""
+    """Return a network of cases/tiny.py, read from a .tflite file."""
     path = Path(mkdtemp(prefix="tinyweave-test-")) / f"{network}.tflite"
     path.write_bytes(to_tflite(tiny.NETWORKS[network]()))
     loaded = tw.load(path)
@@ -51,7 +51,7 @@ def samples(network: str, count: int) -> Samples:
 
 
 def reference(network: str, given: Samples) -> list[list[bytes]]:
-    """Return the outputs of the numpy reference, which other tests hold against LiteRT's kernels."""
+    """Return the outputs of the numpy reference, which other tests compare with LiteRT's kernels."""
     graph = model(network).graph
     state = ops.initial_state(graph)
     runs = [ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state) for sample in given]
@@ -59,13 +59,13 @@ def reference(network: str, given: Samples) -> list[list[bytes]]:
 
 
 def export(folder: Path, form: str, network: str = "chain", device: str | None = None, **options: Any) -> Path:
-    """Write an export, and return its folder."""
+    """Write an export and return its folder."""
     tw.export(model(network), device, folder=folder, format=form, **options)
     return folder
 
 
 def needs(*programs: str) -> None:
-    """Skip the test where one of these programs is missing."""
+    """Skip the test if one of these programs is missing."""
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}: apt-get install {PACKAGES.get(program, program)}")
@@ -79,7 +79,7 @@ PACKAGES = {
 
 
 def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
-    """Run a program that must end well; return what it printed, on both outputs."""
+    """Run a program that must succeed; return its standard output and error."""
     command, variables = [str(word) for word in words], os.environ | environment
     done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,14 +87,14 @@ def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
 
 
 def cmake(source: Path, build: Path, *options: str, **environment: str) -> str:
-    """Configure and build without a warning; return what CMake printed."""
+    """Configure and build without a warning; return CMake's output."""
     needs("cmake")
     said = run("cmake", "-S", source, "-B", build, *options, CFLAGS="-Wall -Wextra -Werror", **environment)
     return said + run("cmake", "--build", build, "-j", "2", **environment)
 
 
 def compile_for_arm(folder: Path, device: str) -> None:
-    """Compile the C files in a folder for a device's core, without a warning."""
+    """Compile the C files in a folder for a device's core without a warning."""
     needs("arm-none-eabi-gcc")
     flags = CORES[tw.devices.find(device).core].gcc
     with TemporaryDirectory() as out:
@@ -103,7 +103,7 @@ def compile_for_arm(folder: Path, device: str) -> None:
 
 
 def kconfig(path: Path) -> Any:
-    """Return what kconfiglib reads of a Kconfig file."""
+    """Parse a Kconfig file with kconfiglib."""
     kconfiglib = pytest.importorskip("kconfiglib", reason="needs kconfiglib: pip install '.[test]'")
     return kconfiglib.Kconfig(str(path), warn_to_stderr=False)
 
@@ -117,7 +117,7 @@ def outputs(printed: str, network: str) -> list[list[bytes]]:
 
 
 def project_of_stm32cube(folder: Path, device: str) -> Path:
-    """Write a project of STM32CubeMX with its vendor's linker script, and an export in it as the README says."""
+    """Write an STM32CubeMX project with the vendor's linker script, and add an export as its README says."""
     needs("make", "arm-none-eabi-gcc")
     export(folder, "stm32cube", device=device)
     for name, place in (("main.h", "Core/Inc"), ("main.c", "Core/Src"), ("Makefile", ".")):
@@ -131,7 +131,7 @@ def project_of_stm32cube(folder: Path, device: str) -> Path:
 
 
 def place_of_arena(program: Path) -> str:
-    """Return the sections of the arenas; fail if anything else of the program lies where they do."""
+    """Return the sections of the arenas; fail if another part of the program overlaps them."""
     elffile: Any = pytest.importorskip("elftools.elf.elffile", reason="needs pyelftools: pip install '.[verify]'")
     with program.open("rb") as stream:
         file = elffile.ELFFile(stream)

@@ -1,4 +1,4 @@
-"""The Arduino library keeps the rules of its specification, and its sketch runs on a stub of Arduino's header."""
+"""The Arduino library follows the specification of libraries, and its sketch runs on a stub of Arduino's header."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def faults(properties: str, keywords: str, headers: set[str]) -> list[str]:
     return [rule for rule, is_kept in rules.items() if not is_kept]
 
 
-def test_the_library_keeps_the_rules(tmp_path: Path) -> None:
+def test_the_arduino_library_follows_the_specification(tmp_path: Path) -> None:
     folder = export(tmp_path / "chain", "arduino", device="nrf52840")
     properties, keywords = (folder / "library.properties").read_text(), (folder / "keywords.txt").read_text()
     headers = {path.name for path in (folder / "src").glob("*.h")}
@@ -56,7 +56,7 @@ def test_the_library_keeps_the_rules(tmp_path: Path) -> None:
     compile_for_arm(folder / "src", "nrf52840")
 
 
-def test_the_sketch_runs(tmp_path: Path) -> None:
+def test_the_arduino_sketch_builds_and_runs(tmp_path: Path) -> None:
     needs("cc", "c++")
     folder = export(tmp_path / "chain", "arduino", device="cortex-m0", inputs=samples("chain", 2))
     sketch = folder / "examples" / "chain"
@@ -69,7 +69,7 @@ def test_the_sketch_runs(tmp_path: Path) -> None:
     assert printed.count("chain sample") == 2 and printed.endswith("every output is the reference's, byte for byte\n")
 
 
-def test_a_name_that_arduino_keeps_for_itself_is_refused(tmp_path: Path) -> None:
+def test_a_library_name_that_arduino_reserves_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match="must not begin with Arduino; give another --package"):
         tw.export(model("chain"), folder=tmp_path / "a", format="arduino", package="arduino_chain")
     assert not (tmp_path / "a").exists()

@@ -1,4 +1,4 @@
-"""The CMake export: it builds here and for the cores, is found by others, and its firmware computes the reference's bytes."""
+"""The CMake export builds on the host and for cores, other projects find it, and its firmware gives the reference's bytes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_the_firmware_of_a_board_gives_the_reference_bytes_under_qemu(board: str
     assert printed.endswith("every output is the reference's, byte for byte\n")
 
 
-def test_a_wrong_byte_is_noticed_on_the_board(tmp_path: Path) -> None:
-    """The samples of the example are changed after they were written: the firmware says so, and does not end well."""
+def test_the_example_reports_a_wrong_output_byte(tmp_path: Path) -> None:
+    """An expected output of the example is changed. The firmware reports the difference and exits with an error."""
     needs("cmake")
     folder = export(tmp_path, "cmake")
     header = folder / "example" / "chain_samples.h"
@@ -65,7 +65,7 @@ def test_a_wrong_byte_is_noticed_on_the_board(tmp_path: Path) -> None:
         run(folder / "b" / "example" / "chain_example")
 
 
-def test_others_find_it_installed_and_as_a_subdirectory(tmp_path: Path) -> None:
+def test_a_project_can_use_the_package_installed_and_as_a_subdirectory(tmp_path: Path) -> None:
     needs("cmake")
     folder = export(tmp_path / "user" / "chain", "cmake")
     cmake(folder, tmp_path / "b")
@@ -81,7 +81,7 @@ def test_others_find_it_installed_and_as_a_subdirectory(tmp_path: Path) -> None:
 
 
 def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path) -> None:
-    """float edges, two inputs and outputs, state between samples, rows that stream in; each has kernels of the same files."""
+    """The models have float inputs and outputs, two inputs and outputs, state, and streamed rows; they share kernel files."""
     networks = ["chain", "residual", "edges", "stream"]
     models = [model(name) for name in networks]
     tw.export(models, folder=tmp_path / "a", format="cmake", package="four", package_version="2.3.4")
@@ -97,7 +97,7 @@ def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["all", "install", "test"])
-def test_names_of_targets_that_cmake_has_are_refused(name: str, tmp_path: Path) -> None:
+def test_package_names_that_are_cmake_targets_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match=f"'{name}': CMake has a target of this name; give another --package"):
         export(tmp_path / "a", "cmake", package=name)
     assert not (tmp_path / "a").exists()

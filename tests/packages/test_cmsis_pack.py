@@ -1,4 +1,4 @@
-"""The CMSIS-Pack and the csolution project are valid by the schemas of Open-CMSIS-Pack, and name all that is there."""
+"""The CMSIS-Pack and the csolution project are valid by the schemas of Open-CMSIS-Pack and list all files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tinyweave as tw
 
 
 def faults(shared: Path, kind: str, content: Any) -> list[str]:
-    """Return what a schema of the csolution formats has against a file, as read."""
+    """Return the violations of a csolution schema in the parsed content of a file."""
     jsonschema: Any = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install '.[test]'")
     referencing: Any = pytest.importorskip("referencing", reason="needs referencing, which comes with jsonschema")
     schemas = {name: json.loads((shared / "schemas" / f"{name}.schema.json").read_text()) for name in ("common", kind)}
@@ -30,7 +30,7 @@ def loaded(path: Path) -> Any:
 
 
 @pytest.mark.shared
-def test_the_package_description_is_valid_and_a_bad_one_is_not(shared: Path, tmp_path: Path) -> None:
+def test_the_package_description_is_valid_and_the_schema_rejects_faults(shared: Path, tmp_path: Path) -> None:
     xmlschema: Any = pytest.importorskip("xmlschema", reason="needs xmlschema: pip install '.[test]'")
     schema = xmlschema.XMLSchema(shared / "schemas" / "PACK.xsd")
     text = (export(tmp_path, "cmsis-pack", device="stm32h743") / "tinyweave.chain.pdsc").read_text()
@@ -41,7 +41,7 @@ def test_the_package_description_is_valid_and_a_bad_one_is_not(shared: Path, tmp
 
 @pytest.mark.shared
 @pytest.mark.parametrize("device", ["stm32h743", "cortex-m33"])
-def test_the_projects_are_valid_and_bad_ones_are_not(device: str, shared: Path, tmp_path: Path) -> None:
+def test_csolution_projects_are_valid_and_the_schemas_reject_faults(device: str, shared: Path, tmp_path: Path) -> None:
     folder = export(tmp_path, "cmsis-pack", device=device)
     for kind, key in (("csolution", "target-types"), ("cproject", "layers"), ("clayer", "groups")):
         content = loaded(folder / f"chain.{kind}.yml")
@@ -51,7 +51,7 @@ def test_the_projects_are_valid_and_bad_ones_are_not(device: str, shared: Path, 
         assert faults(shared, kind, content)
 
 
-def test_all_files_are_named_and_packed(tmp_path: Path) -> None:
+def test_all_files_are_listed_and_packed(tmp_path: Path) -> None:
     folder = export(tmp_path / "a", "cmsis-pack", device="stm32h743")
     described = (folder / "tinyweave.chain.pdsc").read_text()
     layer = loaded(folder / "chain.clayer.yml")["layer"]
@@ -69,7 +69,7 @@ def test_all_files_are_named_and_packed(tmp_path: Path) -> None:
     compile_for_arm(folder / "src", "stm32h743")
 
 
-def test_a_core_that_is_no_cortex_m_is_refused(tmp_path: Path) -> None:
+def test_a_core_other_than_cortex_m_is_refused(tmp_path: Path) -> None:
     for form in ("cmsis-pack", "stm32cube"):
         with pytest.raises(tw.CompileError, match=r"esp32-c3 \(rv32imc\) is none; give another --format"):
             tw.export(model("chain"), "esp32-c3", folder=tmp_path / "a", format=form)

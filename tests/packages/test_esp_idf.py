@@ -1,4 +1,4 @@
-"""The ESP-IDF component: its manifest and Kconfig are valid, and its example builds for RISC-V with stubs of the functions."""
+"""The ESP-IDF component has a valid manifest and Kconfig, and its example builds for RISC-V with stubs of ESP-IDF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from packages.export import STUBS, cmake, export, kconfig, needs, run
 
-# as docs.espressif.com writes it: the manifest file format of the component manager
+# from docs.espressif.com, manifest file format of the component manager
 SCHEMA = {
     "type": "object",
     "required": ["version"],
@@ -31,19 +31,19 @@ def faults(text: str) -> list[str]:
     return [error.message for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(yaml.safe_load(text))]
 
 
-def test_the_manifest_is_valid_and_a_bad_one_is_not(tmp_path: Path) -> None:
+def test_the_manifest_is_valid_and_the_check_rejects_faults(tmp_path: Path) -> None:
     text = (export(tmp_path, "esp-idf", device="esp32-c3") / "idf_component.yml").read_text()
     assert faults(text) == [] and "- esp32c3" in text
     for old, new in (('"1.0.0"', '"1.0"'), ("- esp32c3", "- esp33"), ("url:", "link:"), ("  idf:", "  zephyr:")):
         assert old in text and len(faults(text.replace(old, new))) == 1
 
 
-def test_the_kconfig_is_read_and_switches_the_profile(tmp_path: Path) -> None:
+def test_the_kconfig_is_valid_and_has_the_profile_option(tmp_path: Path) -> None:
     folder = export(tmp_path, "esp-idf", device="esp32-c3")
     config = kconfig(folder / "Kconfig")
     assert config.syms["TINYWEAVE_CHAIN_PROFILE"].str_value == "n"
     (folder / "Kconfig").write_text((folder / "Kconfig").read_text().replace("config TINY", "konfig TINY"))
-    code = "import kconfiglib, sys; kconfiglib.Kconfig(sys.argv[1])"  # it leaves the file open, which another process may
+    code = "import kconfiglib, sys; kconfiglib.Kconfig(sys.argv[1])"  # in a process, because it leaves the file open
     with pytest.raises(AssertionError, match="syntax error"):
         run(sys.executable, "-c", code, folder / "Kconfig")
 

@@ -1,4 +1,4 @@
-"""The example and the profile of an export are right C for any network: any type, rows that stream, state, several outputs."""
+"""The example and the profile of an export work for random networks: any type, streamed rows, state, several outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SANITIZED = [*STRICT.split(), "-fsanitize=address,undefined", "-fno-sanitize-rec
 
 
 def planned(seed: int) -> Plan:
-    """Plan a random network, where that is possible with rows that stream."""
+    """Plan a random network, with streamed rows if possible."""
     graph = random_network(seed, 6, growers=(GROWERS, FILED, AS_UINT8, BY_SOME_ROWS)[seed % 4], live=3)
     core = ("cortex-m0", "cortex-m4", "cortex-m55")[seed % 3]
     try:
@@ -33,8 +33,8 @@ def planned(seed: int) -> Plan:
         return plan(graph, Request(core=core))
 
 
-def builds_and_is_right(seed: int, folder: Path) -> None:
-    """Compile the example of a random network strictly, run it under sanitizers, and read its profile."""
+def build_and_check(seed: int, folder: Path) -> None:
+    """Compile the example of a random network without warnings, run it with sanitizers, and check its outputs and profile."""
     needs("cc")
     chosen = planned(seed)
     cases = compare.samples(chosen.graph, 2, seed)
@@ -62,11 +62,11 @@ def builds_and_is_right(seed: int, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_examples_of_random_networks(seed: int, tmp_path: Path) -> None:
-    builds_and_is_right(seed, tmp_path)
+def test_examples_of_random_networks_give_the_reference_outputs(seed: int, tmp_path: Path) -> None:
+    build_and_check(seed, tmp_path)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(4, 16))
-def test_examples_of_more_random_networks(seed: int, tmp_path: Path) -> None:
-    builds_and_is_right(seed, tmp_path)
+def test_examples_of_more_random_networks_give_the_reference_outputs(seed: int, tmp_path: Path) -> None:
+    build_and_check(seed, tmp_path)

@@ -1,4 +1,4 @@
-"""`tinyweave export` and `tw.export`: names, versions, folders that are written again, and what is refused."""
+"""`tinyweave export` and `tw.export`: names, versions, rewritten folders, and refusals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp
     assert f"{size:,} B of {memory}" in readme
 
 
-def test_the_command_says_what_it_wrote_as_json(chain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_written_files_as_json(chain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--package", "parts", "--package-version", "1.2.3", "--json", "-o", str(tmp_path / "a")]
     assert main(["export", str(chain), "--format", "cmake", *more]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -54,8 +54,8 @@ def test_the_command_says_what_it_wrote_as_json(chain: Path, tmp_path: Path, cap
     assert said["models"][0]["ram"]["arena"] == sum(tw.plan(chain).arena.values()) and said["removed"] == []
 
 
-def test_the_readme_has_the_options_of_the_plan(chain: Path, tmp_path: Path) -> None:
-    """Else the steps of a log would not be those of the plan that they are held against."""
+def test_the_profile_command_in_the_readme_has_the_options_of_the_plan(chain: Path, tmp_path: Path) -> None:
+    """Otherwise the steps of a log would be compared with another plan."""
     words = "--device nrf52840 --ram 20k --optimize size --stream-inputs"
     out = ["-o", str(tmp_path / "a")]
     assert main(["export", str(chain), "--format", "riot", *words.split(), "--name", "kws", *out]) == 0
@@ -67,7 +67,7 @@ def test_the_readme_has_the_options_of_the_plan(chain: Path, tmp_path: Path) -> 
         assert sorted(said.split()) == sorted(words.split())
 
 
-def test_the_command_that_the_readme_names_gives_the_export_again(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_in_the_readme_reproduces_the_export(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(chain.parent)
     words = "export chain.tflite --format arduino --package-version 2.0.0 --max-mac-overhead 2.0 --device nrf52840"
     assert main([*words.split(), "-o", "a"]) == 0
@@ -77,7 +77,7 @@ def test_the_command_that_the_readme_names_gives_the_export_again(chain: Path, m
     assert one == other
 
 
-def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None:
+def test_rewriting_a_folder_deletes_stale_files_only(tmp_path: Path) -> None:
     export(tmp_path, "cmake", device="cortex-m4")
     (tmp_path / "src" / "mine.c").write_text("mine")
     before = below(tmp_path)
@@ -101,7 +101,7 @@ def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None
         ({"format": "cmake", "package_version": "01.0.0"}, "is no version"),
     ],
 )
-def test_what_cannot_be_exported_is_one_line_and_writes_nothing(options: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_refused_export_is_a_one_line_error_and_writes_nothing(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match=said.replace(".", r"\.")):
         tw.export(model("chain"), folder=tmp_path / "a", **options)
     assert not (tmp_path / "a").exists()
@@ -114,7 +114,7 @@ def test_a_model_with_the_name_of_a_file_of_the_example_is_refused(tmp_path: Pat
     assert not (tmp_path / "a").exists()
 
 
-def test_several_models_need_a_name_and_files_of_their_own(tmp_path: Path) -> None:
+def test_several_models_need_a_package_name_and_distinct_file_names(tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match="a package of several models needs a name; name it with --package"):
         tw.export([model("chain"), model("residual")], folder=tmp_path / "a", format="cmake")
     with pytest.raises(tw.CompileError, match="both have a file"):
@@ -127,8 +127,8 @@ def test_an_export_has_the_licence_of_the_kernels(tmp_path: Path) -> None:
     assert (export(tmp_path, "riot") / "LICENSE").read_bytes() == (root / "LICENSE").read_bytes()
 
 
-def test_a_board_of_somebody_elses_is_none_that_qemu_plays(tmp_path: Path) -> None:
-    """A device's file may have any name, and memories that have nothing to do with that board's."""
+def test_a_user_board_with_the_name_of_a_qemu_board_gets_no_qemu_firmware(tmp_path: Path) -> None:
+    """A device file may have any name, and its memories may differ from those of QEMU's board."""
     memory = '[[memory]]\nname = "{0}"\nkind = "{1}"\naddress = {2}\nbytes = "64k"\n'
     board = tmp_path / "board.toml"
     text = 'name = "mps2-an386"\ncore = "cortex-m4"\nclock_hz = 1000000\n'

@@ -1,4 +1,4 @@
-"""File names with anything in them: no export lets one leave its comment, its code span or its word in a shell command."""
+"""No file name can escape its comment, its code span or its shell word in an export."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BOARD += 'bytes = "64k"\n[[memory]]\nname = "axi"\nkind = "sram"\naddress = 0x24
 
 
 def spans(markdown: str) -> list[str]:
-    """Return the code spans, as CommonMark reads them: a space at both ends is taken off."""
+    """Return the code spans by the rules of CommonMark, which strips a space at both ends."""
     found = (span[2] for span in SPAN.finditer(markdown))
     return [text[1:-1] if text[:1] == text[-1:] == " " and text.strip() else text for text in found]
 
 
 def words(command: str, folder: Path) -> list[str]:
-    """Return the arguments of a command as bash reads it; the command itself does nothing."""
+    """Return the arguments that bash passes to a command; the command itself does nothing."""
     script = f"tinyweave() {{ printf '%s\\0' \"$@\"; }}\n{command}\n"
     done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, env={"LC_ALL": "C.UTF-8"}, check=True)
     assert not done.stderr and not list(folder.iterdir()), "the name ran as a command"
@@ -44,8 +44,8 @@ def words(command: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_name_stays_a_name(form: str, name: str, tmp_path: Path) -> None:
-    """Commands of the README are run by bash, and every file is printable text."""
+def test_hostile_file_names_are_quoted_in_all_exported_files(form: str, name: str, tmp_path: Path) -> None:
+    """Bash runs the commands of the README, and every file must be printable text."""
     board, empty = tmp_path / "my `touch x` board.toml", tmp_path / "empty"
     board.write_text(BOARD)
     empty.mkdir()
@@ -70,6 +70,6 @@ def test_a_name_stays_a_name(form: str, name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["plain", "`", "a`b", "`a", "a``", "``` and `"])
-def test_a_code_span_shows_its_text(text: str) -> None:
+def test_a_code_span_contains_exactly_its_text(text: str) -> None:
     assert spans(f"before {code(text)} behind") == [text]
     assert len(SPAN.findall(code(text))) == 1

@@ -1,4 +1,4 @@
-"""The exports that Makefiles build: STM32Cube's middleware and RIOT's module, with stubs of what they come into."""
+"""Exports for Makefiles: the STM32Cube middleware and the RIOT module, built with stubs of their projects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from packages.export import STUBS, export, needs, place_of_arena, project_of_stm
 
 
 @pytest.mark.parametrize("profile", [False, True])
-def test_the_middleware_joins_a_project_of_stm32cube(profile: bool, tmp_path: Path) -> None:
-    """The arena lies among the other variables: RAM begins with the DTCM in the script of an F746."""
+def test_the_middleware_builds_in_an_stm32cube_project(profile: bool, tmp_path: Path) -> None:
+    """The arena is in .bss, because RAM starts with the DTCM in the linker script of an F746."""
     folder = project_of_stm32cube(tmp_path, "stm32f746")
     said = run("make", "-s", "-j2", *(["TW_PROFILE=1"] if profile else []), cwd=folder)
     assert said == "" and place_of_arena(folder / "build" / "stub.elf") == ".bss"

@@ -1,4 +1,4 @@
-"""docs/EXPORT.md: its commands run and print what it says, and its table has every format."""
+"""docs/EXPORT.md: its commands print the documented output, and its table lists every format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ BLOCK = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
 @pytest.mark.emulator
-def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_page_print_the_documented_output(
+    tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs("cmake", "arm-none-eabi-gcc", "qemu-system-arm")
     for name in ("digits.tflite", "inputs.npy"):
         shutil.copy(DIGITS.parent / name, tmp_path)
@@ -33,12 +35,12 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, emulator: None
     assert all(0 < float(line.split()[-1]) < 10 for line in table[2:]), "a timer of QEMU stands for the counter"
 
 
-def test_the_python_of_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(DIGITS, tmp_path)
     monkeypatch.chdir(tmp_path)
     assert run_page("EXPORT.md") == 1
 
 
-def test_the_page_has_every_format() -> None:
+def test_the_page_lists_every_format() -> None:
     assert export.FORMATS.replace(" or ", ", ").split(", ") == list(FORMATS)
     assert re.findall(r"^\| `([a-z][a-z0-9-]+)` \|", PAGE, re.MULTILINE) == list(FORMATS)

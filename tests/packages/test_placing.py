@@ -1,4 +1,4 @@
-"""Where arenas lie in programs with linker scripts as vendors write them: apart from all else, or the program does not link."""
+"""Placement of arenas by vendors' linker scripts: arenas overlap nothing, or linking fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = '[[memory]]\nname = "{}"\nkind = "{}"\naddress = {}\nbytes = {}\n'
 
 
 def script(device: str, *edits: tuple[str, str]) -> str:
-    """Return a vendor's linker script, edited."""
+    """Return a vendor's linker script with edits."""
     text = (VENDORS / f"{device}.ld").read_text()
     for old, new in edits:
         assert old in text
@@ -34,7 +34,7 @@ def script(device: str, *edits: tuple[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Return a function that exports for a device, compiles once as asked, and returns the folder of the objects."""
+    """Return a function that exports for a device, compiles once per variant, and returns the folder of the objects."""
     made: dict[tuple[str, bool], Path] = {}
 
     def build(device: str, *, placed: bool) -> Path:
@@ -58,7 +58,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def compile_example(folder: Path, name: str) -> None:
-    """Compile an export for a Cortex-M7 with its example, whose arenas are to be placed in the DTCM."""
+    """Compile an export and its example for a Cortex-M7 with arenas for the DTCM."""
     main = f"int {name}_example(void (*print)(const char *));\nstatic void none(const char *text) {{ (void)text; }}\n"
     (folder / "main.c").write_text(f"{main}int main(void) {{ return {name}_example(none); }}\n")
     flags = CORES["cortex-m7"].gcc
@@ -68,7 +68,7 @@ def compile_example(folder: Path, name: str) -> None:
 
 
 def link(folder: Path, text: str, program: Path, *, user: str = "", memory: str = "", lld: bool = False) -> str:
-    """Link with a script, and then that which places arenas in a memory; return what the linker said. user: a file of C."""
+    """Link with a script and the script that places arenas in a memory; return the linker's output. `user`: C of a user."""
     program.with_suffix(".ld").write_text(text)
     program.with_suffix(".c").write_text(user or "typedef int nothing;\n")
     flags = (folder / "flags").read_text().split()
@@ -87,14 +87,14 @@ def link(folder: Path, text: str, program: Path, *, user: str = "", memory: str 
 
 
 def buffer(section: str, size: int) -> str:
-    """Return the C of a user's buffer in a section."""
+    """Return the C of a buffer in a section."""
     name = f'__attribute__((section("{section}"), used))'
     return f"unsigned char user_buffer[{size}] {name};\n"
 
 
 @pytest.mark.parametrize("device", FASTEST)
-def test_arenas_lie_in_the_ram_of_the_vendors_script(device: str, compiled: Build, tmp_path: Path) -> None:
-    """An F746 has RAM that begins with the DTCM: an arena at a fixed address there lay over the program's variables."""
+def test_unplaced_arenas_are_in_the_bss_of_the_vendors_script(device: str, compiled: Build, tmp_path: Path) -> None:
+    """The RAM of an F746 starts with the DTCM, where an arena at a fixed address would overlap the program's variables."""
     said = link(compiled(device, placed=False), script(device), tmp_path / "a.elf")
     assert said == "" and place_of_arena(tmp_path / "a.elf") == ".bss"
 
@@ -139,10 +139,10 @@ HEAP = ("SECTIONS\n{", "_heap_start = 0x20008000;\nSECTIONS\n{")
         ("imxrt1062", (TO_OCRAM, TO_OCRAM_TOO, *STACK_STAYS), "", "the stack of your linker script lies in the dtcm"),
     ],
 )
-def test_placed_arenas_lie_apart_from_all_else_or_linking_fails(
+def test_placed_arenas_overlap_nothing_or_linking_fails(
     device: str, edits: tuple[tuple[str, str], ...], user: str, wanted: str, *, compiled: Build, tmp_path: Path
 ) -> None:
-    """As shipped, or edited as its user may: both linkers agree, and print nothing where the program links."""
+    """The script is the vendor's or one edited by a user. Both linkers agree, and print nothing if the program links."""
     text = script(device, *edits)
     memories = text[text.index("MEMORY\n") : text.index("SECTIONS\n")]
     folder, memory = compiled(device, placed=True), FASTEST[device]
@@ -156,10 +156,8 @@ def test_placed_arenas_lie_apart_from_all_else_or_linking_fails(
 
 
 @pytest.mark.parametrize("beside", [32, 64, 4096])
-def test_an_arena_that_fills_its_memory_is_no_overlay_of_what_begins_there(
-    beside: int, tmp_path: Path, compiled: Build
-) -> None:
-    """GNU ld compares no sections if two begin at the same address, as an arena and a buffer would here."""
+def test_an_arena_that_fills_its_memory_overlaps_no_other_section_there(beside: int, tmp_path: Path, compiled: Build) -> None:
+    """GNU ld does not detect an overlap of two sections with the same address, such as an arena and a buffer here."""
     arena = -(-tw.plan(model("chain"), "stm32f407").arena["ccm"] // 32) * 32
     board = tmp_path / "board.toml"
     memories = MEMORY.format("ccm", "dtcm", 0x10000000, arena) + MEMORY.format("sram", "sram", 0x20000000, 131072)
@@ -174,7 +172,7 @@ def test_an_arena_that_fills_its_memory_is_no_overlay_of_what_begins_there(
     assert re.search(OVERLAPS, said) and not (tmp_path / "a.elf").exists()
 
 
-def test_a_script_that_comes_too_early_or_knows_no_stack_is_refused(tmp_path: Path, compiled: Build) -> None:
+def test_the_place_script_before_the_users_or_without_a_stack_symbol_is_refused(tmp_path: Path, compiled: Build) -> None:
     folder = compiled("stm32h743", placed=True)
     said = link(folder, script("stm32h743").replace("_estack", "_top"), tmp_path / "a.elf", memory="dtcm")
     assert "goes after your own linker script, which must define _sdata, the start of its data, and _estack" in said
@@ -183,7 +181,7 @@ def test_a_script_that_comes_too_early_or_knows_no_stack_is_refused(tmp_path: Pa
 
 
 def test_arenas_of_several_models_share_a_memory(tmp_path: Path) -> None:
-    """One behind the other; where they do not fit together, the linker says so, not a variable that is overwritten."""
+    """They are placed one after the other. If they do not fit, linking fails."""
     needs("arm-none-eabi-gcc")
     networks = ["chain", "residual"]
     sizes = [tw.plan(model(name), "stm32h743").arena["dtcm"] for name in networks]
@@ -206,8 +204,8 @@ def test_arenas_of_several_models_share_a_memory(tmp_path: Path) -> None:
             assert said == "" and place_of_arena(tmp_path / "enough.elf") == ".tw_dtcm"
 
 
-def test_the_steps_of_the_readme_place_an_arena_in_a_project_of_stm32cube(tmp_path: Path) -> None:
-    """Typed as they stand there, on the script of an H743; nothing is printed but what make runs."""
+def test_the_steps_of_the_readme_place_an_arena_in_an_stm32cube_project(tmp_path: Path) -> None:
+    """The steps are run literally with the script of an H743, without warnings."""
     folder = project_of_stm32cube(tmp_path, "stm32h743")
     readme = (folder / "README.md").read_text()
     (place,) = re.findall(r"`make (TW_PLACE=\w+)`", readme)
@@ -217,7 +215,7 @@ def test_the_steps_of_the_readme_place_an_arena_in_a_project_of_stm32cube(tmp_pa
     assert define == "TW_PLACE_DTCM" and (folder / file).is_file()
 
 
-def test_the_steps_of_the_readme_place_an_arena_in_a_project_of_cmake(tmp_path: Path) -> None:
+def test_the_steps_of_the_readme_place_an_arena_in_a_cmake_project(tmp_path: Path) -> None:
     needs("arm-none-eabi-gcc")
     folder = export(tmp_path / "user" / "chain", "cmake", device="stm32f407")
     readme = (folder / "README.md").read_text()
@@ -238,8 +236,8 @@ def test_the_steps_of_the_readme_place_an_arena_in_a_project_of_cmake(tmp_path: 
         cmake(*words, "-DTW_PLACE=itcm")
 
 
-def test_the_lines_of_the_documentation_place_an_array_in_a_section_of_ones_own(tmp_path: Path, compiled: Build) -> None:
-    """Nothing is printed; each line stands in docs/RAM.md as it is typed."""
+def test_the_documented_lines_place_an_array_in_a_users_section(tmp_path: Path, compiled: Build) -> None:
+    """The lines are copied from docs/RAM.md. No warning is printed."""
     page = (STUBS.parents[2] / "docs" / "RAM.md").read_text()
     define = '#define KWS_DTCM_SECTION __attribute__((section(".dtcm")))'
     line = "    .dtcm (NOLOAD) : { *(.dtcm) } > DTCMRAM\n"
@@ -253,13 +251,13 @@ def test_the_lines_of_the_documentation_place_an_array_in_a_section_of_ones_own(
     assert said == "" and place_of_arena(tmp_path / "a.elf") == ".dtcm"
 
 
-def test_the_ram_of_an_f746_is_split_as_the_documentation_says() -> None:
+def test_the_documented_split_of_the_ram_of_an_f746() -> None:
     page, first = (STUBS.parents[2] / "docs" / "EXPORT.md").read_text(), script("stm32f746")
     assert [f"MEMORY\n{{\n  {line}\n" in page for line in SPLIT] == [True, True] and SPLIT[0] in first
 
 
-def test_of_two_memories_one_is_placed_and_the_other_is_in_bss(tmp_path: Path) -> None:
-    """The arenas of both are found in .bss, or where they are placed; each has a script of its own."""
+def test_with_two_memories_each_arena_can_be_placed_by_its_own_script(tmp_path: Path) -> None:
+    """Arenas that are not placed are in .bss."""
     needs("arm-none-eabi-gcc")
     board = tmp_path / "board.toml"
     memories = MEMORY.format("dtcm", "dtcm", 0x20000000, 64) + MEMORY.format("axi", "sram", 0x24000000, 64)

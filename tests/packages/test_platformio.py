@@ -1,4 +1,4 @@
-"""The PlatformIO library: its manifest keeps the written rules, and its example runs on this computer."""
+"""The PlatformIO library has a valid manifest, and its example runs on the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from packages.export import compile_for_arm, export, needs, run, samples
 
 NAME = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9 _.+-]{0,99}$"}
 TEXT = {"type": "string", "minLength": 1, "maxLength": 1000}
-# as docs.platformio.org writes it: library.json
+# from docs.platformio.org, library.json
 SCHEMA = {
     "type": "object",
     "required": ["name", "version", "description", "keywords", "headers", "build"],
@@ -49,7 +49,7 @@ def faults(manifest: Any) -> list[str]:
     return [error.message for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(manifest)]
 
 
-def test_the_manifest_keeps_the_rules_and_names_what_is_there(tmp_path: Path) -> None:
+def test_the_manifest_is_valid_and_lists_existing_files(tmp_path: Path) -> None:
     folder = export(tmp_path, "platformio", device="nrf52840")
     manifest = json.loads((folder / "library.json").read_text())
     assert faults(manifest) == []
@@ -66,8 +66,8 @@ def test_the_manifest_keeps_the_rules_and_names_what_is_there(tmp_path: Path) ->
     compile_for_arm(folder / "src", "nrf52840")
 
 
-def test_the_example_runs_on_this_computer(tmp_path: Path) -> None:
-    """It is built with the flags of its environment and of the manifest."""
+def test_the_example_runs_on_the_host(tmp_path: Path) -> None:
+    """The example is built with the flags of its environment and of the manifest."""
     needs("cc", "c++")
     folder = export(tmp_path / "chain", "platformio", device="nrf52840", inputs=samples("chain", 2))
     example = folder / "examples" / "chain"

@@ -1,4 +1,4 @@
-"""Programs that read a file as it comes: the head of a wav file in C, and firmware that says what Python says."""
+"""Programs that read a stream: the header of a wav file in C, and firmware that prints the same as Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def chunk(name: bytes, body: bytes) -> bytes:
 
 
 def files() -> list[tuple[bytes, int, int | None]]:
-    """Return files, what `wav_begin` must return, and where the samples must begin."""
+    """Return files, the expected result of `wav_begin`, and the expected offset of the samples."""
     plain = wav(50)
     riff, form, data = plain[:12], plain[12:36], plain[36:]
     extra = [chunk(b"LIST", b"odd" * 7), chunk(b"fact", bytes(4))]
@@ -81,7 +81,7 @@ def files() -> list[tuple[bytes, int, int | None]]:
     return cases + [(plain[:length], NO_WAV, None) for length in range(0, 43, 3)]
 
 
-def test_the_head_of_a_wav_file_in_c(tmp_path: Path) -> None:
+def test_wav_headers_are_parsed_or_refused_in_c(tmp_path: Path) -> None:
     for name, text in {**listening.wav_files(), "main.c": HEAD}.items():
         (tmp_path / name).write_text(text)
     compiler = toolchain.host()
@@ -110,7 +110,7 @@ def listener(model: tw.Model, *, stream: bool, **changes: int) -> api.Package:
 
 @pytest.fixture(scope="module")
 def sound() -> np.ndarray:
-    """A second of noise, in which classes score alike, two of tones, and a piece of a frame."""
+    """Return a second of noise, for which classes have equal scores, two seconds of tones, and a part of a frame."""
     rng, time = np.random.default_rng(3), np.arange(2 * RATE + 77) / RATE
     tones = 6000 * np.sin(2 * np.pi * (300 + 900 * np.floor(4 * time)) * time)
     quiet, loud = rng.normal(0, 300, RATE), tones + rng.normal(0, 500, len(time))
@@ -118,7 +118,7 @@ def sound() -> np.ndarray:
 
 
 def said(model: tw.Model, sound: np.ndarray, words: int = 10) -> str:
-    """Return what a listener must print but for the stack; words: how many of the first classes it may hear."""
+    """Return the expected output of a listener except for the stack; it may detect the first `words` classes."""
     windows = listening.windows(FEATURES, sound, 49)[HEARING["every"] - 1 :: HEARING["every"]]
     scores = int8_outputs(model.graph, windows[..., None])
     heard = listening.detections(scores[:, :words], HEARING["steps"], HEARING["threshold"], HEARING["pause"])
@@ -133,8 +133,8 @@ def said(model: tw.Model, sound: np.ndarray, words: int = 10) -> str:
     )
 
 
-def test_a_program_listens_on_this_machine_as_python_does(model: tw.Model, sound: np.ndarray, tmp_path: Path) -> None:
-    """Without a warning, and with a sanitizer; the firmware is the same main."""
+def test_a_listener_on_the_host_prints_the_detections_of_python(model: tw.Model, sound: np.ndarray, tmp_path: Path) -> None:
+    """It compiles without a warning and runs with a sanitizer; the firmware has the same main."""
     package = listener(model, stream=False)
     for name, text in {**package.files, **package.program}.items():
         (tmp_path / name).write_text(text)
@@ -154,7 +154,9 @@ def test_a_program_listens_on_this_machine_as_python_does(model: tw.Model, sound
         assert (done.stdout.decode(), done.returncode) == (wanted, status), done.stderr[-500:]
 
 
-def test_firmware_reads_its_file_under_qemu_and_says_its_ram(model: tw.Model, sound: np.ndarray, tmp_path: Path) -> None:
+def test_listener_firmware_under_qemu_prints_the_detections_and_its_ram(
+    model: tw.Model, sound: np.ndarray, tmp_path: Path
+) -> None:
     needs("qemu-system-arm")
     package, path = listener(model, stream=True, words=4), tmp_path / "a name, with a comma.wav"
     path.write_bytes(wav(len(sound))[:44] + sound.tobytes())
@@ -169,7 +171,7 @@ def test_firmware_reads_its_file_under_qemu_and_says_its_ram(model: tw.Model, so
         api.run_program(package, path)
 
 
-def test_a_firmware_without_a_file_says_so(model: tw.Model, tmp_path: Path) -> None:
+def test_listener_firmware_without_a_wav_file_prints_an_error(model: tw.Model, tmp_path: Path) -> None:
     needs("qemu-system-arm")
     package = listener(model, stream=True)
     program, _ = firmware.build(firmware_files(package), tmp_path, "cortex-m7", plain=False)
@@ -178,7 +180,7 @@ def test_a_firmware_without_a_file_says_so(model: tw.Model, tmp_path: Path) -> N
     assert firmware.run(program, "mps2-an500", 60.0, tmp_path / "of three words").startswith("stack ")
 
 
-def test_what_does_not_go_together_is_refused(model: tw.Model) -> None:
+def test_a_listener_with_faulty_options_is_refused(model: tw.Model) -> None:
     for wrong, why in (
         ({"every": 0}, "every cannot be 0"),
         ({"threshold": 128}, "threshold cannot be 128; give -128 to 127"),

@@ -1,4 +1,4 @@
-"""`deploy --second-emulator`: the C as complete firmware on a board of QEMU, what it finds, and what it needs."""
+"""`deploy --second-emulator` runs the C as complete firmware on a QEMU board: reports, differences, and requirements."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tinyweave.simulate.run import Fault
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("network", ["chain", "stream"])
-def test_a_deployment_says_on_which_board_it_ran(
+def test_a_deployment_reports_the_qemu_board(
     network: str, tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One with several samples, one with state between them, in several memories of a chip."""
+    """One network has several samples, one has state; the plan uses several memories."""
     needs("qemu-system-arm")
     path = tmp_path / f"{network}.tflite"
     path.write_bytes(to_tflite(model(network).original))
@@ -42,8 +42,8 @@ def planned() -> tw.Plan:
     return tw.plan(model("residual"), "nrf52840")
 
 
-def test_a_byte_that_differs_is_named(planned: tw.Plan) -> None:
-    """Of two outputs, the second of the second sample is expected to be another one."""
+def test_the_first_differing_byte_is_reported(planned: tw.Plan) -> None:
+    """The expected second output of the second sample is changed."""
     needs("qemu-system-arm")
     cases = samples("residual", 2)
     right = compare.truth(model("residual").graph, cases)
@@ -56,7 +56,7 @@ def test_a_byte_that_differs_is_named(planned: tw.Plan) -> None:
     assert text == f"the firmware on QEMU's mps2-an386: byte 5 of output 1 of sample 1 is {have}, expected {want}"
 
 
-def test_a_firmware_that_stops_is_a_fault(planned: tw.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_firmware_that_stops_early_is_a_fault(planned: tw.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("qemu-system-arm")
     cases = samples("residual", 1)
     right = compare.truth(model("residual").graph, cases)
@@ -65,7 +65,9 @@ def test_a_firmware_that_stops_is_a_fault(planned: tw.Plan, monkeypatch: pytest.
         second_emulator(model("residual"), planned, tw.devices.find("nrf52840"), cases, right)
 
 
-def test_what_is_missing_is_said_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_without_a_qemu_board_and_missing_qemu_are_refused_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(tw.CompileError, match="QEMU emulates no cortex-m0plus, only cortex-m4, cortex-m7, cortex-m55"):
         tw.deploy(model("chain"), "rp2040", folder=tmp_path / "out", second_emulator=True)
     monkeypatch.setattr(toolchain, "which", lambda program: None)

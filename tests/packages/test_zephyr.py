@@ -1,4 +1,4 @@
-"""The Zephyr module: module.yml and Kconfig are valid, and the sample builds and runs with stubs of Zephyr's functions."""
+"""The Zephyr module has a valid module.yml and Kconfig, and the sample builds and runs with stubs of Zephyr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from packages.export import STUBS, cmake, compile_for_arm, export, kconfig, run, samples
 
-# the part of Zephyr's scripts/zephyr_module.py that speaks of what modules like this one have
+# the part of the schema in Zephyr's scripts/zephyr_module.py that modules like this one use
 SCHEMA = """
 type: map
 mapping:
@@ -32,7 +32,7 @@ def faults(text: str) -> list[str]:
     return list(check.errors or [])
 
 
-def test_the_module_is_valid_and_names_what_is_there(tmp_path: Path) -> None:
+def test_the_module_is_valid_and_lists_existing_files(tmp_path: Path) -> None:
     yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install '.[test]'")
     folder = export(tmp_path, "zephyr", device="nrf52840")
     text = (folder / "zephyr" / "module.yml").read_text()
@@ -46,7 +46,7 @@ def test_the_module_is_valid_and_names_what_is_there(tmp_path: Path) -> None:
     compile_for_arm(folder / "src", "nrf52840")
 
 
-def test_the_kconfig_takes_the_configuration_of_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kconfig_accepts_the_configuration_of_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = export(tmp_path, "zephyr")
     monkeypatch.setenv("MODULE", str(folder))
     config = kconfig(STUBS / "zephyr" / "Kconfig")
@@ -60,7 +60,7 @@ def test_the_kconfig_takes_the_configuration_of_the_sample(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("profile", [False, True])
-def test_the_sample_builds_and_runs(profile: bool, tmp_path: Path) -> None:
+def test_the_zephyr_sample_builds_and_runs(profile: bool, tmp_path: Path) -> None:
     folder = export(tmp_path, "zephyr", device="nrf52840", inputs=samples("chain", 2))
     sample = folder / "samples" / "chain"
     chosen = ["CONFIG_TINYWEAVE_CHAIN_PLAIN_C=y", "CONFIG_TINYWEAVE_CHAIN_PROFILE=y"][: 1 + profile]

@@ -33,7 +33,7 @@ def test_a_graph_of_convolutions_is_a_chain() -> None:
 
 
 def test_a_chain_leaves_out_skips_and_the_classifier() -> None:
-    """Skips, the mean, and the classifier, whether dense or a convolution of one pixel."""
+    """Skips, the mean and the classifier are left out, whether it is dense or a convolution of one pixel."""
     blocks = narrow_mobilenet(48)
     graph = passed(to_graph("mobilenet", blocks, classes=10))
     found = chain_of(graph)
@@ -62,6 +62,6 @@ def test_a_chain_leaves_out_skips_and_the_classifier() -> None:
         (edges, "no convolution reads the network's input"),
     ],
 )
-def test_graphs_that_are_no_chain_are_refused(graph: Callable[[], Graph], message: str) -> None:
+def test_graphs_that_are_not_a_chain_are_refused(graph: Callable[[], Graph], message: str) -> None:
     with pytest.raises(CompileError, match=message):
         chain_of(graph())

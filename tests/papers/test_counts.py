@@ -1,4 +1,4 @@
-"""Papers' counts beside a plan: their printed figures, for a network that the planner also plans."""
+"""Counts of papers for a planned network give the papers' printed figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tinyweave.planning import Plan, Request, plan
 
 @pytest.fixture(scope="module")
 def network() -> tuple[Graph, Plan]:
-    """MBV2-w0.35 of the fusion paper, with skips and a classifier."""
+    """Return MBV2-w0.35 of the fusion paper with skips and a classifier, and its plan."""
     graph, _ = run_passes(to_graph("mobilenet", narrow_mobilenet(144), classes=10), float_io=False)
     return graph, plan(graph, Request("layer"))
 
@@ -39,7 +39,7 @@ def test_the_fusion_paper_s_count_gives_its_printed_figures(network: tuple[Graph
     assert "least_work" not in counted("fusion_paper", made, chain_of(graph), work=work, overhead=1, ram=None).rows
 
 
-def test_patches_of_a_network(network: tuple[Graph, Plan]) -> None:
+def test_the_patch_count_finds_plans_within_its_limits(network: tuple[Graph, Plan]) -> None:
     graph, made = network
     chain = chain_of(graph)
     found = counted("patch_paper", made, chain, work=macs_of_graph(graph), overhead=1.2, ram=200_000).rows

@@ -1,4 +1,4 @@
-"""The fusion paper's count: its table to the digit, a block computed by hand, and both problems against all cuts."""
+"""The fusion paper's count gives the paper's table exactly; both problems are solved as by brute force over all cuts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tinyweave.papers.fusion import FusionCut, block, exact_macs, least_macs, le
 from tinyweave.passes import run_passes
 from tinyweave.planning import Request, plan
 
-# per chain bytes and MACs without fusion; F limit -> bytes, F; kB -> F
+# per chain: bytes and MACs without fusion; F limit -> bytes, F; kB -> F
 TABLE = {
     "MBV2-w0.35": (
         (194_400, 18_909_490),
@@ -37,7 +37,7 @@ TABLE = {
         {16: None, 32: None, 64: 2.02, 128: 1.45, 256: 1.0},
     ),
 }
-# F as the paper counts it -> of the same cut, exact
+# F by the paper's count -> exact F of the same cut
 EXACT = {
     "MBV2-w0.35": {1.68: 1.88},
     "MN2-vww5": {1.0: 1.21, 1.11: 1.34, 1.35: 1.62, 1.96: 2.44},
@@ -45,7 +45,7 @@ EXACT = {
 }
 
 
-def has_the_paper_s_figures(name: str, found: Sequence[ChainLayer]) -> None:
+def assert_figures_of_the_paper(name: str, found: Sequence[ChainLayer]) -> None:
     vanilla, by_overhead, by_ram = TABLE[name]
     assert (unfused(found).ram, unfused(found).macs) == vanilla == (unfused(found).ram, macs(found))
     cuts = {f"F <= {limit}": least_ram(found, limit) for limit in by_overhead}
@@ -59,28 +59,28 @@ def has_the_paper_s_figures(name: str, found: Sequence[ChainLayer]) -> None:
     assert {overhead: exact[overhead] for overhead in EXACT[name]} == EXACT[name]
 
 
-def test_the_paper_s_table_for_mobilenet() -> None:
-    has_the_paper_s_figures("MBV2-w0.35", layers(narrow_mobilenet(144)))
+def test_the_count_gives_the_paper_s_table_for_mobilenet() -> None:
+    assert_figures_of_the_paper("MBV2-w0.35", layers(narrow_mobilenet(144)))
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", TABLE)
-def test_the_paper_s_table(name: str, shared: Path) -> None:
+def test_the_count_gives_the_paper_s_table(name: str, shared: Path) -> None:
     chains = fusion_chains(shared / "nets" / "msf_models.json")
     assert chains["MBV2-w0.35"] == layers(narrow_mobilenet(144))
-    has_the_paper_s_figures(name, chains[name])
+    assert_figures_of_the_paper(name, chains[name])
 
 
-def test_a_block_by_hand() -> None:
+def test_the_count_of_a_block_computed_by_hand() -> None:
     """8x8x2 -> 3x3 -> 8x8x4 -> depthwise 3x3 -> 8x8x4 -> 1x1 -> 8x8x3, the first two fused."""
     found = [square(8, 2, 4, 3), square(8, 4, 4, 3, depthwise=True), square(8, 4, 3)]
     fused = block(found, 0, 2)
     assert fused is not None
-    # the output, then 3 columns of 5 and of 3 rows; the last of 4 tiles lies inside the first map, as the code sees it
+    # the output, then 3 columns of 5 and of 3 rows; in the paper's code the last of 4 tiles is inside the first map
     assert fused.ram == 8 * 8 * 4 + 3 * 5 * 2 + 3 * (3 + 1) * 4
     # rows: the first layer's 8 + 2 - 5 + 1 = 6 steps of 3, the second one's 8 of 1
     assert fused.macs == 6 * 3 * 8 * (9 * 2 * 4) + 8 * 8 * (9 * 4)
-    # of 8 steps of 3 rows, those at the borders have a row less
+    # of 8 steps of 3 rows, the first and the last have a row less
     cut = FusionCut((fused, *unfused(found).blocks[2:]))
     assert exact_macs(found, cut) == 22 * 8 * (9 * 2 * 4) + 8 * 8 * (9 * 4) + 8 * 8 * 12
     assert block([square(4, 1, 1, 3)] * 2, 0, 2) is None, "a tile of 5 rows in a map of 4"
@@ -111,7 +111,7 @@ def all_cuts(found: Sequence[ChainLayer]) -> list[FusionCut]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_both_problems_are_solved_exactly(seed: int) -> None:
+def test_least_ram_and_least_macs_equal_brute_force_over_all_cuts(seed: int) -> None:
     rng = random.Random(seed)
     found = random_chain(rng, 8, padded=True)
     cuts, limit = all_cuts(found), rng.uniform(1.0, 1.5)
@@ -130,8 +130,8 @@ def test_without_padding_the_paper_counts_all_macs(seed: int) -> None:
     assert all(cut.macs == exact_macs(found, cut) for cut in all_cuts(found))
 
 
-def test_plans_are_counted_by_the_same_rules() -> None:
-    """A layer-by-layer plan needs as much as the paper's vanilla; row by row it needs less."""
+def test_plan_ram_follows_the_rules_of_the_paper() -> None:
+    """A layer-by-layer plan needs as much RAM as the paper's vanilla run; a fused plan needs less."""
     found = layers(narrow_mobilenet(96))
     graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
     assert plan_ram(plan(graph, Request("layer"))) == unfused(found).ram

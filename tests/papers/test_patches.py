@@ -1,4 +1,4 @@
-"""The thesis' count: its figures of MobileNetV2, and patches compared with layer-by-layer runs."""
+"""The count of the MCUNet thesis: its figures for MobileNetV2, and patches compared with layer-by-layer runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NET, HEAD = layers(BLOCKS), len(layers(BLOCKS[:5]))
 CLASSIFIER = 1280 * 1000
 
 
-def test_the_thesis_peak_layer_by_layer() -> None:
+def test_the_layer_by_layer_peak_equals_that_of_the_thesis() -> None:
     assert peak_bytes(NET) == 1372 * KIB == layer_bytes(NET[3]) == 112 * 112 * (16 + 96)
     assert peak_bytes(NET, in_place=False) == 1470 * KIB
 
 
-def test_the_thesis_memory_by_patches() -> None:
+def test_the_memory_by_patches_equals_that_of_the_thesis() -> None:
     assert head_bytes(NET[:HEAD], 7) == 158.484375 * KIB
     assert patched_bytes(NET, HEAD, 7) == 171.5 * KIB == 28 * 28 * (32 + 192), "set by the first block after the patches"
     assert round(patched_bytes(NET, HEAD, 14) / KIB, 1) == 458.6
@@ -37,14 +37,14 @@ def test_the_thesis_memory_by_patches() -> None:
     assert patched_bytes(NET, 0, 7) == peak_bytes(NET)
 
 
-def test_the_thesis_receptive_fields() -> None:
+def test_receptive_fields_equal_those_of_the_thesis() -> None:
     assert sorted(set(receptive_fields(NET[:HEAD], 7))) == [7, 15, 17, 35, 37, 75]
     assert receptive_fields(NET[:HEAD], 7, split=True)[0] == 56, "an image cut into parts"
     assert receptive_fields([], 3) == [3]
 
 
-def test_the_thesis_macs() -> None:
-    """In millions: as printed, without clipping, and exactly with clipped patches."""
+def test_macs_equal_those_of_the_thesis() -> None:
+    """In millions: the printed values without clipping, and exact values with clipped patches."""
     assert (macs(NET), macs(NET) + CLASSIFIER) == (299_494_272, 300_774_272)
     for patch, whole, clipped in ((7, 339.0, 328.7), (1, 737.9, 712.9)):
         found = [patched_macs(NET, HEAD, patch, clipped=clip) + CLASSIFIER for clip in (False, True)]
@@ -53,7 +53,7 @@ def test_the_thesis_macs() -> None:
 
 
 def test_split_patches_recompute_nothing() -> None:
-    """The thesis' input split takes as many MACs as layer by layer and as little memory as patches."""
+    """The thesis' input split needs the MACs of a layer-by-layer run and the memory of patches."""
     for patch in (1, 2, 4, 7, 14, 28):
         assert patched_macs(NET, HEAD, patch, split=True) == macs(NET) < patched_macs(NET, HEAD, patch)
         assert head_macs(NET[:HEAD], patch, clipped=True, split=True) == [layer.macs for layer in NET[:HEAD]]
@@ -70,8 +70,8 @@ def test_one_clipped_patch_equals_a_layer_by_layer_run() -> None:
 
 
 @pytest.mark.parametrize("patch", [1, 2, 3, 5])
-def test_patches_against_a_pixel_by_pixel_count(patch: int) -> None:
-    """A 3x3 on 12x12, then a 3x3 with stride 2, counted patch by patch and pixel by pixel."""
+def test_macs_of_patches_equal_a_pixel_by_pixel_count(patch: int) -> None:
+    """The network is a 3x3 on 12x12, then a 3x3 with stride 2."""
     net = [square(12, 2, 3, 3), square(12, 3, 4, 3, 2)]
     inner = 0
     for row in range(0, 6, patch):
@@ -87,15 +87,15 @@ def test_patches_against_a_pixel_by_pixel_count(patch: int) -> None:
     assert patched_macs(net, 2, patch, clipped=True) == inner * net[0].macs_per_pixel + net[1].macs
 
 
-def test_the_thesis_choice_is_the_best_one() -> None:
-    """Of all heads and patches with at most 13 % more work, the thesis' own (5 blocks) needs the least memory."""
+def test_the_choice_of_the_thesis_needs_the_least_memory() -> None:
+    """It is compared with all heads and patches with at most 13 % more MACs; the thesis chose 5 blocks."""
     found = all_patched(NET)
     within = [run for run in found if run.macs <= 1.13 * macs(NET)]
     assert min(within, key=lambda run: (run.ram, run.macs))[:3] == (HEAD, 7, 171.5 * KIB)
     assert found[0] == (0, 0, 1372 * KIB, macs(NET))
 
 
-def test_the_largest_input() -> None:
+def test_the_largest_input_side_that_fits_a_limit() -> None:
     side = largest_input(3, 16, 256 * KIB)
     assert side == 117
     assert layer_bytes(square(side, 3, 16, 3)) <= 256 * KIB < layer_bytes(square(side + 1, 3, 16, 3))

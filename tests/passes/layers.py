@@ -1,4 +1,4 @@
-"""Whether a rewritten graph computes in every layer what the graph before computed, on random inputs."""
+"""Comparison of a rewritten graph with the original one, layer by layer on random inputs."""
 
 from __future__ import annotations
 

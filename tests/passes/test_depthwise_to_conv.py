@@ -39,7 +39,7 @@ def test_filters_over_one_channel_become_a_dense_convolution(per_channel: bool) 
     assert all(same_layers(before, after, tensors, seed) for seed in range(3))
 
 
-def test_all_cases_of_one_channel_keep_their_outputs() -> None:
+def test_outputs_of_rewritten_depthwise_convolutions_do_not_change() -> None:
     replaced = 0
     for case in known("depthwise_conv_2d"):
         after, tensors = depthwise_to_conv(case.graph)
@@ -49,7 +49,7 @@ def test_all_cases_of_one_channel_keep_their_outputs() -> None:
 
 
 @pytest.mark.parametrize("graph", [layer(1), layer(4, channels=4), layer(6, dtype="int16")])
-def test_other_depthwise_convolutions_stay(graph: Graph) -> None:
+def test_other_depthwise_convolutions_are_not_rewritten(graph: Graph) -> None:
     assert depthwise_to_conv(graph)[0] is graph
 
 

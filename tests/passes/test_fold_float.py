@@ -1,4 +1,4 @@
-"""Norms and activations behind layers become part of them; what may not is left, and the network computes the same."""
+"""Norms and activations are folded into the preceding layer if possible, and the network computes the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tinyweave.passes.fold_float import fold_float
 C = 8
 RNG = np.random.default_rng(0)
 CONV = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
-Step = tuple[str, tuple[Any, ...], dict[str, Any]]  # kind, operands after the map, attributes
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]  # kind, operands besides the map, attributes
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -44,7 +44,7 @@ RELU6: Step = ("relu6", (), {})
 
 
 def network(*steps: Step, keep: tuple[str, ...] = ()) -> Graph:
-    """Steps one after the other on a map "x" [1, 8, 8, 8]; each step's output is "t0", "t1", ..."""
+    """Return a chain of steps on a map "x" [1, 8, 8, 8] with outputs "t0", "t1", ..."""
     tensors, made, last = {"x": Tensor("x", (1, C, C, C), "float32")}, [], "x"
     for number, (kind, operands, attrs) in enumerate(steps):
         names = []
@@ -73,7 +73,7 @@ def folds_to(graph: Graph, *kinds: str) -> Graph:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_norm_and_an_activation_become_part_of_a_layer(name: str) -> None:
+def test_a_norm_and_an_activation_are_folded_into_a_layer(name: str) -> None:
     layer = LAYERS[name]
     folded = folds_to(network(layer, *NORM, RELU6), layer[0])
     assert folded.ops[0].attrs["activation"] == "relu6"
@@ -81,25 +81,25 @@ def test_a_norm_and_an_activation_become_part_of_a_layer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_crop_may_lie_between(name: str) -> None:
+def test_a_norm_after_a_crop_is_folded_into_the_layer(name: str) -> None:
     again: Step = ("slice", (ints(0, 0, 0, 0), ints(1, 4, 4, C)), {})
     folds_to(network(LAYERS[name], CROP, *NORM, RELU6), LAYERS[name][0], "slice")
     folds_to(network(LAYERS[name], CROP, again, *NORM), LAYERS[name][0], "slice", "slice")
 
 
-def test_channels_that_are_cut_off_keep_a_norm_where_it_is() -> None:
+def test_a_norm_after_a_slice_of_channels_is_not_folded() -> None:
     cut: Step = ("slice", (ints(0, 0, 0, 1), ints(1, C, C, C - 1)), {})
     norm: Step = ("mul", (floats(C - 1),), PLAIN)
     folds_to(network(LAYERS["conv_2d"], cut, norm, RELU6), "conv_2d", "slice", "mul")
 
 
-def test_a_sum_and_a_difference_take_an_activation() -> None:
+def test_an_activation_is_fused_into_an_add_a_sub_and_a_mul() -> None:
     for kind in ("add", "sub", "mul"):
         folded = folds_to(network((kind, ("x", floats(C)), PLAIN), RELU6), kind)
         assert folded.ops[0].attrs["activation"] == "relu6"
 
 
-def test_one_value_counts_for_all_channels_and_a_constant_may_come_first() -> None:
+def test_scalar_constants_and_constants_as_first_operand_are_folded() -> None:
     conv = LAYERS["conv_2d"]
     folds_to(network(conv, ("mul", (floats(1),), PLAIN), ("add", (floats(), "t1"), PLAIN)), "conv_2d")
     folds_to(network(conv, ("sub", (floats(C),), PLAIN)), "conv_2d")
@@ -110,21 +110,21 @@ def test_one_value_counts_for_all_channels_and_a_constant_may_come_first() -> No
     "step",
     [
         ("sub", (floats(C), "t0"), PLAIN),  # the layer is subtracted
-        ("mul", (floats(C, 1),), PLAIN),  # a value per column, of which there are as many
+        ("mul", (floats(C, 1),), PLAIN),  # a value per column; there are as many columns as channels
         ("mul", (floats(C, 1, C),), PLAIN),
         ("tanh", (), {}),
     ],
     ids=["subtracted", "per column", "per row", "no clamp"],
 )
-def test_a_constant_that_is_not_per_channel_stays(step: Step) -> None:
+def test_a_constant_that_is_not_per_channel_is_not_folded(step: Step) -> None:
     folds_to(network(LAYERS["conv_2d"], step), "conv_2d", step[0])
 
 
-def test_a_norm_after_an_activation_stays() -> None:
+def test_a_norm_after_an_activation_is_not_folded() -> None:
     folds_to(network(LAYERS["conv_2d"], RELU6, *NORM), "conv_2d", "mul", "add")
 
 
-def test_a_tensor_with_two_readers_or_an_output_stays() -> None:
+def test_nothing_is_folded_across_an_output_or_a_tensor_with_two_readers() -> None:
     folds_to(network(LAYERS["conv_2d"], *NORM, keep=("t0",)), "conv_2d", "mul", "add")
     both = network(LAYERS["conv_2d"], NORM[0], ("add", ("t0", "t1"), PLAIN))
     folds_to(both, "conv_2d", "mul", "add")
@@ -132,13 +132,13 @@ def test_a_tensor_with_two_readers_or_an_output_stays() -> None:
     folds_to(network(LAYERS["conv_2d"], CROP, RELU6, keep=("t0",)), "conv_2d", "slice", "relu6")
 
 
-def test_weights_of_two_layers_change_for_one_only() -> None:
+def test_folding_into_shared_weights_leaves_the_other_layer_unchanged() -> None:
     graph = network(LAYERS["conv_2d"], NORM[0], LAYERS["conv_2d"], RELU6)
     second = replace(graph.ops[2], inputs=("t1", *graph.ops[0].inputs[1:]))
     folds_to(replace(graph, ops=(*graph.ops[:2], second, *graph.ops[3:])), "conv_2d", "conv_2d")
 
 
-def test_a_tensor_with_a_scale_stays() -> None:
+def test_nothing_is_folded_across_a_quantised_tensor() -> None:
     graph = network(LAYERS["conv_2d"], *NORM, RELU6)
     scaled = {**graph.tensors, "t0": replace(graph.tensors["t0"], quant=Quant((0.1,), (0,)))}
     folds_to(replace(graph, tensors=scaled), "conv_2d", "mul", "add")

@@ -1,4 +1,4 @@
-"""Ops that fuse, merge or vanish: each pass on a small graph, and the graph that it must give."""
+"""Passes that fuse, merge or remove ops, each on a small graph with the expected graph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ints(name: str, values: object) -> Tensor:
 
 
 def becomes(rewrite: Pass, before: Graph, expected: Graph) -> None:
-    """The pass makes `expected` of `before`, once what nobody needs any more is gone, and no layer changes a byte."""
+    """Assert that the pass and dead code removal turn `before` into `expected` without changing a byte of any layer."""
     after, tensors = rewrite(ops.check(before))
     assert tensors == {}
     assert diff(drop_unused(verify(after))[0], expected) == []
@@ -50,7 +50,7 @@ def stays(rewrite: Pass, before: Graph) -> None:
 def padded(
     kind: str, paddings: Sequence[Sequence[int]], kernel: int = 3, own: int = 0, outputs: tuple[str, ...] = ("y",)
 ) -> Graph:
-    """A pad of 5x5x2, then a convolution."""
+    """Return a pad of a 5x5x2 map, then a convolution."""
     added = np.array(paddings)
     shape = tuple(int(n) for n in np.array((1, 5, 5, 2)) + added.sum(axis=1))
     size = [n + 2 * own - kernel + 1 for n in shape[1:3]]
@@ -88,7 +88,7 @@ def test_a_pad_is_fused_into_all_its_readers_or_none() -> None:
 
 
 def pooled(kind: str, amount: int, kernel: int = 3, zero: int = 3, **attrs: str) -> Graph:
-    """A pad of 6x6x2 on all four sides, then a max pool."""
+    """Return a pad of a 6x6x2 map on all four sides, then a max pool."""
     out = (6 + 2 * amount - kernel) // 2 + 1
     tensors = [
         int8("x", 1, 6, 6, 2, zero=zero),
@@ -105,20 +105,22 @@ def pooled(kind: str, amount: int, kernel: int = 3, zero: int = 3, **attrs: str)
     "before",
     [pooled("mirror_pad", 1, mode="symmetric"), pooled("mirror_pad", 2, 4, mode="symmetric"), pooled("pad", 1, zero=-128)],
 )
-def test_a_pad_that_adds_no_maximum_goes_into_the_pool(before: Graph) -> None:
+def test_a_pad_that_adds_no_maximum_is_fused_into_the_max_pool(before: Graph) -> None:
     amount = before.tensors["paddings"].data[1, 0].item()
     pool = replace(before.ops[1], inputs=("x",), attrs={**before.ops[1].attrs, "padding": ((amount, amount),) * 2})
     kept = [before.tensors[name] for name in ("x", "y")]
     becomes(fuse_pad, before, graph("net", kept, [pool], ("x",), ("y",)))
 
 
-def test_a_pad_that_may_add_a_maximum_stays() -> None:
-    stays(fuse_pad, pooled("mirror_pad", 2, mode="symmetric"))  # a window would see what only its neighbour sees
+def test_a_pad_that_may_add_a_maximum_is_not_fused() -> None:
+    stays(
+        fuse_pad, pooled("mirror_pad", 2, mode="symmetric")
+    )  # a window would contain a pixel that only its neighbour contains
     stays(fuse_pad, pooled("mirror_pad", 1, mode="reflect"))
     stays(fuse_pad, pooled("pad", 1, zero=3))
 
 
-def test_a_pad_of_channels_or_of_whole_windows_or_that_is_an_output_stays() -> None:
+def test_pads_of_channels_or_whole_windows_and_output_pads_are_not_fused() -> None:
     stays(fuse_pad, padded("conv_2d", [[0, 0], [0, 0], [0, 0], [1, 0]]))
     stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 0], [0, 0], [0, 0]], kernel=1))
     stays(fuse_pad, padded("conv_2d", [[0, 0], [3, 0], [0, 0], [0, 0]]))
@@ -126,7 +128,7 @@ def test_a_pad_of_channels_or_of_whole_windows_or_that_is_an_output_stays() -> N
 
 
 def windowed(kind: str, size: tuple[int, int], weights: np.ndarray, attrs: dict, name: str = "weights") -> Graph:
-    """One convolution of a map of `size` and the channels that the filters ask for."""
+    """Return a convolution of a map of `size` with the channels of the filters."""
     channels = weights.shape[3]
     window = CONV | attrs
     h, w = (
@@ -158,7 +160,7 @@ def test_filter_rows_that_see_only_padding_are_cropped() -> None:
     becomes(crop_windows, before, crop)
 
 
-def test_zero_rows_are_cropped_where_there_is_padding_to_give() -> None:
+def test_zero_rows_of_filters_are_cropped_if_there_is_padding() -> None:
     whole = filters(2, 3, 3, 2)
     whole[:, 0] = whole[:, :, 2] = 0
     before = windowed("conv_2d", (5, 5), whole, {"padding": ((1, 1), (1, 0))})
@@ -169,7 +171,7 @@ def test_zero_rows_are_cropped_where_there_is_padding_to_give() -> None:
 
 
 def moves(shapes: Sequence[tuple[int, ...]], *steps: tuple[str, object], outputs: tuple[str, ...] = ()) -> Graph:
-    """A relu from x to t0, and ops in a row from t0 to t1, t1 to t2, ...; an operand is a constant of its op."""
+    """Return a relu from x to t0 and a chain of ops from t0 to t1, t1 to t2, ...; operands are constants."""
     tensors = [int8("x", *shapes[0]), *(int8(f"t{i}", *shape) for i, shape in enumerate(shapes))]
     layers = [Op("first", "relu", ("x",), ("t0",))]
     for i, (kind, operand) in enumerate(steps):
@@ -179,7 +181,7 @@ def moves(shapes: Sequence[tuple[int, ...]], *steps: tuple[str, object], outputs
     return graph("net", tensors, layers, ("x",), outputs or (f"t{len(steps)}",))
 
 
-def test_two_reshapes_are_one() -> None:
+def test_two_reshapes_are_merged() -> None:
     before = moves([(1, 4, 6), (1, 24), (2, 12)], ("reshape", (1, 24)), ("reshape", (2, 12)))
     once = [
         before.ops[0],
@@ -189,7 +191,7 @@ def test_two_reshapes_are_one() -> None:
     becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
 
 
-def test_moves_that_undo_each_other_are_removed_and_the_output_keeps_its_name() -> None:
+def test_inverse_moves_are_removed_and_the_output_keeps_its_name() -> None:
     for steps, middle in (
         ((("reshape", (1, 24)), ("reshape", (1, 4, 6))), (1, 24)),
         ((("transpose", (0, 2, 1)), ("transpose", (0, 2, 1))), (1, 6, 4)),
@@ -199,7 +201,7 @@ def test_moves_that_undo_each_other_are_removed_and_the_output_keeps_its_name() 
         becomes(merge_moves, before, graph("net", [before.tensors["x"], before.tensors["t2"]], [relu], ("x",), ("t2",)))
 
 
-def test_two_transposes_are_one() -> None:
+def test_two_transposes_are_merged() -> None:
     before = moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], ("transpose", (2, 0, 1)), ("transpose", (2, 0, 1)))
     once = [before.ops[0], Op("op1", "transpose", ("t0", "op1.permutation"), ("t2",), {})]
     tensors = [*(before.tensors[n] for n in ("x", "t0", "t2")), ints("op1.permutation", (1, 2, 0))]
@@ -207,7 +209,7 @@ def test_two_transposes_are_one() -> None:
     stays(merge_moves, moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], *[("transpose", (2, 0, 1))] * 2, outputs=("t1", "t2")))
 
 
-def test_an_op_that_moves_no_element_becomes_a_reshape() -> None:
+def test_a_transpose_that_moves_no_element_becomes_a_reshape() -> None:
     before = moves([(1, 4, 1, 6), (1, 1, 4, 6)], ("transpose", (0, 2, 1, 3)))
     view = Op("op0", "reshape", ("t0",), ("t1",), {"new_shape": None})
     tensors = [before.tensors[n] for n in ("x", "t0", "t1")]
@@ -224,7 +226,7 @@ def test_an_empty_pad_and_a_concatenation_of_one_are_removed() -> None:
     becomes(merge_moves, longer, graph("net", tensors, left, ("x",), ("t3",)))
 
 
-def test_a_pad_between_transposes_pads_other_axes() -> None:
+def test_transposes_around_a_pad_are_removed() -> None:
     paddings = [[0, 0], [0, 0], [1, 0], [0, 2]]
     before = moves(
         [(1, 3, 4, 2), (1, 2, 3, 4), (1, 2, 4, 6), (1, 4, 6, 2)],
@@ -237,14 +239,14 @@ def test_a_pad_between_transposes_pads_other_axes() -> None:
     becomes(merge_moves, before, graph("net", tensors, [before.ops[0], direct], ("x",), ("t3",)))
 
 
-def test_between_input_and_output_something_must_copy() -> None:
+def test_a_copy_from_input_to_output_is_kept() -> None:
     tensors = [int8("x", 2, 3), ints("shape", (2, 3)), int8("y", 2, 3)]
     copy = Op("copy", "reshape", ("x", "shape"), ("y",), {"new_shape": (2, 3)})
     stays(merge_moves, graph("net", tensors, [copy], ("x",), ("y",)))
 
 
 def rescales(first: Tensor, *steps: tuple[str, Tensor], outputs: tuple[str, ...] = ()) -> Graph:
-    """Ops from byte to byte in a row, each with its output."""
+    """Return a chain of unary ops, given with their outputs."""
     names = [first.name, *(tensor.name for _, tensor in steps)]
     layers = [Op(f"op{i}", kind, (names[i],), (names[i + 1],), {}) for i, (kind, _) in enumerate(steps)]
     return graph("net", [first, *(t for _, t in steps)], layers, (first.name,), outputs or (names[-1],))
@@ -255,7 +257,7 @@ def test_a_relu_of_a_relu_is_removed() -> None:
     becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
 
 
-def test_a_relu6_stays_where_values_reach_beyond_six() -> None:
+def test_a_relu6_after_a_relu_is_kept_if_values_exceed_6() -> None:
     # real values reach (127 - 3) * 0.5 = 62
     stays(merge_rescales, rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu6", int8("b", 4)), outputs=("a", "b")))
     low = {"scale": 0.01}  # reach 1.24
@@ -263,7 +265,7 @@ def test_a_relu6_stays_where_values_reach_beyond_six() -> None:
     becomes(merge_rescales, before, rescales(int8("x", 4, **low), ("relu", int8("b", 4, **low))))
 
 
-def test_a_dequantize_and_quantize_are_one_quantize_or_nothing() -> None:
+def test_a_dequantize_and_a_quantize_are_merged_or_removed() -> None:
     real = activation("real", (4,), dtype="float32")
     before = rescales(int8("x", 4), ("relu", int8("a", 4)), ("dequantize", real), ("quantize", int8("b", 4)))
     becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
@@ -287,7 +289,7 @@ def test_a_quantize_that_only_shifts_the_zero_point_merges_into_any_unary_op(kin
     becomes(merge_rescales, before, expected)
 
 
-def test_rescalings_that_round_differently_stay_two() -> None:
+def test_rescalings_that_round_differently_are_not_merged() -> None:
     coarse, fine = int8("a", 4, scale=1.7, zero=0), int8("b", 4, scale=0.5, zero=3)
     stays(merge_rescales, rescales(int8("x", 4), ("quantize", coarse), ("quantize", fine)))
 
@@ -305,13 +307,13 @@ def summed(activation: str, second: str, out: Tensor, outputs: tuple[str, ...] =
     ("activation", "second", "merged"),
     [("none", "relu", "relu"), ("none", "relu6", "relu6"), ("relu", "relu6", "relu6"), ("relu6", "relu", "relu6")],
 )
-def test_a_clamp_is_fused_into_the_op_before(activation: str, second: str, merged: str) -> None:
+def test_a_clamp_is_fused_into_the_preceding_op(activation: str, second: str, merged: str) -> None:
     y = int8("y", 4, scale=0.1, zero=-100)
     expected = graph("net", [int8("x", 4), y], [Op("sum", "add", ("x", "x"), ("y",), {"activation": merged})], ("x",), ("y",))
     becomes(merge_rescales, summed(activation, second, y), expected)
 
 
-def test_a_clamp_that_rescales_or_whose_operand_is_read_stays() -> None:
+def test_a_clamp_that_rescales_or_whose_operand_is_read_is_not_fused() -> None:
     stays(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.2, zero=-100)))
     stays(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.1, zero=-100), outputs=("m", "y")))
     # no activation clamps to [-1, 6]

@@ -1,4 +1,4 @@
-"""Each pass on a small graph and the graph that it must give; all of them on real models."""
+"""Each pass on a small graph with the expected graph; all passes on real models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def graph(tensors: list[Tensor], ops: list[Op], inputs: tuple[str, ...], outputs
 
 
 def flatten() -> Graph:
-    """What converters write for Flatten: the batch is read off the input's shape, then packed with -1 for reshape."""
+    """Return the ops that converters write for Flatten: the batch of the input's shape, packed with -1 for reshape."""
     tensors = [
         int8("x", 1, 4, 5, 2),
         Tensor("shape", (4,), "int32"),
@@ -82,7 +82,7 @@ def test_ops_on_constants_fold_with_their_arithmetic() -> None:
     assert diff(fold_constants(graph(tensors, ops, ("x",), ("y",)))[0], expected) == []
 
 
-def test_nothing_folds_that_depends_on_an_input_or_is_too_large() -> None:
+def test_ops_on_inputs_and_huge_results_are_not_folded() -> None:
     relu = graph([int8("x", 3), int8("y", 3)], [Op("relu_0", "relu", ("x",), ("y",))], ("x",), ("y",))
     assert diff(fold_constants(relu)[0], relu) == []
     extent = MAX_BYTES // 4 + 1
@@ -95,8 +95,8 @@ def test_nothing_folds_that_depends_on_an_input_or_is_too_large() -> None:
     assert len(fold_constants(outer)[0].ops) == 1
 
 
-def test_folding_has_a_limit_for_the_whole_network() -> None:
-    """Small files whose constants would grow without end, or take hours to compute, fold only in part."""
+def test_the_total_size_and_work_of_folding_is_limited() -> None:
+    """Small files whose constants would grow without bound, or take hours to compute, are folded only in part."""
     half = MAX_BYTES // 2
     seed = Tensor("seed", (1, 1), "int8", Q, np.zeros((1, 1), np.int8), "constant")
     row = Tensor("row", (1, half), "int8", Q, np.zeros((1, half), np.int8), "constant")
@@ -156,7 +156,7 @@ def test_correct_ops_pass_the_check_unchanged(kind: str) -> None:
         assert checked is case.graph and tensors == {}
 
 
-def test_incorrect_ops_are_named() -> None:
+def test_incorrect_ops_are_refused_by_name() -> None:
     relu = graph([int8("x", 3), int8("y", 4)], [Op("relu_0", "relu", ("x",), ("y",))], ("x",), ("y",))
     with pytest.raises(CompileError, match=r"op relu_0 .*'y'.*\(4,\).*\(3,\)"):
         check_ops(relu)
@@ -164,7 +164,7 @@ def test_incorrect_ops_are_named() -> None:
         check_ops(replace(relu, ops=(Op("magic_0", "magic", ("x",), ("y",)),)))
 
 
-def test_copies_of_all_become_reshapes_and_no_value_changes() -> None:
+def test_copies_of_whole_tensors_become_reshapes_without_changing_values() -> None:
     changed = {}
     for kind in sorted(kind for kind, spec in SPECS.items() if spec.moves and not spec.view):
         for case in cases(kind):
@@ -180,7 +180,7 @@ def test_copies_of_all_become_reshapes_and_no_value_changes() -> None:
     assert {"slice", "mirror_pad", "unpack"}.isdisjoint(changed)
 
 
-def test_a_copy_that_reverses_is_no_view() -> None:
+def test_a_strided_slice_that_reverses_is_not_a_view() -> None:
     operands = [integers("begin", -1, 0), integers("end", -9, 3), integers("strides", -1, 1)]
     op = Op("strided_slice_0", "strided_slice", ("x", "begin", "end", "strides"), ("y",), NO_MASKS)
     reverse = graph([int8("x", 4, 3), *operands, int8("y", 4, 3)], [op], ("x",), ("y",))
@@ -204,14 +204,14 @@ def edges(outside: str, first: str, last: str) -> Graph:
 
 
 @pytest.mark.parametrize("before", [edges("float32", "quantize", "dequantize"), edges("uint8", "quantize", "quantize")])
-def test_conversions_at_the_edges_are_dropped(before: Graph) -> None:
+def test_conversions_at_inputs_and_outputs_are_removed(before: Graph) -> None:
     expected = graph([int8("x", 3), int8("y", 3)], [Op("relu", "relu", ("x",), ("y",))], ("x",), ("y",))
     for stripped in (strip_edges(before)[0], run_passes(before, float_io=False)[0]):
         assert diff(stripped, expected) == []
     assert diff(run_passes(before, float_io=True)[0], before) == []
 
 
-def test_an_input_with_another_reader_stays() -> None:
+def test_a_conversion_of_an_input_with_another_reader_is_kept() -> None:
     before = edges("uint8", "quantize", "quantize")
     twice = replace(before, outputs=("outer_out", "outer_in"))
     stripped, _ = strip_edges(twice)
@@ -221,7 +221,7 @@ def test_an_input_with_another_reader_stays() -> None:
     assert strip_edges(verify(branched))[0].inputs == ("outer_in",)
 
 
-def test_an_output_that_is_read_or_made_of_an_output_stays() -> None:
+def test_a_conversion_of_an_output_with_another_reader_is_kept() -> None:
     before = edges("uint8", "quantize", "quantize")
     assert strip_edges(replace(before, outputs=("y", "outer_out")))[0].outputs == ("y", "outer_out")
     conversion_only = graph(
@@ -234,7 +234,7 @@ def test_an_output_that_is_read_or_made_of_an_output_stays() -> None:
     assert (stripped.inputs, stripped.outputs, len(stripped.ops)) == (("x",), ("b",), 1)
 
 
-def test_edges_inside_the_network_stay() -> None:
+def test_conversions_inside_the_network_are_kept() -> None:
     tensors = [int8("x", 3), Tensor("real", (3,), "float32"), int8("y", 3, quant=OTHER)]
     ops = [Op("a", "dequantize", ("x",), ("real",)), Op("b", "quantize", ("real",), ("y",))]
     before = graph(tensors, ops, ("x",), ("y",))
@@ -255,7 +255,7 @@ def test_tensor_maps_of_two_rewrites_compose() -> None:
 
 @pytest.mark.sweep
 @pytest.mark.shared
-def test_real_models_lose_their_shape_arithmetic_and_their_edges(shared: Path) -> None:
+def test_passes_remove_shape_arithmetic_and_edge_conversions_of_real_models(shared: Path) -> None:
     checked = 0
     for path in sorted((shared / "models").glob("*.tflite")):
         try:

@@ -1,4 +1,4 @@
-"""uint8 networks become int8 ones that give LiteRT's uint8 bytes: the cases of every kind as uint8, and real models."""
+"""uint8 networks become int8 ones that give LiteRT's uint8 bytes, for cases of every kind and real models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def as_uint8(array: np.ndarray) -> np.ndarray:
 
 
 def uint8_case(case: Case, rng: np.random.Generator) -> Case:
-    """The case with its int8 tensors as uint8; weights get one scale for all and, mostly, a zero point that is not 128."""
+    """Return the case with uint8 instead of int8 tensors; weights get one scale and usually a zero point other than 128."""
     tensors = {}
     for tensor in case.graph.tensors.values():
         quant = tensor.quant
@@ -92,8 +92,8 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", ["conv_2d", "fully_connected"])
-def test_scales_are_multiplied_as_litert_does(kind: str) -> None:
-    """conv_2d multiplies input and weight scale in float32, fully_connected in float64; biases at which these differ tell."""
+def test_scales_are_multiplied_with_the_precision_of_litert(kind: str) -> None:
+    """conv_2d multiplies input and weight scale in float32, fully_connected in float64. The biases reveal the difference."""
     rng, told = np.random.default_rng(0), 0
     for _ in range(8):
         x_scale, w_scale = (float(np.float32(v)) for v in np.exp(rng.uniform(-7, -5, 2)))
@@ -128,7 +128,7 @@ def test_scales_are_multiplied_as_litert_does(kind: str) -> None:
 
 
 def small() -> Graph:
-    """A uint8 add of its input with a constant, then a relu."""
+    """Return a uint8 add of the input and a constant, then a relu."""
     quant = Quant((0.5,), (100,))
     x, y, z = (Tensor(name, (1, 4), "uint8", quant) for name in "xyz")
     c = constant("c", np.array([[0, 100, 200, 255]], np.uint8), quant)
@@ -136,7 +136,7 @@ def small() -> Graph:
     return verify(Graph("g", {t.name: t for t in (x, y, z, c)}, ops_, ("x",), ("z",)))
 
 
-def test_inner_tensors_move_and_edges_stay() -> None:
+def test_inner_tensors_become_int8_and_inputs_and_outputs_stay_uint8() -> None:
     graph, sources = shift_uint8(small())
     assert [(op.name, op.kind, op.inputs, op.outputs) for op in graph.ops] == [
         ("quantize_input_0", "quantize", ("x",), ("x_int8",)),
@@ -153,13 +153,13 @@ def test_inner_tensors_move_and_edges_stay() -> None:
     verify(graph)
 
 
-def test_int8_networks_with_uint8_edges_stay_as_they_are() -> None:
+def test_int8_networks_with_uint8_inputs_are_unchanged() -> None:
     x, y = activation("x", (1, 4), np.random.default_rng(0), dtype="uint8"), activation("y", (), np.random.default_rng(0))
     graph = single_op("quantize", [x], y, {})
     assert shift_uint8(graph) == (graph, {})
 
 
-def test_weights_become_symmetric_where_their_distances_fit() -> None:
+def test_weights_become_symmetric_if_they_fit_int8() -> None:
     rng = np.random.default_rng(0)
     x, out = activation("input", (1, 3), rng, dtype="uint8"), activation("output", (1, 2), rng, dtype="uint8")
     for values, zero, expected in (([60, 200], 120, 0), ([0, 250], 120, -8)):
@@ -172,7 +172,7 @@ def test_weights_become_symmetric_where_their_distances_fit() -> None:
         assert (found.data.astype(int) - expected == weights.data.astype(int) - zero).all()
 
 
-def test_kinds_that_round_differently_are_refused() -> None:
+def test_uint8_ops_that_round_differently_are_refused() -> None:
     graph = small()
     odd = replace(graph, ops=(graph.ops[0], replace(graph.ops[1], kind="transpose_conv")))
     with pytest.raises(CompileError, match=r"transpose_conv\): is not supported for uint8, .*; quantise the model to int8"):
@@ -195,7 +195,7 @@ def test_weights_of_int8_files_must_be_symmetric() -> None:
 @pytest.mark.shared
 @pytest.mark.litert
 @pytest.mark.parametrize("io", ["model", "int8"])
-def test_a_real_uint8_model(io: str, shared: Path) -> None:
+def test_a_real_uint8_model_equals_litert(io: str, shared: Path) -> None:
     model = api.load(shared / "models" / "google-coral__test_data__mobilenet_v1_0.25_128_quant.tflite", io=io)
     edge = model.graph.tensors[model.graph.inputs[0]].dtype, model.graph.tensors[model.graph.outputs[0]].dtype
     assert edge == (("uint8", "uint8") if io == "model" else ("int8", "int8"))
@@ -204,7 +204,7 @@ def test_a_real_uint8_model(io: str, shared: Path) -> None:
     assert result.reference.startswith("LiteRT's reference kernels")
 
 
-def test_export_and_import_keep_uint8() -> None:
+def test_uint8_survives_the_round_trip_through_tflite() -> None:
     case = next(uint8_cases("conv_2d"))
     again = from_tflite(to_tflite(case.graph), case.graph.name)
     assert again.tensors["input"].dtype == "uint8"

@@ -1,4 +1,4 @@
-"""Constant and unread channels: small networks and what must be left of them, random damaged ones, and real models."""
+"""Removal of constant and unread channels in small networks, random networks with zeroed filters, and real models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tinyweave.passes.value_ranges import value_ranges
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
 SAME = WINDOW | {"padding": ((1, 1), (1, 1))}
-ZERO = 3  # the zero point of every activation here; all scales are 1, so that a sum is its own result
+ZERO = 3  # the zero point of every activation here; all scales are 1, so sums need no rescaling
 
 
 def int8(name: str, *shape: int) -> Tensor:
@@ -43,14 +43,14 @@ def conv(name: str, x: str, out: str, attrs: dict, kind: str = "conv_2d") -> Op:
 
 
 def left(before: Graph, expected: Graph, kept: dict[str, Sequence[int]]) -> None:
-    """The pass makes `expected` of `before`, and says which channels it `kept`."""
+    """Assert that the pass turns `before` into `expected` and reports the channels `kept`."""
     shrunk, tensors = shrink_channels(ops.check(before))
     assert diff(ops.check(verify(shrunk)), expected) == []
     assert tensors == {name: (name, tuple(channels)) for name, channels in kept.items()}
 
 
 def two_convs(attrs: dict, first_bias: Sequence[int], out: int = 4) -> Graph:
-    """The middle of three channels of `m` is an all-zero filter's: its bias, plus the zero point."""
+    """Return two convolutions. The middle of three filters of the first is zero, so its channel of `m` is constant."""
     kernel = 3 if attrs is SAME else 1
     tensors = [
         int8("x", 1, 4, 4, 1),
@@ -64,7 +64,7 @@ def two_convs(attrs: dict, first_bias: Sequence[int], out: int = 4) -> Graph:
     return graph("net", tensors, [conv("a", "x", "m", WINDOW), conv("b", "m", "y", attrs)], ("x",), ("y",))
 
 
-def test_a_zero_filter_goes_into_the_next_bias() -> None:
+def test_the_constant_channel_of_a_zero_filter_is_folded_into_the_next_bias() -> None:
     expected = graph(
         "net",
         [
@@ -73,7 +73,7 @@ def test_a_zero_filter_goes_into_the_next_bias() -> None:
             bias("a.bias_", 5, 7),
             int8("m", 1, 4, 4, 2),
             weights("b.weights_", [0, 2, 3, 5], 2, 1, 1, 2),
-            bias("b.bias_", 10 + 1 * 6, 20 + 4 * 6),  # weights 1 and 4 of the middle channel, which is 6 above its zero point
+            bias("b.bias_", 10 + 1 * 6, 20 + 4 * 6),  # weights 1 and 4 of the middle channel, which is 6 above the zero point
             int8("y", 1, 4, 4, 2),
         ],
         [
@@ -86,12 +86,12 @@ def test_a_zero_filter_goes_into_the_next_bias() -> None:
     left(two_convs(WINDOW, [5, 6, 7]), expected, {"m": (0, 2)})
 
 
-def test_padding_keeps_a_constant_that_is_not_the_zero_point() -> None:
+def test_a_constant_other_than_the_padding_value_is_kept() -> None:
     before = two_convs(SAME, [5, 6, 7])
     left(before, before, {})
 
 
-def test_padding_with_the_same_value_keeps_nothing() -> None:
+def test_a_constant_equal_to_the_padding_value_is_removed() -> None:
     shrunk, tensors = shrink_channels(two_convs(SAME, [5, 0, 7]))
     assert tensors == {"m": ("m", (0, 2))}
     assert shrunk.tensors["b.bias_"].data.tolist() == [10, 20]  # type: ignore[union-attr]
@@ -99,7 +99,7 @@ def test_padding_with_the_same_value_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize(("value", "activation"), [(1000, "none"), (-1000, "none"), (-600, "relu")])
-def test_a_saturated_filter_is_constant_too(value: int, activation: str) -> None:
+def test_the_channel_of_a_saturated_filter_is_removed(value: int, activation: str) -> None:
     before = two_convs(WINDOW, [5, 6, value])
     first = replace(before.ops[0], attrs=WINDOW | {"activation": activation})
     shrunk, tensors = shrink_channels(replace(before, ops=(first, before.ops[1])))
@@ -108,15 +108,15 @@ def test_a_saturated_filter_is_constant_too(value: int, activation: str) -> None
     assert shrunk.tensors["b.bias_"].data.tolist() == [10 + 6 + 2 * level, 20 + 4 * 6 + 5 * level]  # type: ignore[union-attr]
 
 
-def test_a_filter_that_almost_saturates_stays() -> None:
-    # x - 3 lies in [-131, 124]: with weight -1 and bias 256 the least sum is 132, the result is 127 or less only by the clamp
+def test_a_filter_that_almost_saturates_is_kept() -> None:
+    # x - 3 is in [-131, 124], so with weight -1 and bias 256 the least sum is 132, and all results are clamped to 127
     before = two_convs(WINDOW, [5, 6, 248])
     assert shrink_channels(before)[1] == {"m": ("m", (0,))}
     almost = two_convs(WINDOW, [5, 6, 247])
     assert shrink_channels(almost)[1] == {"m": ("m", (0, 2))}
 
 
-def test_a_bias_that_could_leave_int32_takes_nothing() -> None:
+def test_no_constant_is_folded_into_a_bias_that_could_overflow() -> None:
     before = two_convs(WINDOW, [5, 6, 7])
     limit = 2**31 - 1
     crowded = replace(before, tensors={**before.tensors, "b.bias": bias("b.bias", limit - 255 * 3 + 1, 0)})
@@ -125,7 +125,7 @@ def test_a_bias_that_could_leave_int32_takes_nothing() -> None:
     assert shrink_channels(flash_heavy)[1] == {"m": ("m", (0, 2))}
 
 
-def test_channels_that_only_zero_weights_read_are_removed_backwards() -> None:
+def test_channels_that_only_zero_weights_read_are_removed() -> None:
     tensors = [
         int8("x", 1, 4, 4, 1),
         weights("a.weights", [1, 2, 3], 3, 1, 1, 1),
@@ -151,7 +151,7 @@ def test_channels_that_only_zero_weights_read_are_removed_backwards() -> None:
 
 
 def branches(second: Sequence[int], kind: str, attrs: dict) -> Graph:
-    """Two convs of four channels over x; those whose weight is 0 are constant. They meet in one op, which a conv reads."""
+    """Return two convs of four channels on x, joined by an op that a conv reads. Channels with a weight of 0 are constant."""
     meet = (1, 4, 4, 4 if kind == "add" else 8)
     tensors = [
         int8("x", 1, 4, 4, 1),
@@ -213,7 +213,7 @@ def test_a_flattened_map_loses_columns_of_the_weights() -> None:
     assert shrunk.tensors["f.bias"].data.tolist() == [5 * (1 + 4), 5 * (7 + 10)]  # type: ignore[union-attr]
 
 
-def test_a_sum_of_constants_keeps_one_channel_to_sum() -> None:
+def test_a_map_of_constant_channels_keeps_one_channel() -> None:
     before = two_convs(WINDOW, [5, 6, 7])
     blind = replace(before, tensors={**before.tensors, "a.weights": weights("a.weights", [0, 0, 0], 3, 1, 1, 1)})
     shrunk, kept = shrink_channels(verify(blind))
@@ -228,7 +228,7 @@ def test_inputs_and_outputs_keep_their_channels() -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_random_damaged_networks_keep_every_byte_and_their_ranges(first: int) -> None:
+def test_random_networks_with_zeroed_filters_keep_all_bytes(first: int) -> None:
     smaller = 0
     for seed in range(first, first + 50):
         before = random_network(seed, damaged=True)
@@ -260,7 +260,7 @@ def test_half_of_the_vww_reference_model_is_constant(shared: Path) -> None:
 
 
 def between(kind: str, operands: list[Tensor], attrs: dict, shape: tuple[int, ...]) -> Graph:
-    """A conv with one zero filter, an op that moves its pixels, and a conv that reads them."""
+    """Return a conv with one zero filter, an op that moves its pixels, and a conv."""
     before = two_convs(WINDOW, [5, 6, 7])
     tensors = [t for t in before.tensors.values() if t.name != "y"]
     tensors += [int8("n", *shape), int8("y", *shape[:3], 2), *operands]
@@ -285,7 +285,7 @@ def between(kind: str, operands: list[Tensor], attrs: dict, shape: tuple[int, ..
         ),
     ],
 )
-def test_ops_that_move_whole_pixels_pass_removals_on(
+def test_channels_are_removed_across_ops_that_move_whole_pixels(
     kind: str, operands: list[object], attrs: dict, shape: tuple[int, ...]
 ) -> None:
     constants = [constant(f"operand{i}", np.array(values, np.int32)) for i, values in enumerate(operands)]
@@ -296,8 +296,8 @@ def test_ops_that_move_whole_pixels_pass_removals_on(
 
 
 @pytest.mark.parametrize(("value", "kept"), [(9, (0, 2)), (8, (0, 1, 2))])
-def test_a_pad_passes_on_what_it_fills_with(value: int, kept: tuple[int, ...]) -> None:
-    # the constant channel holds 6 above the zero point, which is 9; a pad by another value makes it vary
+def test_a_channel_is_removed_across_a_pad_of_the_same_value(value: int, kept: tuple[int, ...]) -> None:
+    # the constant channel is 6 above the zero point, which is 9; a pad with another value makes it vary
     paddings = constant("paddings", np.array([[0, 0], [1, 0], [0, 1], [0, 0]], np.int32))
     fill = Tensor("fill", (1,), "int8", int8("m").quant, np.array([value], np.int8), "constant")
     before = between("padv2", [paddings, fill], {}, (1, 5, 5, 3))
@@ -305,7 +305,7 @@ def test_a_pad_passes_on_what_it_fills_with(value: int, kept: tuple[int, ...]) -
     assert source(tensors, "n")[1] == (kept if len(kept) < 3 else None) and same_layers(before, shrunk, tensors, 0)
 
 
-def test_padded_channels_are_constants_too() -> None:
+def test_channels_added_by_a_pad_are_removed() -> None:
     paddings = constant("paddings", np.array([[0, 0], [0, 0], [0, 0], [1, 2]], np.int32))
     before = between("pad", [paddings], {}, (1, 4, 4, 6))
     wide = replace(before, tensors={**before.tensors, "b.weights": weights("b.weights", range(12), 2, 1, 1, 6)})
@@ -316,7 +316,7 @@ def test_padded_channels_are_constants_too() -> None:
 
 
 def test_a_pad_keeps_at_least_one_channel() -> None:
-    """The convolution reads only the channel that the pad adds: nothing of the map is needed, but its shape is."""
+    """The convolution reads only the channel that the pad adds, so only the shape of the map is needed."""
     tensors = [
         int8("x", 1, 4, 4, 2),
         weights("a.weights", np.arange(4), 2, 1, 1, 2),
@@ -337,9 +337,11 @@ def test_a_pad_keeps_at_least_one_channel() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(kind for kind, spec in ops.SPECS.items() if spec.family == "unary"))
-def test_bounds_of_unary_ops_hold_and_are_reached(kind: str) -> None:
+def test_bounds_of_unary_ops_hold_and_are_tight(kind: str) -> None:
     rng = np.random.default_rng(sorted(ops.SPECS).index(kind))
-    attrs = {"gelu": {"approximate": False}, "leaky_relu": {"alpha": -0.5}}.get(kind, numbers(kind, rng))  # falls, then rises
+    attrs = {"gelu": {"approximate": False}, "leaky_relu": {"alpha": -0.5}}.get(
+        kind, numbers(kind, rng)
+    )  # decreasing, then increasing
     for _ in range(5):
         zero = -128 if kind == "rsqrt" else int(rng.integers(-40, 40))
         m = activation("m", (1, 1, 1, 6), 0.05, zero)

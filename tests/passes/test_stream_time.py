@@ -1,4 +1,4 @@
-"""Streaming in time: at every call the network gives what it gives for its whole window, and computes only what is new."""
+"""Streaming in time: every call gives the output for the whole window and computes only new rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def calls_of(stream: TimeStream, count: int, seed: int = 0) -> list[list[np.ndar
 
 
 def first_wrong(stream: TimeStream, count: int, seed: int = 0) -> int | None:
-    """The first call that differs from the network on its window, the windows sliced here and not by the stream."""
+    """Return the first call whose output differs from the network on its window; the windows are sliced independently."""
     graph, window = stream.graph, stream.window
     calls = calls_of(stream, count, seed)
     axis, state = stream.time.axis, ops.initial_state(graph)
@@ -49,7 +49,7 @@ def layer(stream: TimeStream, name: str) -> StreamedLayer:
     return next(each for each in stream.layers if each.name == name)
 
 
-def test_valid_windows_compute_one_row_each() -> None:
+def test_layers_without_padding_compute_one_new_row_per_call() -> None:
     stream = stream_time(wake_word())
     assert (stream.hop, stream.frames, stream.calls_until_full) == (1, 16, 16)
     assert [(each.top, each.new) for each in stream.layers if each.rows] == [(0, 1)] * 6
@@ -61,14 +61,14 @@ def test_valid_windows_compute_one_row_each() -> None:
 
 
 @pytest.mark.parametrize("hop", [1, 2, 3, 5])
-def test_every_hop_of_a_network_of_stride_one(hop: int) -> None:
+def test_a_network_of_stride_1_streams_with_any_hop(hop: int) -> None:
     stream = stream_time(wake_word(), hop)
     assert stream.graph.tensors[stream.graph.inputs[0]].shape == (1, hop, 1, 8)
     assert stream.calls_until_full == -(-16 // hop)
     assert first_wrong(stream, 8) is None
 
 
-def test_rows_at_padding_are_computed_again_and_rows_between_are_kept() -> None:
+def test_rows_that_depend_on_padding_are_recomputed_and_others_kept() -> None:
     stream = stream_time(keywords())
     first, last = layer(stream, "conv_2d_0"), layer(stream, "conv_2d_4")
     assert stream.hop == 2
@@ -82,7 +82,7 @@ def test_rows_at_padding_are_computed_again_and_rows_between_are_kept() -> None:
     assert first_wrong(stream, 26) is None
 
 
-def test_of_a_network_of_very_many_layers_few_choices_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_tried_choices_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, tried, rows_of = keywords(), list[time_rows.Choices](), time_rows.rows_of
     net = time_rows.follow(graph, time_rows.TimeAxis(1, 1, 41, 1, 0, 41), 2)
     monkeypatch.setattr(time_rows, "rows_of", lambda net, chosen: tried.append(chosen) or rows_of(net, chosen))
@@ -93,7 +93,7 @@ def test_of_a_network_of_very_many_layers_few_choices_are_tried(monkeypatch: pyt
         assert len(tried) == count
 
 
-def test_before_the_window_is_full_zero_points_stand_for_frames() -> None:
+def test_missing_frames_of_the_first_windows_are_zero_points() -> None:
     stream = stream_time(wake_word())
     calls = calls_of(stream, 3)
     (window,) = stream.windows(calls)[1]
@@ -108,19 +108,19 @@ def test_the_state_of_float_frames_is_quantised() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_networks(seed: int) -> None:
+def test_random_networks_equal_their_windows(seed: int) -> None:
     _agrees(seed)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("batch", range(10))
-def test_many_random_networks(batch: int) -> None:
+def test_many_random_networks_equal_their_windows(batch: int) -> None:
     streamed = sum(_agrees(seed) for seed in range(1000 + 100 * batch, 1100 + 100 * batch))
     assert streamed > 50, "too few of the networks can be streamed at all"
 
 
 def _agrees(seed: int) -> bool:
-    """Hold one network, with a hop of its own, against its windows; return whether it can be streamed."""
+    """Compare a random network, with a random hop, with its windows; return whether it can be streamed."""
     graph = ops.check(random_network(seed))
     hop = (None, 1, 2, 3, 4, 6)[seed % 6]
     try:
@@ -161,7 +161,7 @@ def test_a_network_that_cannot_be_streamed_is_refused_with_the_reason() -> None:
         stream_time(net.graph(wide))
 
 
-def test_two_inputs_are_refused() -> None:
+def test_a_network_with_two_inputs_is_refused() -> None:
     net = Frames(0, (1, 8, 1, 4))
     joined = net.op("add", ("frames", "more"), (1, 8, 1, 4), activation="none")
     tensors = {t.name: t for t in net.tensors} | {"more": replace(net.tensors[0], name="more")}
@@ -169,7 +169,7 @@ def test_two_inputs_are_refused() -> None:
         stream_time(Graph("two", tensors, tuple(net.ops), ("frames", "more"), (joined,)))
 
 
-def test_a_constant_operand_that_differs_between_rows_keeps_its_op_from_streaming() -> None:
+def test_an_op_whose_constant_operand_differs_between_rows_is_not_streamed() -> None:
     net = Frames(0, (1, 12, 1, 4))
     early = net.windowed("conv_2d", "frames", (3, 1), channels=4)
     ramp = net.constant(net.rng.integers(-127, 128, (1, 10, 1, 4)).astype(np.int8), (0.05,))
@@ -180,7 +180,7 @@ def test_a_constant_operand_that_differs_between_rows_keeps_its_op_from_streamin
     assert first_wrong(stream, 15) is None
 
 
-def test_time_may_be_the_axis_of_columns_or_part_of_a_list() -> None:
+def test_time_may_be_the_axis_of_columns_or_part_of_a_flat_input() -> None:
     across = Frames(0, (1, 1, 20, 4))
     x = across.windowed("conv_2d", "frames", (1, 3), channels=4)
     stream = stream_time(across.graph(across.dense(x, 2)))

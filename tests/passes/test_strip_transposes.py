@@ -1,4 +1,4 @@
-"""Transposes at the edges: which go, and how the reference is fed when they are gone."""
+"""Removal of transposes at inputs and outputs, and verification with the reference afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tinyweave.passes.strip_edges import strip_transposes
 
 
 def turned(channels: int = 3, size: int = 6) -> Graph:
-    """A network from PyTorch: channels first outside, last inside."""
+    """Return a network like those of PyTorch, with channels first at its edges and channels last inside."""
     net = Net(size, size, channels)
     same = {"padding": ((1, 1), (1, 1)), "stride": (1, 1), "activation": "none"}
     body = net.op("max_pool_2d", ("image",), (1, size, size, channels), kernel=(3, 3), **same)
@@ -37,7 +37,7 @@ def turned(channels: int = 3, size: int = 6) -> Graph:
     return verify(rebuild(whole, ops=ops, inputs=("outside",), outputs=("result",)))
 
 
-def test_transposes_at_the_edges_are_dropped() -> None:
+def test_transposes_at_inputs_and_outputs_are_removed() -> None:
     before = turned()
     after, _ = strip_transposes(before)
     assert [op.kind for op in after.ops] == ["max_pool_2d"]
@@ -51,7 +51,7 @@ def test_transposes_at_the_edges_are_dropped() -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_reference_is_fed_with_channels_first(stream: bool, tmp_path: Path) -> None:
+def test_litert_gets_channels_first_inputs_after_the_removal(stream: bool, tmp_path: Path) -> None:
     path = tmp_path / "turned.tflite"
     path.write_bytes(to_tflite(turned()))
     model = api.load(path, layout="nhwc")

@@ -1,4 +1,4 @@
-"""Sound plans to damage, and what changes one number of a plan: an offset, a ring, a timing, a tile, a kernel."""
+"""Sound plans, and functions that change one number of a plan: an offset, a line buffer, a timing, a tile, a kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Damage = Callable[[Plan], Plan]
 
 
 def cuts() -> Graph:
-    """A map is cut into two halves of rows, each of which is read; then they are joined again."""
+    """Return a network that cuts a map into two halves of rows, reads each, and joins them again."""
     x, a, b, c, d, whole = (activation(n, (1, rows, 6, 4)) for n, rows in zip("xabcdw", (8, 4, 4, 4, 4, 8), strict=True))
     axis = constant("axis", np.array(1, np.int32))
     ops = [
@@ -40,7 +40,7 @@ def cuts() -> Graph:
 
 
 def longs() -> Graph:
-    """An output of eight bytes an element."""
+    """Return a network with an output of eight bytes per element."""
     tensors = [activation("x", (1, 4, 4, 2)), constant("axis", np.array(3, np.int32)), Tensor("index", (1, 4, 4), "int64")]
     return tiny("longs", tensors, [Op("arg_max_0", "arg_max", ("x", "axis"), ("index",))], ("x",), ("index",))
 
@@ -86,7 +86,7 @@ def made(name: str) -> Plan:
 
 
 def moved(old: Plan, **offsets: int) -> Plan:
-    """Buffers at other offsets, and arenas of the size that they then have."""
+    """Return the plan with buffers at other offsets and the resulting arena sizes."""
     now = {**old.offsets, **offsets}
     tops = {m: max(now[b.name] + b.bytes for b in old.buffers if b.memory == m) for m in old.arena}
     return replace(old, offsets=now, arena=tops)
@@ -97,7 +97,7 @@ def end_of(old: Plan, buffer: str) -> int:
 
 
 def onto(old: Plan, buffer: str, other: str, more: int = 0) -> Plan:
-    """A buffer that begins where another one does, or `more` bytes after it."""
+    """Return the plan with a buffer at the offset of another one, plus `more` bytes."""
     return moved(old, **{buffer: old.offsets[other] + more})
 
 
@@ -106,7 +106,7 @@ def resized(old: Plan, buffer: str, less: int) -> Plan:
 
 
 def staged(old: Plan, step: int = 0, **changes: Any) -> Plan:
-    """Another stage at a step."""
+    """Return the plan with another stage at a step."""
     stages = list(old.stages)
     stages[step] = replace(stages[step], **changes)
     return replace(old, stages=tuple(stages))
@@ -131,7 +131,7 @@ def ringed(old: Plan, **rings: int) -> Plan:
 
 
 def flash_heavy(old: Plan, name: str, rows: int) -> Plan:
-    """A ring of so many rows in a buffer above all others that holds them."""
+    """Return the plan with a line buffer of `rows` rows, in a buffer above all others."""
     size = rows * old.graph.tensors[name].bytes // old.graph.tensors[name].shape[1]
     buffers = tuple(replace(b, bytes=size) if b.name == name else b for b in old.buffers)
     return moved(ringed(replace(old, buffers=buffers), **{name: rows}), **{name: 4096})
@@ -146,7 +146,7 @@ def placed(old: Plan, **places: Place) -> Plan:
 
 
 def without_ring(old: Plan, name: str) -> Plan:
-    """A map that is no ring, in a buffer above all others that holds it whole."""
+    """Return the plan with a whole map instead of a line buffer, in a buffer above all others."""
     tensor, schedule = old.graph.tensors[name], rows_of(old)
     line_buffers = {other: rows for other, rows in schedule.line_buffers.items() if other != name}
     buffers = tuple(replace(b, bytes=tensor.bytes) if b.name == name else b for b in old.buffers)
@@ -154,12 +154,12 @@ def without_ring(old: Plan, name: str) -> Plan:
 
 
 def kernels(old: Plan, **names: str) -> Plan:
-    """Other kernels for ops, by the names of these."""
+    """Return the plan with other kernels for the named ops."""
     return replace(old, variants=tuple(names.get(op.name, v) for op, v in zip(old.graph.ops, old.variants, strict=True)))
 
 
 def channels(graph: Graph) -> dict[str, Tensor]:
-    """The tensors of `cuts`, cut along the channels instead of the rows."""
+    """Return the tensors of `cuts`, cut along channels instead of rows."""
     shapes = {"a": (1, 8, 6, 2), "b": (1, 8, 6, 2)}
     axis = {"axis": replace(graph.tensors["axis"], data=np.array(3, np.int32))}
     return {name: replace(graph.tensors[name], shape=shape) for name, shape in shapes.items()} | axis

@@ -25,7 +25,7 @@ from planning.damage import (
 from tinyweave.planning import Tile
 from tinyweave.planning.plan import Place, RowSchedule
 
-# what is damaged: (the plan, the damage, a part of the message)
+# name -> (plan, damage, part of the message)
 DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "a stage left out": ("layers", lambda p: replace(p, stages=p.stages[:-1]), "not every op exactly once"),
     "a stage run twice": ("layers", lambda p: replace(p, stages=(*p.stages, p.stages[-1])), "not every op exactly once"),

@@ -1,4 +1,4 @@
-"""The smallest violations of the rules of fused stages: a row, a column, a tick, a byte of a ring, a tile or scratch."""
+"""The smallest violations of the rules of fused stages: one row, column or tick, one byte of a line buffer, tile or scratch."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ def with_timing(plan: Plan, step: int, node: Node, **values: int) -> Plan:
     return staged(plan, step, timings={**schedule.timings, node: schedule.timings[node]._replace(**values)})
 
 
-def rows_are_kept_until_they_are_read(plan: Plan) -> Iterator[Violation]:
-    """Rings and tiles of a row or a column less; where all iterations are of one row, no ring has rows to spare."""
+def rows_dropped_before_they_are_read(plan: Plan) -> Iterator[Violation]:
+    """Yield plans with line buffers or tiles of one row or column less.
+
+    Line buffers of stages with tiles of several rows are left out, because they may have spare rows.
+    """
     for step, stage, schedule in fused(plan):
         for name, rows in schedule.line_buffers.items():
             if rows == 1 or all(tile.rows == 1 for tile in stage.tiles or ()):
@@ -51,7 +54,7 @@ def rows_are_kept_until_they_are_read(plan: Plan) -> Iterator[Violation]:
                     )
 
 
-def rows_are_computed_once_and_all(plan: Plan) -> Iterator[Violation]:
+def rows_computed_twice_or_not_at_all(plan: Plan) -> Iterator[Violation]:
     for step, stage, schedule in fused(plan):
         for node, timing in schedule.timings.items():
             changed = partial(with_timing, plan, step, node)
@@ -70,8 +73,8 @@ def rows_are_computed_once_and_all(plan: Plan) -> Iterator[Violation]:
                 yield Violation("a node one tick before the stage", changed(first=-1), says)
 
 
-def rows_come_in_time(plan: Plan) -> Iterator[Violation]:
-    """A node begins one tick before what it reads is there, or one tick after what reads it needs it."""
+def rows_computed_too_early_or_late(plan: Plan) -> Iterator[Violation]:
+    """Yield plans in which a node starts one tick before its input rows are ready, or one tick after its reader needs it."""
     for step, stage, schedule in fused(plan):
         for node, timing in schedule.timings.items():
             name = node if isinstance(node, str) else plan.graph.ops[node].outputs[0]
@@ -83,8 +86,8 @@ def rows_come_in_time(plan: Plan) -> Iterator[Violation]:
                 yield Violation("a node one tick too late", late, "not intact")
 
 
-def edges_of_a_stage_are_apart(plan: Plan) -> Iterator[Violation]:
-    """Scratch shares a byte with the row that its op writes, sums with the row that they add or with the output."""
+def overlapping_buffers_of_a_stage(plan: Plan) -> Iterator[Violation]:
+    """Yield plans in which scratch shares a byte with the written row, or sums share one with the summed row or the output."""
     graph = plan.graph
     for _, stage, schedule in fused(plan):
         for index in stage.ops:
@@ -112,8 +115,8 @@ def edges_of_a_stage_are_apart(plan: Plan) -> Iterator[Violation]:
                     )
 
 
-def tiles_of_a_stage_are_apart(plan: Plan) -> Iterator[Violation]:
-    """What an op of a tile writes shares a byte with the tile of what it reads."""
+def overlapping_tiles_of_a_stage(plan: Plan) -> Iterator[Violation]:
+    """Yield plans in which the output of an op in a tile shares a byte with the tile of its input."""
     graph = plan.graph
     for _, stage, schedule in fused(plan):
         for tile in stage.tiles or ():
@@ -130,8 +133,8 @@ def tiles_of_a_stage_are_apart(plan: Plan) -> Iterator[Violation]:
                         yield Violation("a tile over the tile that its op reads", each.touching, says, (each.apart,))
 
 
-def a_stage_leaves_the_maps_before_it_alone(plan: Plan) -> Iterator[Violation]:
-    """The first row that an op computes shares a byte with the last row of a whole map that it reads to the end."""
+def stages_that_overwrite_their_input(plan: Plan) -> Iterator[Violation]:
+    """Yield plans in which the first computed row of an op shares a byte with the last row of a whole map that it reads."""
     graph = plan.graph
     for _, stage, schedule in fused(plan):
         made = {*(graph.ops[i].outputs[0] for i in stage.ops), *schedule.timings}
@@ -156,10 +159,10 @@ def a_stage_leaves_the_maps_before_it_alone(plan: Plan) -> Iterator[Violation]:
 
 
 ROW_RULES: tuple[Callable[[Plan], Iterator[Violation]], ...] = (
-    rows_are_kept_until_they_are_read,
-    rows_are_computed_once_and_all,
-    rows_come_in_time,
-    edges_of_a_stage_are_apart,
-    tiles_of_a_stage_are_apart,
-    a_stage_leaves_the_maps_before_it_alone,
+    rows_dropped_before_they_are_read,
+    rows_computed_twice_or_not_at_all,
+    rows_computed_too_early_or_late,
+    overlapping_buffers_of_a_stage,
+    overlapping_tiles_of_a_stage,
+    stages_that_overwrite_their_input,
 )

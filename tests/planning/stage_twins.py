@@ -1,4 +1,4 @@
-"""Fused stages from the C, compared with those from the Python."""
+"""Fused stages of the C search compared with those of the Python search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tinyweave.planning.search.stages import SOURCE, Stages, as_columns, grow_st
 
 
 def same_in_c_and_python(problem: Problem) -> Stages:
-    """Return the stages of a problem; C and Python must agree on each column."""
+    """Return the stages of a problem and assert that C and Python give the same."""
     if toolchain.library(SOURCE) is None:
         pytest.skip("needs a C compiler")
     in_c, in_python = grow_stages_in_c(problem), as_columns(grow_stages_in_python(problem))

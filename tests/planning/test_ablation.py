@@ -1,4 +1,4 @@
-"""Ablation: a network computed by hand, and figures that never increase."""
+"""Ablation: a network computed by hand; each technique never costs bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tinyweave.planning.order.order_search import file_order, live_bytes, withou
 
 
 def one_saving_each() -> Graph:
-    """8x8 maps; 64 bytes per channel."""
+    """Return a network with 8x8 maps, 64 bytes per channel."""
     net = Net(8, 8, 4)
     wide = [net.conv("image", 16), net.conv("image", 16)]  # worst: image, wide[0] and wide[1] together
     joined = net.join([net.conv(x, 1) for x in wide])
@@ -31,10 +31,10 @@ def one_saving_each() -> Graph:
 def test_each_technique_saves_the_bytes_computed_by_hand() -> None:
     assert ablation(one_saving_each()) == {
         "file order": (4 + 16 + 16) * 64,
-        "best order": (13 + 13) * 64,  # the copy that reshape then is
+        "best order": (13 + 13) * 64,  # reshape is a copy without views
         "+ views": (12 + 12) * 64,  # logistic
         "+ in-place": (4 + 1 + 16) * 64,  # the image, one narrow map, the second wide one
-        "+ overlap": (4 + 16) * 64,  # the first wide one beside the image, which the second still reads
+        "+ overlap": (4 + 16) * 64,  # the first wide one and the image, which the second still reads
         "+ moves": (4 + 16) * 64,
         "+ fusion": 13 * 64 + 4,  # no wide map is ever whole; the mixed one begins a few bytes below the joined one
     }
@@ -52,7 +52,7 @@ def test_no_technique_ever_costs_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(25), 8))
 def test_in_place_is_overlap_without_distance(seed: int) -> None:
-    """Plans with any overlap distance, with distance 0 only and with none each need no less than the one before."""
+    """Plans with any overlap distance, with distance 0 only, and without overlap need increasing bytes."""
     graph = random_network(seed, 16)
     order = file_order(graph)
     made = [plan_in_order(graph, order, max_distance=ANY_DISTANCE), plan_in_order(graph, order, max_distance=0)]
@@ -77,7 +77,7 @@ OPTIONS: dict[str, tuple[str, dict]] = {  # name -> the last row, arguments of p
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_last_row_is_the_plan_whatever_its_options(name: str) -> None:
+def test_the_last_row_of_the_ablation_is_the_plan_for_any_options(name: str) -> None:
     """The figures use the plan's kernels, streams and strategy, and never increase."""
     graph, (last, options) = block(24, 24), OPTIONS[name]
     made = plan(graph, Request(**options))

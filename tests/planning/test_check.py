@@ -1,4 +1,4 @@
-"""The independent check accepts every plan of the planner; test_damaged_plans.py shows what it refuses."""
+"""The independent check accepts every plan of the planner; test_damaged_plans.py has plans that it refuses."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def moved(made: Plan, name: str, offset: int) -> Plan:
     return replace(made, offsets=offsets, arena={"sram": arena})
 
 
-def test_reads_and_writes_of_state_alias_it() -> None:
-    """Only the count, an output that is read after the call, is copied from and to its state."""
+def test_state_is_read_and_written_in_its_buffer() -> None:
+    """Only the count, an output that is read after the call, is a copy."""
     made = plan(NETWORKS["stream"](), Request("layer"))
     assert made.places["before"].buffer == made.places["kept"].buffer == "past"
     assert [made.variants[i] for i in (0, 3)] == ["", ""]
@@ -39,7 +39,7 @@ def operand_pairs(made: Plan) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_best_is_never_larger_and_its_overlap_distances_are_minimal(seed: int) -> None:
-    """An output one word closer to its operand than the overlap distance is refused."""
+    """The check refuses an output one word closer to its operand than the overlap distance."""
     graph = random_network(seed, steps=10)
     made, best = plan(graph, Request("layer")), plan(graph, Request("unfused"))
     assert best.arena["sram"] <= made.arena["sram"]
@@ -55,7 +55,7 @@ def test_best_is_never_larger_and_its_overlap_distances_are_minimal(seed: int) -
 
 
 def test_padding_rows_do_not_wait_for_the_padded_pixel() -> None:
-    """The rows above the pixel read nothing, and may be streamed out before it is computed."""
+    """The rows above the pixel are padding and may be streamed before it is computed."""
     tensors = [activation(name, (1, 1, 1, 4)) for name in ("image", "pixel")] + [activation("padded", (1, 4, 2, 4))]
     tensors.append(constant("paddings", np.array([[0, 0], [2, 1], [1, 0], [0, 0]], np.int32)))
     ops = [Op("relu_0", "relu", ("image",), ("pixel",)), Op("pad_1", "pad", ("pixel", "paddings"), ("padded",))]
@@ -76,14 +76,14 @@ def test_a_value_computed_in_the_state_overlaps_no_input() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_plans_of_random_networks_pass_and_fail_with_overlapping_buffers(seed: int) -> None:
+def test_plans_of_random_networks_pass_and_are_refused_with_overlaps(seed: int) -> None:
     """Two buffers that are alive in the same step and both read are refused if they overlap."""
     made = plan(random_network(seed), Request("layer"))
     assert check(made) is made
     needed = {made.places[name].buffer for name in (*made.graph.consumers, *made.graph.outputs) if name in made.places}
     buffers = [buffer for buffer in made.buffers if buffer.name in needed and buffer.bytes]
     alive = [(a, b) for i, a in enumerate(buffers) for b in buffers[i + 1 :] if max(a.start, b.start) < min(a.end, b.end)]
-    # an output may lie over its own operand where the kernel allows it
+    # an output may overlap its operand if the kernel allows it
     touching = {frozenset((made.places[x].buffer, made.places[y].buffer)) for x, y in operand_pairs(made)}
     alive = [(a, b) for a, b in alive if frozenset((a.name, b.name)) not in touching]
     for a, b in alive[:6]:
@@ -91,8 +91,8 @@ def test_plans_of_random_networks_pass_and_fail_with_overlapping_buffers(seed: i
             check(moved(made, b.name, made.offsets[a.name]))
 
 
-def test_a_tile_that_keeps_no_row_of_a_map_passes() -> None:
-    """A tile keeps no rows of a map of which only padding is read, since a window of stride 3 skips it."""
+def test_a_tile_without_rows_of_a_map_passes() -> None:
+    """A window of stride 3 skips the map and reads only padding."""
     made = plan(random_network(859, random.Random(859).randint(4, 14), growers=BY_ROW, live=2, usual=0))
     assert any(0 in size for stage in made.stages if stage.schedule for size in stage.schedule.tiles.values())
 
@@ -105,7 +105,7 @@ def test_a_view_away_from_its_source_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_json_round_trip(name: str) -> None:
+def test_a_plan_survives_the_round_trip_through_json(name: str) -> None:
     made = plan(NETWORKS[name]())
     again = from_json(to_json(made), NETWORKS[name]())
     assert to_json(again) == to_json(made)

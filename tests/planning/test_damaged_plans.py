@@ -1,4 +1,4 @@
-"""Each raise statement of the check is reached by a real plan with one damage."""
+"""Each raise statement of the check is reached by a plan with one damage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refusal(name: str) -> tuple[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_plans_are_sound_before(name: str) -> None:
+def test_the_undamaged_plans_are_sound(name: str) -> None:
     assert check(made(name)) is made(name)
 
 
@@ -101,8 +101,8 @@ def verdict(damaged: Plan, watch: Callable[[Touched], None] | None) -> bool:
     return True
 
 
-def test_skipping_tile_iterations_like_an_earlier_one_changes_no_verdict() -> None:
-    """With a watcher, all iterations are run."""
+def test_skipping_repeated_tile_iterations_does_not_change_the_result() -> None:
+    """With a watcher, all iterations are checked."""
     rng, verdicts = np.random.default_rng(7), list[bool]()
     plans = tall_tiles()
     for number in range(200):
@@ -122,7 +122,7 @@ check(replace(made, offsets=dict.fromkeys(made.offsets, 0), arena={"sram": max(b
 """
 
 
-def test_python_with_optimisation_refuses_a_damaged_plan_too() -> None:
+def test_python_with_optimisation_refuses_a_damaged_plan() -> None:
     paths = [str(Path(__file__).parents[1]), str(FOLDER.parents[2])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-O", "-c", OPTIMISED], env=environment, capture_output=True, text=True, check=False)

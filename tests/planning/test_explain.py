@@ -66,7 +66,7 @@ def test_explanation_of_a_skip_connection() -> None:
         16,
         24,
         True,
-    )  # pixel 4 goes 4 * 4 bytes behind where it was
+    )  # pixel 4 is written 4 * 4 bytes after its old address
 
 
 def test_explanation_of_state() -> None:
@@ -87,7 +87,7 @@ def test_subtensors_and_scratch_have_the_offsets_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["layer", "best"])
-def test_the_last_kernel_that_is_named_is_the_one_in_the_plan(schedule: str) -> None:
+def test_the_last_explained_kernel_is_that_of_the_plan(schedule: str) -> None:
     made = plan(NETWORKS["residual"](), Request(schedule, core="cortex-m4"))
     for name, index in made.graph.producer.items():
         kernels = explain(made, name, "cortex-m4").kernels

@@ -1,4 +1,4 @@
-"""Lifetimes against their definition, on random networks with state, in random orders and stages."""
+"""Lifetimes equal their definition on random networks with state, in random orders and stages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Stages = list[tuple[int, ...]]
 
 
 def by_definition(graph: Graph, stages: Stages, owner: dict[str, str], by_rows: tuple[str, ...]) -> list[set[str]]:
-    """An owner is alive in a step if it was touched in it or before, and will be in it or later."""
+    """Return lifetimes by definition: an owner is alive in a step if it is touched in or before it, and in or after it."""
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     first = [{*graph.inputs, *state} - set(by_rows)]
     steps = [{name for i in ops for name in (*graph.ops[i].inputs, *graph.ops[i].outputs) if name} for ops in stages]
@@ -33,7 +33,7 @@ def by_definition(graph: Graph, stages: Stages, owner: dict[str, str], by_rows: 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_lifetimes_agree_with_their_definition(seed: int) -> None:
+def test_lifetimes_equal_their_definition(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_network(seed, rng.randint(3, 16))
     order, stages = random_order(graph, rng), Stages()
@@ -57,8 +57,8 @@ def test_the_networks_above_have_state() -> None:
     assert len(with_state) >= 8
 
 
-def test_inspect_counts_state() -> None:
-    """The two inputs that are kept and the count are alive in every step: 8 B and 1 B."""
+def test_inspect_counts_state_as_live_in_every_step() -> None:
+    """The two kept inputs (8 B) and the count (1 B) are alive in every step."""
     graph = NETWORKS["stream"]()
     kept = sum(tensor.bytes for tensor in graph.tensors.values() if tensor.role == "state")
     assert kept == 9
@@ -66,12 +66,12 @@ def test_inspect_counts_state() -> None:
     lives = lifetimes(graph, [(index,) for index in range(len(graph.ops))], views(graph))
     assert live == [sum(graph.tensors[n].bytes for n in names) for names in alive(lives, len(graph.ops))]
     assert min(live) >= kept
-    # in the file's order, each output apart from what it reads, a plan needs what inspect says
+    # in the file's order without overlaps, a plan needs the live bytes of inspect
     assert max(live) == plan(graph, Request("layer")).live(max(range(len(live)), key=live.__getitem__))
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_inspect_says_what_the_busiest_step_of_the_file_s_order_needs(seed: int) -> None:
+def test_live_bytes_of_inspect_equal_those_of_the_layer_plan(seed: int) -> None:
     graph = random_network(seed, 12)
     made = plan(graph, Request("layer"))
     steps = [made.live(step) for step in range(len(made.stages))]

@@ -1,4 +1,4 @@
-"""Several memories: each buffer is in one of them and within its capacity, hot buffers in the fast ones; same outputs."""
+"""Several memories: each buffer is in one memory within its capacity, hot buffers are in fast ones, outputs are the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ("fast", "slow")
 
 
 def two(graph: Graph, *shares: float, schedule: str = "best") -> tuple[Plan, dict[str, int]]:
-    """Return a plan in two memories with these shares of the bytes that one memory would need."""
+    """Return a plan in two memories whose sizes are these fractions of the bytes in one memory."""
     whole = sum(plan(graph, Request(schedule)).arena.values())
     memories = {name: int(whole * share) for name, share in zip(NAMES, shares, strict=True)}
     return plan(graph, Request(schedule, limits=Limits(maps=(memories,)))), memories
@@ -32,12 +32,12 @@ def two(graph: Graph, *shares: float, schedule: str = "best") -> tuple[Plan, dic
 
 @pytest.mark.parametrize("schedule", ["layer", "best"])
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))
-def test_random_networks_in_two_memories(seed: int, schedule: str) -> None:
+def test_plans_of_random_networks_in_two_memories_are_sound(seed: int, schedule: str) -> None:
     graph = random_network(seed, 16)
     made, memories = two(graph, 0.45, 1.0, schedule=schedule)
     check(made)
     assert set(made.arena) <= set(memories) and {b.memory for b in made.buffers} == set(made.arena)
-    assert excess(made.arena, memories) == 0  # the slow one alone would do
+    assert excess(made.arena, memories) == 0  # everything fits the slow one
     small = [b for b in made.buffers if b.bytes and b.bytes <= memories["fast"]]
     assert not small or any(b.memory == "fast" for b in made.buffers)
     assert to_json(made) == to_json(from_json(to_json(made), graph))
@@ -51,7 +51,7 @@ def test_a_plan_that_fits_nowhere_has_the_least_excess(seed: int) -> None:
     made, memories = two(graph, 0.2, 0.3)
     over = excess(made.arena, memories)
     missing = sum(plan(graph).arena.values()) - sum(memories.values())
-    assert over > 0 and over > missing - 8  # in one memory alignment may cost some
+    assert over > 0 and over > missing - 8  # alignment may cost some bytes in one memory
     limits = results.Limits(sum(memories.values()), None, (memories,))
     assert limits.ram_excess(made.arena) == over
     assert limits.ram_excess(made.arena, 100) == over + 100 - min(
@@ -68,7 +68,7 @@ def test_all_buffers_are_in_the_fastest_memory_if_it_holds_them(seed: int) -> No
 
 
 def halves() -> Graph:
-    """Return a network in which `cold` waits while two convolutions work on `hot` and `warm`, 3,072 bytes each."""
+    """Return a network in which `cold` is kept while two convolutions use `hot` and `warm`, 3,072 bytes each."""
     net = Net(16, 16, 3)
     cold = net.conv("image", 12)
     hot = net.conv("image", 12)
@@ -88,7 +88,7 @@ def test_hot_buffers_are_in_the_fast_memory() -> None:
 
 
 def clipped(size: int, kernel: int) -> int:
-    """Return the number of taps of all windows that are in the padding."""
+    """Return the number of taps of all windows inside the padding."""
     inside = sum(min(i + kernel // 2, size - 1) - max(i - kernel // 2, 0) + 1 for i in range(size))
     return (size * kernel) ** 2 - inside**2
 
@@ -101,8 +101,8 @@ def test_memory_maps_are_tried_in_order() -> None:
     assert set(plan(graph, Request(limits=Limits(maps=(maps[0], {"c": whole - 1})))).arena) == {"c"}  # exceeded by one byte
 
 
-def test_boards() -> None:
-    """A plan uses the tightly coupled memory alone, then several memories, then adjoining ones as one.
+def test_arenas_of_boards_use_fast_adjoining_and_several_memories() -> None:
+    """A plan uses the tightly coupled memory alone, then several memories, then adjoining ones as one memory.
 
     If none of these fits, the excess is reported.
     """
@@ -133,8 +133,8 @@ def test_boards() -> None:
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *range(6)])
-def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> None:
-    """On this machine and on an emulated core; each memory is touched exactly up to its claim."""
+def test_plans_in_two_memories_give_the_bytes_of_the_reference(name: str | int, tmp_path: Path) -> None:
+    """The C runs on the host and on an emulated core, and touches exactly the claimed bytes of each memory."""
     graph = random_network(name, 12) if isinstance(name, int) else NETWORKS[name]()
     made, _ = two(graph, 0.5, 1.0)
     for file, text in emit(made, "model", Origin("model.tflite", "0" * 64)).files.items():
@@ -143,7 +143,7 @@ def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> No
     assert found.ok and found.touched == {"host": dict(made.arena), "cortex-m4": dict(made.arena)}
 
 
-def test_memory_header_puts_arrays_into_sections_that_are_named(tmp_path: Path) -> None:
+def test_the_memory_header_puts_arrays_into_named_sections(tmp_path: Path) -> None:
     made, _ = two(NETWORKS["residual"](), 0.6, 1.0)
     assert set(made.arena) == set(NAMES)
     files = emit(made, "net", Origin("net.tflite", "0" * 64)).files

@@ -1,4 +1,4 @@
-"""The memory map of a plan: one line per buffer, by offset, with the steps in which it is alive."""
+"""The memory map of a plan has one line per buffer by offset, with the steps in which it is alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tinyweave.planning.picture import memory_picture
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("max_columns", [64, 4, 3, 2, 1])
-def test_a_column_is_marked_where_the_buffer_is_alive_in_one_of_its_steps(name: str, max_columns: int) -> None:
+def test_a_column_is_marked_if_the_buffer_is_alive_in_one_of_its_steps(name: str, max_columns: int) -> None:
     made = plan(NETWORKS[name](), Request("layer"))
     steps = len(made.stages)
     lines = memory_picture(made, max_columns=max_columns)

@@ -1,4 +1,4 @@
-"""Plans as files: reading a written plan gives the same plan, and each damaged file is refused in one line or harmless."""
+"""Plan files: reading a written plan gives the same plan, and a damaged file is refused in one line or gives a sound plan."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_reading_a_written_plan_gives_the_same_plan(name: str) -> None:
 
 
 def test_the_keys_of_a_plan_file_belong_to_its_version() -> None:
-    """Files with these keys have version 7; other keys need another version, since users keep plan files."""
+    """Files with these keys have version 7. Other keys need another version, because users keep plan files."""
     record = json.loads(to_json(PLANS["tiles"][1](block())))
     assert record["version"] == 7
     assert sorted(record) == sorted(
@@ -66,8 +66,8 @@ def test_the_keys_of_a_plan_file_belong_to_its_version() -> None:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_damaged_files_are_refused_or_harmless(name: str) -> None:
-    """Read files with one wrong value each: the check accepts the plan, or the error is one line."""
+def test_damaged_plan_files_are_refused_or_give_sound_plans(name: str) -> None:
+    """Each file has one wrong value: the check accepts the plan, or the error is one line."""
     graph = PLANS[name][0]()
     text = to_json(PLANS[name][1](graph))
     record, refused = json.loads(text), 0
@@ -83,7 +83,7 @@ def test_damaged_files_are_refused_or_harmless(name: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, -1, -100])
-def test_files_that_end_early_are_refused(cut: int) -> None:
+def test_truncated_plan_files_are_refused(cut: int) -> None:
     text = to_json(plan(NETWORKS["chain"]()))
     with pytest.raises(CompileError):
         from_json(text[:cut], NETWORKS["chain"]())

@@ -1,4 +1,4 @@
-"""The check refuses the smallest violation of each rule that real plans allow, and accepts plans that barely keep the rule."""
+"""The check refuses the smallest violation of each rule, and accepts plans that keep the rule with nothing to spare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
 from fuzz.random_plans import trials
 from planning.damage import PLANS, made, moved
 from planning.row_violations import ROW_RULES
-from planning.violations import ROOM, RULES, WORD, Violation, above, row_bytes, what_is_alive_is_left_alone
+from planning.violations import ROOM, RULES, WORD, Violation, above, overwritten_live_bytes, row_bytes
 
 from tinyweave import api
 from tinyweave.ir import Op
@@ -29,7 +29,7 @@ from tinyweave.planning.check.regions import disjoint
 from tinyweave.planning.memories import distribute
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
-MOST = 12  # violations of a kind that are drawn at random; sweeps try all
+MOST = 12  # number of random violations per rule; sweeps try all
 STRATEGIES = ("layer", "unfused", "best", "patch", "msf")
 
 
@@ -66,8 +66,8 @@ def verdict(tried: Plan) -> str:
     return ""
 
 
-def wrong(violation: Violation) -> str:
-    """Return the check's message if it is wrong about a violation, "" if it is right."""
+def wrong_verdict(violation: Violation) -> str:
+    """Return the check's message if the check is wrong about a violation, else ""."""
     for sound in violation.sound:
         if text := verdict(sound):
             return f"{violation.rule}: what keeps the rule is refused: {text}"
@@ -84,11 +84,11 @@ def test_the_smallest_violations_are_refused(rule: Callable[[Plan], Iterator[Vio
     assert drawn and min(map(len, drawn.values())) >= 2
     for name, found in drawn.items():
         some = random.Random(name).sample(found, min(len(found), most or len(found)))
-        assert not [text for text in map(wrong, some) if text]
+        assert not [text for text in map(wrong_verdict, some) if text]
 
 
 def test_regions_are_disjoint_if_no_byte_is_in_both() -> None:
-    """All pairs of intervals within five bytes, in one memory and in two."""
+    """All pairs of intervals within five bytes are compared, in one memory and in two."""
     spans = [(begin, end) for begin in range(5) for end in range(begin + 1, 6)]
     for (a, b), (c, d) in product(spans, spans):
         assert disjoint(("sram", a, b), ("sram", c, d)) == (not set(range(a, b)) & set(range(c, d)))
@@ -96,22 +96,22 @@ def test_regions_are_disjoint_if_no_byte_is_in_both() -> None:
 
 
 def test_a_tile_of_one_iteration_does_not_overwrite_live_bytes() -> None:
-    """No later iteration of the tile writes what the first one did."""
+    """No later iteration of the tile hides what the first one wrote."""
     tiled = plan_in_stages(block(4, 5), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 4),))
-    found = [violation for violation in what_is_alive_is_left_alone(tiled) if "tile" in violation.rule]
+    found = [violation for violation in overwritten_live_bytes(tiled) if "tile" in violation.rule]
     assert len(found) >= 4
-    assert not [text for text in map(wrong, found) if text]
+    assert not [text for text in map(wrong_verdict, found) if text]
 
 
-def test_a_row_computed_from_several_rows_overlaps_none_of_them() -> None:
-    """The kernel's distance is 0, so the whole output may start where the whole input does, but a single row may not."""
+def test_a_row_computed_from_several_rows_may_overlap_none_of_them() -> None:
+    """The kernel's distance is 0, so the whole output may start at the offset of the whole input, but a single row may not."""
     pool = {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "activation": "none"}
     tensors = [activation("x", (1, 8, 6, 4)), activation("pooled", (1, 4, 3, 4)), activation("y", (1, 4, 3, 4))]
     ops = [Op("max_pool_2d_0", "max_pool_2d", ("x",), ("pooled",), pool), Op("relu_1", "relu", ("pooled",), ("y",))]
     staged = plan_in_stages(tiny("pooled", tensors, ops, ("x",), ("y",)), [(0, 1)])
     assert distance(staged.graph, ops[0], staged.variants[0]) == {0: 0}
     row, first = row_bytes(staged.graph.tensors["pooled"]), staged.offsets["x"]
-    for below in (row, row - WORD):  # it ends where the map begins, or one word later
+    for below in (row, row - WORD):  # its end is the begin of the map, or one word after it
         apart = moved(staged, x=first + ROOM, y=above(staged) + 2 * ROOM, pooled=first + ROOM - below)
         refusal = verdict(apart)
         assert ("row 0 of max_pool_2d_0 is written over row 0 of 'x'" in refusal) == (below < row), refusal

@@ -1,8 +1,8 @@
 """The smallest violations of each rule that the check enforces: one byte, one word, one row, one step, one column.
 
-In: any sound plan. Out: plans that break one rule by as little as the alignment of buffers allows, each with a pattern of the
-check's message and with plans that just keep the rule. Buffers that are to touch are moved above all others, so that they
-meet nothing else.
+For a sound plan, the functions yield plans that break one rule by as little as the alignment of buffers allows, each with a
+pattern of the check's message and with plans that keep the rule with nothing to spare. Buffers that must touch are moved
+above all others, so that they overlap nothing else.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tinyweave.planning import Buffer, Place, Plan, Stage, scratch_name
 from tinyweave.planning.plan import RowSchedule
 
 WORD = 4
-ROOM = 256  # bytes between buffers that are moved above all others; a multiple of all alignments
+ROOM = 256  # bytes between buffers moved above all others; a multiple of all alignments
 BYSTANDER, OTHER_MEMORY = "bystander", "another memory"
 
 
 class Violation(NamedTuple):
-    """A plan that breaks `rule`. says: a pattern of the message. sound: plans that keep the rule with nothing to spare."""
+    """A plan that breaks `rule`. says: pattern of the message. sound: plans that keep the rule with nothing to spare."""
 
     rule: str
     plan: Plan
@@ -53,7 +53,7 @@ def above(plan: Plan) -> int:
 
 
 def in_own_buffer(plan: Plan, tensor: str, size: int) -> Plan:
-    """Return the plan with a tensor in a buffer of its own, above all others."""
+    """Return the plan with a tensor in its own buffer, above all others."""
     old = plan.buffer(plan.places[tensor].buffer)
     own = replace(old, name=f"{tensor}.own", bytes=size, align=max(WORD, old.align))
     plan = replace(plan, buffers=(*plan.buffers, own), offsets={**plan.offsets, own.name: above(plan)})
@@ -65,7 +65,7 @@ def row_bytes(tensor: Tensor) -> int:
 
 
 def kept_bytes(plan: Plan, schedule: RowSchedule | None, name: str) -> int:
-    """Return the bytes that a tensor takes where it lies: whole, in a ring, or in a tile."""
+    """Return the bytes of a tensor in its buffer: whole, in a line buffer, or in a tile."""
     tensor = plan.graph.tensors[name]
     if schedule and name in schedule.tiles:
         rows, cols = schedule.tiles[name]
@@ -78,7 +78,7 @@ def activations(plan: Plan, op: Op) -> list[str]:
 
 
 def alone(plan: Plan, name: str) -> bool:
-    """Whether a tensor that is no state fills a buffer in which no other tensor lies."""
+    """Return whether a tensor other than state fills a buffer without other tensors."""
     place = plan.places[name]
     others = [other for other, at in plan.places.items() if at.buffer == place.buffer]
     size = plan.buffer(place.buffer).bytes
@@ -99,24 +99,24 @@ def fused(plan: Plan) -> Iterator[tuple[int, Stage, RowSchedule]]:
 
 
 def last_step(plan: Plan, name: str) -> int:
-    """Return the last step that reads a tensor; the number of steps if the network hands it out."""
+    """Return the last step that reads a tensor; for an output, the number of steps."""
     graph = plan.graph
     steps = [step for step, stage in enumerate(plan.stages) for i in stage.ops if name in graph.ops[i].inputs]
     return len(plan.stages) if name in graph.outputs else max(steps, default=-1)
 
 
-# two buffers that touch
+# two touching buffers
 
 
 class Pair(NamedTuple):
-    """Two buffers of one memory above all others: the plans in which the upper one begins at or before the lower one's end."""
+    """Two buffers of one memory above all others: plans in which the upper one starts at or before the end of the lower one."""
 
-    apart: Plan  # as near as alignment allows
-    touching: Plan  # as few bytes in common as alignment allows
+    apart: Plan  # as close as alignment allows
+    touching: Plan  # sharing as few bytes as alignment allows
 
 
 def pair(plan: Plan, lower: str, upper: str) -> Pair:
-    """Lay one buffer right above another one, above all others; then one word lower."""
+    """Place one buffer directly above another one, above all others; then one word lower."""
     low, high = plan.buffer(lower), plan.buffer(upper)
     grain, base = max(low.align, high.align, WORD), above(plan)
     end = base + low.bytes
@@ -127,18 +127,18 @@ def pair(plan: Plan, lower: str, upper: str) -> Pair:
 
 
 def pairs(plan: Plan, one: str, other: str) -> Iterator[Pair]:
-    """Both orders of two buffers, if they are in one memory and hold something."""
+    """Yield both orders of two buffers, if they are in one memory and not empty."""
     a, b = plan.buffer(one), plan.buffer(other)
     if one != other and a.memory == b.memory and a.bytes and b.bytes:
         yield pair(plan, one, other)
         yield pair(plan, other, one)
 
 
-# what a bystander sees
+# a bystander: a value that is alive during all steps
 
 
 def written(plan: Plan) -> Iterator[tuple[Plan, Written]]:
-    """Yield all that a plan writes, each in a buffer at whose edges it lies, in the plan that has this buffer."""
+    """Yield everything that a plan writes, each in a plan in which it fills its own buffer."""
     graph = plan.graph
     for name in graph.inputs:
         if name not in plan.streamed_inputs:
@@ -171,21 +171,21 @@ def written(plan: Plan) -> Iterator[tuple[Plan, Written]]:
 
 @cache
 def graph_with_bystander(graph: Graph, size: int) -> Graph:
-    """Return the graph with one more network input, which no op reads and the network hands out."""
+    """Return the graph with one more input, which no op reads and which is also an output."""
     tensors = {**graph.tensors, BYSTANDER: activation(BYSTANDER, (1, size))}
     return replace(graph, tensors=tensors, inputs=(BYSTANDER, *graph.inputs), outputs=(*graph.outputs, BYSTANDER))
 
 
 def with_bystander(plan: Plan, memory: str, begin: int, size: int) -> Plan:
-    """Return the plan with a value in these bytes that is alive during all steps."""
+    """Return the plan with a value at these bytes that is alive during all steps."""
     buffers = (*plan.buffers, Buffer(BYSTANDER, size, 0, len(plan.stages), memory=memory))
     graph, arena = graph_with_bystander(plan.graph, size), {memory: 0, **plan.arena}
     plan = replace(plan, graph=graph, buffers=buffers, arena=arena)
     return moved(placed(plan, **{BYSTANDER: Place(BYSTANDER)}), **{BYSTANDER: begin})
 
 
-def what_is_alive_is_left_alone(plan: Plan) -> Iterator[Violation]:
-    """A value that is alive all the time shares the first byte, then the last one, with each thing that a step writes."""
+def overwritten_live_bytes(plan: Plan) -> Iterator[Violation]:
+    """Yield plans in which an always live value shares the first or the last byte of something that a step writes."""
     for old, (what, name, begin, size) in written(plan):
         if not size:
             continue
@@ -208,8 +208,8 @@ def what_is_alive_is_left_alone(plan: Plan) -> Iterator[Violation]:
 # ops on whole tensors
 
 
-def an_output_is_as_far_from_a_dying_operand_as_its_kernel_asks(plan: Plan) -> Iterator[Violation]:
-    """One word nearer than the distance, and one byte above the operand's end."""
+def outputs_closer_than_their_overlap_distance(plan: Plan) -> Iterator[Violation]:
+    """Yield plans with an output one word closer than the distance, or one byte above the operand's end."""
     graph = plan.graph
     for step, op, kernel in whole_ops(plan):
         dying = [x for x in dict.fromkeys(activations(plan, op)) if last_step(plan, x) == step and alone(plan, x)]
@@ -217,7 +217,7 @@ def an_output_is_as_far_from_a_dying_operand_as_its_kernel_asks(plan: Plan) -> I
             for x in dying:
                 above_it, below = pairs_of(plan, x, y)
                 says = re.escape(f"{op.name} writes over its own operand")
-                if above_it and plan.buffer(plan.places[x].buffer).bytes > WORD:  # else it begins where the operand does
+                if above_it and plan.buffer(plan.places[x].buffer).bytes > WORD:  # else it starts at the operand's offset
                     yield Violation("an output in its operand's last bytes", above_it.touching, says, (above_it.apart,))
                 apart = [distance(graph, op, kernel).get(i) for i, name in enumerate(op.inputs) if name == x]
                 least = None if None in apart else max(apart)
@@ -237,12 +237,12 @@ def an_output_is_as_far_from_a_dying_operand_as_its_kernel_asks(plan: Plan) -> I
 
 
 def pairs_of(plan: Plan, lower: str, upper: str) -> tuple[Pair | None, Pair | None]:
-    """Return the pairs of the buffers of two tensors, None for both in different memories."""
+    """Return the pairs of the buffers of two tensors; None if they are in different memories."""
     found = list(pairs(plan, plan.places[lower].buffer, plan.places[upper].buffer))
     return (found[0], found[1]) if found else (None, None)
 
 
-def scratch_is_apart_from_operands_and_outputs(plan: Plan) -> Iterator[Violation]:
+def scratch_that_overlaps_operands_or_outputs(plan: Plan) -> Iterator[Violation]:
     for _, op, kernel in whole_ops(plan):
         if BY_NAME[kernel].scratch(plan.graph, op) != (size := getattr(buffer_of(plan, scratch_name(op.name)), "bytes", 0)):
             continue
@@ -256,7 +256,7 @@ def buffer_of(plan: Plan, name: str) -> Buffer | None:
     return next((buffer for buffer in plan.buffers if buffer.name == name), None)
 
 
-def outputs_of_an_op_are_apart(plan: Plan) -> Iterator[Violation]:
+def overlapping_outputs_of_an_op(plan: Plan) -> Iterator[Violation]:
     for _, op, _ in whole_ops(plan):
         names = [name for name in op.outputs if alone(plan, name)]
         for one, other in pairwise(names):
@@ -266,8 +266,8 @@ def outputs_of_an_op_are_apart(plan: Plan) -> Iterator[Violation]:
                     yield Violation("an output over another one of its op", each.touching, says, (each.apart,))
 
 
-def what_is_read_later_outlives_the_step_before(plan: Plan) -> Iterator[Violation]:
-    """A tensor's buffer is free one step too early: the output of the step before its last reader lies over its edge."""
+def operands_freed_too_early(plan: Plan) -> Iterator[Violation]:
+    """Yield plans that free a buffer one step early: the output of the step before its last reader overlaps its edge."""
     for step, op, _ in whole_ops(plan):
         for x in plan.places:
             ready = x in plan.graph.inputs or any(x in plan.graph.ops[i].outputs for s in plan.stages[:step] for i in s.ops)
@@ -279,8 +279,8 @@ def what_is_read_later_outlives_the_step_before(plan: Plan) -> Iterator[Violatio
                     yield Violation("a lifetime one step too short", each.touching, says, (each.apart,))
 
 
-def views_are_their_operands_bytes(plan: Plan) -> Iterator[Violation]:
-    """The output of a view lies one word after its bytes, in a buffer that has room for that."""
+def views_away_from_their_operands(plan: Plan) -> Iterator[Violation]:
+    """Yield plans with the output of a view one word after its operand, in a buffer that is large enough."""
     for stage in plan.stages:
         op = plan.graph.ops[stage.ops[0]]
         if stage.schedule is not None or plan.variants[stage.ops[0]]:
@@ -299,7 +299,7 @@ def views_are_their_operands_bytes(plan: Plan) -> Iterator[Violation]:
 # claims
 
 
-def claims_are_exact(plan: Plan) -> Iterator[Violation]:
+def inexact_claims(plan: Plan) -> Iterator[Violation]:
     for memory, size in plan.arena.items():
         for claimed in (size - 1, size + 1):
             yield Violation(
@@ -321,7 +321,7 @@ def claims_are_exact(plan: Plan) -> Iterator[Violation]:
         yield Violation("a tensor one byte before its place", before, "(not at a multiple of|leaves its buffer|below)")
 
 
-def state_shares_no_byte(plan: Plan) -> Iterator[Violation]:
+def overlapping_state(plan: Plan) -> Iterator[Violation]:
     for name, tensor in plan.graph.tensors.items():
         if tensor.role == "state":
             home = plan.places[name].buffer
@@ -337,8 +337,8 @@ def is_state(plan: Plan, buffer: str) -> bool:
     return any(at.buffer == buffer and plan.graph.tensors[name].role == "state" for name, at in plan.places.items())
 
 
-def steps_come_after_what_they_read(plan: Plan) -> Iterator[Violation]:
-    """Two steps that follow each other change places though the second reads what the first writes."""
+def steps_before_the_producer_of_their_input(plan: Plan) -> Iterator[Violation]:
+    """Yield plans with two consecutive steps exchanged although the second reads the output of the first."""
     graph = plan.graph
     for step, (first, second) in enumerate(pairwise(plan.stages)):
         made = {name for i in first.ops for name in graph.ops[i].outputs if graph.tensors[name].role != "state"}
@@ -351,13 +351,13 @@ def steps_come_after_what_they_read(plan: Plan) -> Iterator[Violation]:
 
 
 RULES: tuple[Callable[[Plan], Iterator[Violation]], ...] = (
-    what_is_alive_is_left_alone,
-    an_output_is_as_far_from_a_dying_operand_as_its_kernel_asks,
-    scratch_is_apart_from_operands_and_outputs,
-    outputs_of_an_op_are_apart,
-    what_is_read_later_outlives_the_step_before,
-    views_are_their_operands_bytes,
-    claims_are_exact,
-    state_shares_no_byte,
-    steps_come_after_what_they_read,
+    overwritten_live_bytes,
+    outputs_closer_than_their_overlap_distance,
+    scratch_that_overlaps_operands_or_outputs,
+    overlapping_outputs_of_an_op,
+    operands_freed_too_early,
+    views_away_from_their_operands,
+    inexact_claims,
+    overlapping_state,
+    steps_before_the_producer_of_their_input,
 )

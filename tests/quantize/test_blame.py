@@ -1,4 +1,4 @@
-"""Blame: damage planted in one layer is named first, undamaged networks accuse nobody, and the figures are what they say."""
+"""Blame names the damaged layer first, accuses no layer of undamaged networks, and its figures are as documented."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tinyweave.quantize.layerwise import real_constants
 from tinyweave.quantize.simplify_float import simplify_float
 
 DAMAGES = ("outlier weights", "a clipped range", "a wrong channel scale")
-COST = (3.0, 10.0)  # dB at the output
+COST = (3.0, 10.0)  # range of the damage in dB at the output
 Inputs = dict[str, np.ndarray]
 
 
@@ -39,13 +39,13 @@ def int8(graph: Graph, inputs: Inputs) -> tuple[Graph, Calibration]:
 def damaged(
     graph: Graph, small: Graph, made: Calibration, inputs: Inputs, *, op: Op, damage: str, strength: float, seed: int
 ) -> tuple[Graph, Graph]:
-    """The float graph and the int8 one with damage of some strength in one layer."""
+    """Return the float graph and the int8 graph with damage of some strength in one layer."""
     rng = np.random.default_rng(seed)
     if damage == "a clipped range":
         group = made.groups.group(op.outputs[0])
         low, high = interval(made.quants[group])
         return graph, to_int8(graph, made.groups, {**made.quants, group: affine(low / strength, high / strength)})
-    if damage == "outlier weights":  # one in each output channel
+    if damage == "outlier weights":  # one outlier per output channel
         weights, axis = graph.input(op, 1), SPECS[op.kind].weights.axis
         rows = np.moveaxis(weights.data.copy(), axis, 0)
         flat = rows.reshape(len(rows), -1)
@@ -61,7 +61,7 @@ def damaged(
 
 
 def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
-    """A network with damage in a random layer that costs 3 to 10 dB at the output, and the layer's name."""
+    """Return a network with damage in a random layer that costs 3 to 10 dB at the output, and the layer's name."""
     graph, inputs = network(seed)
     small, made = int8(graph, inputs)
     before = sqnr(graph, small, inputs)
@@ -70,7 +70,7 @@ def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
     layers = free if damage == "a clipped range" else weighted
     for index in np.random.default_rng(1000 + seed).permutation(len(layers)):
         weak, strong = 1.03, 200.0
-        for _ in range(8):  # more of it costs more
+        for _ in range(8):  # a greater strength costs more dB
             strength = (weak * strong) ** 0.5
             real, worse = damaged(graph, small, made, inputs, op=layers[index], damage=damage, strength=strength, seed=seed)
             cost = before - sqnr(real, worse, inputs)
@@ -89,14 +89,14 @@ def verdicts(seeds: range) -> Iterator[tuple[int, str, bool, bool]]:
 
 
 @pytest.mark.parametrize("seeds", rest_in_sweeps([range(10), range(10, 30), range(30, 90)], 1), ids=str)
-def test_planted_damage_is_named_first(seeds: range) -> None:
+def test_the_damaged_layer_is_named_first(seeds: range) -> None:
     told = list(verdicts(seeds))
     assert sum(right for _, _, right, _ in told) >= 0.9 * len(told), [verdict for verdict in told if not verdict[2]]
     assert sum(right and accused for _, _, right, accused in told) >= 0.7 * len(told)
 
 
 @pytest.mark.parametrize("seeds", rest_in_sweeps([range(10), range(10, 30)], 1), ids=str)
-def test_undamaged_networks_accuse_nobody(seeds: range) -> None:
+def test_no_layer_of_an_undamaged_network_is_accused(seeds: range) -> None:
     for seed in seeds:
         graph, inputs = network(seed)
         made = calibrate(graph, inputs, ("minmax", "mse", "percentile")[seed % 3])
@@ -104,7 +104,7 @@ def test_undamaged_networks_accuse_nobody(seeds: range) -> None:
 
 
 def test_the_noise_of_each_layer_is_as_documented() -> None:
-    """All layers together are the int8 network; what one does alone is what it does in a float network."""
+    """`cumulated` of the last layer is the noise of the int8 network; `alone` is that of one int8 layer in a float network."""
     for seed in range(6):
         graph, inputs = network(seed)
         small, _ = int8(graph, inputs)
@@ -130,7 +130,7 @@ def test_the_noise_of_each_layer_is_as_documented() -> None:
         assert costs == sorted(costs, reverse=True)
 
 
-def test_the_report_says_what_would_help() -> None:
+def test_the_report_advises_a_remedy() -> None:
     real, small, inputs, name = planted(7, "a clipped range")
     (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
     assert layer.helps.startswith("values outside of its range are clipped: --method minmax")

@@ -1,4 +1,4 @@
-"""Running many samples at once, folding what comes before quantisation, and the scales that samples give."""
+"""Batches of samples, folding before quantisation, and the scales that calibration chooses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def samples(graph: Graph, count: int = 5, seed: int = 0) -> dict[str, np.ndarray
     return {n: rng.normal(size=(count, *graph.tensors[n].shape)).astype(np.float32) for n in graph.inputs}
 
 
-def one_by_one(graph: Graph, inputs: dict[str, np.ndarray], keep: bool) -> list[dict[str, np.ndarray]]:
+def sample_by_sample(graph: Graph, inputs: dict[str, np.ndarray], keep: bool) -> list[dict[str, np.ndarray]]:
     return [ops.run(graph, {n: x[i] for n, x in inputs.items()}, keep) for i in range(len(next(iter(inputs.values()))))]
 
 
@@ -45,7 +45,7 @@ def one_by_one(graph: Graph, inputs: dict[str, np.ndarray], keep: bool) -> list[
 def test_a_batch_of_samples_gives_the_same_as_single_samples(seed: int) -> None:
     graph = random_network(seed)
     inputs = samples(graph)
-    together, alone = evaluate(graph, inputs, keep=True), one_by_one(graph, inputs, keep=True)
+    together, alone = evaluate(graph, inputs, keep=True), sample_by_sample(graph, inputs, keep=True)
     assert together.keys() == alone[0].keys()
     for name, values in together.items():
         assert np.allclose(values, np.stack([run[name] for run in alone]), rtol=1e-6, atol=1e-6), name
@@ -53,10 +53,10 @@ def test_a_batch_of_samples_gives_the_same_as_single_samples(seed: int) -> None:
     small = to_int8(graph, calibration.groups, calibration.quants)
     integers = {n: quantised(x, small.tensors[n].quant) for n, x in inputs.items()}
     for name, values in zip(small.outputs, outputs(small, integers), strict=True):
-        assert np.array_equal(values, np.stack([run[name] for run in one_by_one(small, integers, keep=False)])), name
+        assert np.array_equal(values, np.stack([run[name] for run in sample_by_sample(small, integers, keep=False)])), name
 
 
-def test_the_random_networks_hold_every_kind_that_has_a_float_form() -> None:
+def test_random_networks_contain_every_kind_with_a_float_form() -> None:
     kinds = {op.kind for seed in range(200) for op in random_network(seed).ops}
     wanted = {kind for kind, spec in ops.SPECS.items() if spec.scale and kind in ops.FLOAT32}
     elsewhere = {"prelu", "unidirectional_sequence_lstm", "batch_matmul", "elu", "gelu", "rsqrt", "squared_difference"}
@@ -78,7 +78,7 @@ def test_changed_constants_and_tensors_change_only_later_ops() -> None:
 
 
 def batch_norm(activation: str = "relu") -> Graph:
-    """A convolution, then a factor and a summand per channel, then an activation by itself."""
+    """Return a convolution, a mul and an add per channel (batch normalisation), and an unfused activation."""
     rng = np.random.default_rng(3)
     graph = convolution(layers=1, activation="none")
     (op,) = graph.ops
@@ -105,7 +105,7 @@ def test_batch_normalisation_and_activation_are_folded_into_the_convolution() ->
 
 
 def test_a_tensor_with_two_readers_is_not_folded() -> None:
-    """The factor cannot move into the convolution when somebody reads the convolution's output too."""
+    """The factor cannot be folded into the convolution if another op reads the convolution's output."""
     graph = replace(batch_norm(), outputs=("t3", "t0"))
     prepared = simplify_float(graph)
     assert [op.kind for op in prepared.ops] == ["conv_2d", "mul", "add"] or [op.kind for op in prepared.ops][1] == "mul"
@@ -114,8 +114,8 @@ def test_a_tensor_with_two_readers_is_not_folded() -> None:
         assert np.allclose(one, two, atol=1e-5)
 
 
-def test_a_global_average_pool_gets_a_scale_of_its_own() -> None:
-    """A map with a few large values has small averages, for which the map's scale is too coarse."""
+def test_a_global_average_pool_becomes_a_mean_with_its_own_scale() -> None:
+    """A map with a few large values has small means, for which the map's scale is too coarse."""
     pool = {"kernel": (8, 8), "stride": (8, 8), "padding": ((0, 0), (0, 0)), "activation": "none"}
     graph = float_graph([], [("average_pool_2d", ("x",), pool)])
     prepared = simplify_float(graph)
@@ -127,7 +127,7 @@ def test_a_global_average_pool_gets_a_scale_of_its_own() -> None:
     assert simplify_float(whole).ops[0].kind == "average_pool_2d"
 
 
-def test_the_square_of_a_small_difference_of_large_values_gets_a_scale_that_int8_can_compute() -> None:
+def test_the_square_of_a_small_difference_gets_a_supported_scale() -> None:
     graph = float_graph([constant("one", np.ones(4, np.float32))], [
         ("add", ("x", "one"), {"activation": "none"}), ("squared_difference", ("x", "t0"), {}),
     ])  # fmt: skip
@@ -165,8 +165,8 @@ def test_every_method_gives_a_high_sqnr(method: str) -> None:
     assert set(made.methods.values()) <= {method} or method == "auto"
 
 
-def test_auto_measures_at_the_output_and_is_no_worse_than_each_method() -> None:
-    """A rare outlier in the input of a network: least error of the tensor alone would be another choice."""
+def test_auto_is_no_worse_at_the_output_than_each_method() -> None:
+    """With a rare outlier in the input, the least error of that tensor alone would be another choice."""
     graph = convolution(layers=3)
     inputs = samples(graph, 40)
     (name,) = graph.inputs
@@ -184,7 +184,7 @@ def test_auto_measures_at_the_output_and_is_no_worse_than_each_method() -> None:
 
 @pytest.mark.parametrize("seeds", rest_in_sweeps([range(4), range(4, 12)], 1), ids=str)
 def test_auto_is_no_worse_than_one_method_for_all_tensors(seeds: range) -> None:
-    """With all activations as int8 keeps them, the weights as they are: what it is chosen by."""
+    """`auto` compares errors with all activations quantised and float weights."""
 
     def together(graph: Graph, inputs: dict[str, np.ndarray], method: str) -> float:
         made = calibrate(graph, inputs, method)
@@ -199,7 +199,7 @@ def test_auto_is_no_worse_than_one_method_for_all_tensors(seeds: range) -> None:
 
 
 def test_auto_tries_a_sample_far_above_the_others() -> None:
-    """It is not among those that candidates are tried on anyway; a range without it would lose most of the signal."""
+    """The sample is not one of those that candidates are always tried on; a range without it loses most of the signal."""
     graph = simplify_float(convolution(layers=2))
     inputs = samples(graph, 48)
     (outside,) = np.setdiff1d(np.arange(48), evenly_spaced(TRIED, 48))[:1]
@@ -212,7 +212,7 @@ def test_auto_tries_a_sample_far_above_the_others() -> None:
     assert lost["auto"] < lost["minmax"] + 3
 
 
-def test_noise_is_measured_before_a_softmax() -> None:
+def test_noise_is_measured_at_the_input_of_a_softmax() -> None:
     tensors = [constant("w", np.ones((4, 4), np.float32))]
     dense = ("fully_connected", ("x", "w"), {"activation": "none", "keep_num_dims": False})
     graph = float_graph(tensors, [dense, ("softmax", ("t0",), {"beta": 1.0})], x=(1, 4))
@@ -220,7 +220,7 @@ def test_noise_is_measured_before_a_softmax() -> None:
     assert signal_tensors(convolution(layers=1)) == ("t0",)
 
 
-def test_an_activation_that_is_not_finite_is_named() -> None:
+def test_a_nan_activation_is_refused_with_its_tensor() -> None:
     graph = convolution(layers=1)
     inputs = samples(graph)
     inputs["x"][0, 0, 0, 0] = np.nan
@@ -233,7 +233,7 @@ def test_an_unknown_method_is_refused() -> None:
         calibrate(convolution(layers=1), {}, "best")
 
 
-def test_a_constant_of_the_whole_batch_is_not_mistaken_for_one_of_each_sample() -> None:
+def test_a_constant_with_a_batch_axis_is_not_applied_per_sample() -> None:
     graph = float_graph(
         [constant("c", np.array([[1.0], [5.0]], np.float32))], [("add", ("x", "c"), {"activation": "none"})], (2, 4)
     )
@@ -243,7 +243,7 @@ def test_a_constant_of_the_whole_batch_is_not_mistaken_for_one_of_each_sample() 
 
 @pytest.mark.parametrize("kind", ["hard_swish", "relu6", "relu_n1_to_1", "softmax", "logistic", "relu"])
 def test_tiny_values_get_a_scale_that_the_kernels_support(kind: str) -> None:
-    """A network that is not trained may have maps of 1e-9."""
+    """Untrained networks may have maps of 1e-9."""
     attrs = {"beta": 1.0} if kind == "softmax" else {}
     graph = float_graph([], [(kind, ("x",), attrs)], x=(1, 8))
     inputs = {"x": samples(graph)["x"] * np.float32(1e-12)}
@@ -276,7 +276,7 @@ def _scaled(tensor: Tensor, factor: float) -> Tensor:
     return replace(tensor, data=tensor.data * np.float32(factor))
 
 
-def test_views_follow_their_samples() -> None:
+def test_reshapes_are_applied_to_each_sample() -> None:
     graph = float_graph([integers("shape", 4, 2)], [("reshape", ("x", "shape"), {"new_shape": (4, 2)})], x=(1, 8))
     inputs = samples(graph, 3)
     assert np.array_equal(outputs(graph, inputs)[0], inputs["x"].reshape(3, 4, 2))

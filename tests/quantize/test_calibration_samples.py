@@ -1,4 +1,4 @@
-"""Calibration samples: what files become, and one clear line for each way in which they can be wrong."""
+"""Calibration samples from arrays and files, and a one-line error for each fault."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_images_are_resized_and_labelled_by_their_folders(tmp_path: Path) -> Non
         samples.read(0)
 
 
-def test_images_of_16_bits_are_read_by_their_high_bytes(tmp_path: Path) -> None:
+def test_16_bit_images_are_reduced_to_their_high_bytes(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install '.[images]')")
     image.fromarray(np.full((4, 6), 0x5A17, np.uint16)).save(tmp_path / "a.png")
     assert (open_samples(tmp_path, IMAGE, (1.0,)).read(0)[0] == 0x5A).all()
@@ -123,7 +123,7 @@ def test_a_damaged_recording_gives_a_one_line_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width, kind, zero", [(1, np.uint8, 128), (2, np.int16, 0), (4, np.int32, 0)])
-def test_recordings_lie_between_minus_one_and_one(tmp_path: Path, width: int, kind: Any, zero: int) -> None:
+def test_recordings_are_scaled_to_minus_one_to_one(tmp_path: Path, width: int, kind: Any, zero: int) -> None:
     half = 1 << (8 * width - 2)
     write_wav(tmp_path / "a.wav", np.full(40, half + zero, kind), width)
     write_wav(tmp_path / "b.wav", np.tile(np.array([half + zero, zero - half], kind), 200), width, channels=2)
@@ -140,7 +140,7 @@ def test_labels_are_read_from_files(tmp_path: Path) -> None:
         assert open_samples(np.zeros((2, 5)), ROW, labels=labels).labels.tolist() == [3, 1]
 
 
-def test_an_input_may_have_the_name_that_labels_have(tmp_path: Path) -> None:
+def test_an_input_may_have_the_name_of_the_labels(tmp_path: Path) -> None:
     tensors = {name: Tensor(name, (1, 5), "float32") for name in "xyz"}
     graph = Graph("g", tensors, (Op("add_0", "add", ("x", "y"), ("z",), {"activation": "none"}),), ("x", "y"), ("z",))
     values = RNG.normal(size=(2, 3, 1, 5)).astype(np.float32)
@@ -221,7 +221,7 @@ def test_a_damaged_archive_gives_a_one_line_error(tmp_path: Path, packing: int) 
 
 
 def test_a_damaged_header_gives_a_one_line_error(tmp_path: Path) -> None:
-    """An encrypted or patched member, a later version of zip, and a head that is no Python are errors of their own kinds."""
+    """Python raises other errors for an encrypted or patched member, a later zip version, and a header that is not Python."""
     np.savez(tmp_path / "a.npz", x=np.zeros((1, 5)))
     np.save(tmp_path / "a.npy", np.zeros((1, 5)))
     packed, plain = ((tmp_path / name).read_bytes() for name in ("a.npz", "a.npy"))
@@ -264,7 +264,7 @@ def test_images_and_recordings_for_other_inputs_are_refused(tmp_path: Path) -> N
         (np.float32, 1 / 255, 0.0, None),
     ],
 )
-def test_8_bit_samples_are_the_inputs_values(dtype: type, scale: float, offset: float, zero_point: int | None) -> None:
+def test_8_bit_samples_give_the_scale_of_the_input(dtype: type, scale: float, offset: float, zero_point: int | None) -> None:
     values = np.arange(200).reshape(10, 4, 5, 1).astype(dtype)
     graph = network((1, 4, 5, 1))
     samples = open_samples(values, graph, [scale], [offset])

@@ -1,4 +1,4 @@
-"""From float to int8, op kind by op kind: LiteRT's bytes, the float op's values within a few steps, and what is refused."""
+"""Conversion of each op kind from float to int8: LiteRT's bytes, values within a few steps of float, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tinyweave.quantize.scale_groups import scale_groups
 from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
-# what a float network has no use for: conversions, state, whose scales come from more than its values, and neg, a mul by then
+# kinds that float networks lack: conversions, state (its scale depends on more than its values), and neg, which is a mul
 WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "neg", "quantize", "read_variable", "svdf"}
 WITH_RULE = {kind for kind, spec in SPECS.items() if spec.scale}
 
@@ -34,7 +34,7 @@ def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
 
 
 def float_cases(kind: str) -> Iterator[Case]:
-    """The cases of a kind as float32, those left out that have no float form yet or hold no values."""
+    """Yield the cases of a kind in float32, except those without a float form or without values."""
     for case in cases(kind):
         old = case.graph.tensors
         if any(t.dtype not in ("int8", "int32", "int64") for t in old.values()) or not any(t.quant for t in old.values()):
@@ -76,14 +76,14 @@ def test_every_kind_has_a_rule_or_a_reason() -> None:
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", sorted(WITH_RULE))
 def test_a_float_op_becomes_an_int8_one(kind: str) -> None:
-    """Its file runs in LiteRT to the reference's bytes, which stand for the float op's values within two steps."""
+    """LiteRT computes the reference's bytes, which are within two steps of the float op's values."""
     pytest.importorskip("ai_edge_litert")
     tested = 0
     for case in islice(float_cases(kind), 12):
         try:
             graph = int8_of(case.graph, case.inputs)
         except CompileError as error:
-            assert "scale" in str(error), case.id  # ranges that a kernel's arithmetic cannot bear
+            assert "scale" in str(error), case.id  # ranges that the kernel's arithmetic does not support
             continue
         assert not any(t.dtype == "float32" for t in graph.tensors.values())
         inputs = [as_int8(graph, arrays) for arrays in case.inputs]
@@ -102,7 +102,7 @@ def test_a_float_op_becomes_an_int8_one(kind: str) -> None:
 
 
 def steepest(case: Case) -> float:
-    """The largest slope of a function of one element between its inputs."""
+    """Return the largest slope of a unary function between its inputs."""
     (op,), x = case.graph.ops, np.concatenate([x.ravel() for (x,) in case.inputs])
     points = np.linspace(x.min(), max(x.max(), 2 * x.min()), 10001)
     (values,) = ops.FLOAT32[op.kind].reference(case.graph, op, [points])
@@ -110,7 +110,7 @@ def steepest(case: Case) -> float:
 
 
 def near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case: Case) -> None:
-    """What int8 gives lies near the float values, as far as steps of the inputs allow that."""
+    """Assert that int8 values are close to the float values, given the steps of the inputs."""
     (op,) = [op for op in graph.ops if op.kind != "quantize"]
     noise = 0.0
     for index, tensor in enumerate(graph.inputs_of(op)):
@@ -128,7 +128,7 @@ def near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case
     assert error.max(initial=0) <= 1.5 * (tensor.scale + noise), case.id
 
 
-def test_zero_is_exact_and_the_range_is_held() -> None:
+def test_affine_represents_0_exactly_and_covers_the_range() -> None:
     for _ in range(1000):
         low, high = sorted(RNG.normal(size=2) * 10 ** RNG.uniform(-3, 3))
         quant = affine(low, high)
@@ -144,7 +144,7 @@ def test_a_range_of_zeros_gets_scale_one() -> None:
     assert affine(0, 0) == Quant((1.0,), (0,))
 
 
-def test_weights_are_symmetric_and_their_scale_fits_the_bias() -> None:
+def test_weight_scales_are_symmetric_and_large_enough_for_the_bias() -> None:
     weights = np.array([[1.0, -2.0], [0.0, 0.0], [1e-9, 0.0]], np.float32)
     bias = np.array([0.5, -3.0, 100.0], np.float32)
     scales = weight_scales(weights, 0, bias, 0.1)
@@ -155,7 +155,7 @@ def test_weights_are_symmetric_and_their_scale_fits_the_bias() -> None:
 
 
 def chain(*steps: tuple[str, tuple[str, ...], str, tuple[int, ...], dict[str, object]], inputs: tuple[Tensor, ...]) -> Graph:
-    """A float graph of ops (kind, inputs, output, its shape, attributes)."""
+    """Return a float graph of ops (kind, inputs, output, shape of the output, attributes)."""
     tensors = {t.name: t for t in inputs}
     made = []
     for number, (kind, sources, target, shape, attrs) in enumerate(steps):
@@ -173,7 +173,7 @@ def real_input(name: str, shape: tuple[int, ...]) -> Tensor:
 JOIN = {"axis": 1, "activation": "none"}
 
 
-def test_tensors_that_must_share_a_scale_do() -> None:
+def test_tensors_that_must_share_a_scale_are_in_one_group() -> None:
     graph = chain(
         ("reshape", ("a", "shape"), "r", (1, 4), {"new_shape": (1, 4)}),
         ("concatenation", ("r", "b"), "c", (1, 8), JOIN),
@@ -185,7 +185,7 @@ def test_tensors_that_must_share_a_scale_do() -> None:
 
 
 def test_different_fixed_scales_of_inputs_are_requantised() -> None:
-    """The logistic keeps its 1/256 and is rescaled for the concatenation alone; two of them need no rescaling."""
+    """The logistic keeps its scale of 1/256 and is requantised for the concatenation. Two logistics need no requantisation."""
     mixed = chain(
         ("logistic", ("a",), "p", (1, 4), {}),
         ("concatenation", ("p", "b"), "c", (1, 8), JOIN),
@@ -219,7 +219,7 @@ def test_an_input_with_a_fixed_scale_that_is_read_twice_is_requantised_twice() -
 
 
 def test_added_ops_have_names_that_are_valid_in_c() -> None:
-    """Whatever the tensors are called: PyTorch's have dots."""
+    """Tensor names of PyTorch contain dots."""
     both = chain(
         ("softmax", ("a",), "parts.0", (1, 4), {"beta": 1.0}),
         ("relu", ("a",), "parts.1", (1, 4), {}),
@@ -230,7 +230,7 @@ def test_added_ops_have_names_that_are_valid_in_c() -> None:
     assert len(graph.ops) == 4 and all(op.name.isidentifier() for op in graph.ops)
 
 
-def test_outputs_of_a_known_range_have_the_scale_that_tflite_demands() -> None:
+def test_outputs_with_a_fixed_range_have_the_scale_that_tflite_requires() -> None:
     given = {"softmax": (1 / 256, -128), "logistic": (1 / 256, -128), "tanh": (1 / 128, 0), "log_softmax": (1 / 16, 127)}
     for kind, (scale, zero) in given.items():
         assert SPECS[kind].output_quant == Quant((scale,), (zero,))
@@ -250,7 +250,7 @@ def test_a_concatenated_constant_widens_the_range() -> None:
 
 
 def test_shared_weights_may_be_quantised_differently() -> None:
-    """Their biases have the scales of different inputs."""
+    """The biases have different scales, because the inputs have."""
     shared = constant("w", RNG.normal(size=(4, 4)).astype(np.float32)), constant("b", RNG.normal(size=4).astype(np.float32))
     attrs = {"activation": "none", "keep_num_dims": False}
     graph = chain(
@@ -282,7 +282,7 @@ def test_all_kinds_without_a_rule_are_named_in_one_error() -> None:
         to_int8(graph, scale_groups(replace(graph, ops=())), {})
 
 
-def test_a_model_without_floats_says_that_it_is_quantised_already() -> None:
+def test_an_int8_model_is_refused_as_quantised_already() -> None:
     graph = next(cases("relu")).graph
     with pytest.raises(CompileError, match="it is quantised already"):
         to_int8(graph, scale_groups(graph), {})

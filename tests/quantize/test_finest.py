@@ -1,4 +1,4 @@
-"""The finest scale of an output of products is a part of the product of both inputs' scales."""
+"""The finest scale of a product's output is a fraction of the product of both inputs' scales."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tinyweave.quantize.calibrate import FINEST, calibrate
 
 
 def product(kind: str, little: float) -> Graph:
-    """Products of x and `little` - x, where neither is below 0: of all large values of one, the other is 0."""
+    """Return products of relu(x) and relu(`little` - x); if one is large, the other is 0."""
     attrs = {"activation": "none"} if kind == "mul" else {"adj_x": False, "adj_y": False}
     difference = ("sub", ("little", "x"), {"activation": "none"})
     steps = [("relu", ("x",), {}), difference, ("relu", ("t1",), {}), (kind, ("t0", "t2"), attrs)]
@@ -20,9 +20,7 @@ def product(kind: str, little: float) -> Graph:
 
 @pytest.mark.parametrize("kind", ["mul", "batch_matmul"])
 @pytest.mark.parametrize("first, second", [(30.0, 1.0), (1.0, 30.0), (1000.0, 500.0), (0.01, 0.02)])
-def test_the_output_of_a_product_is_no_finer_than_a_part_of_both_scales_together(
-    kind: str, first: float, second: float
-) -> None:
+def test_the_scale_of_a_product_is_no_finer_than_its_inputs_allow(kind: str, first: float, second: float) -> None:
     little = 1e-4 * min(first, second)
     graph, x = product(kind, little), np.empty((3, 1, 2, 2, 2), np.float32)
     x[0], x[1], x[2] = first, -second, little / 2

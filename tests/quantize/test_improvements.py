@@ -1,4 +1,4 @@
-"""What is done to lose less: the float network stays the same, the int8 one comes nearer, and what it gained is told."""
+"""Equalisation and bias correction keep the float network, raise the SQNR of the int8 one, and report the gain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def int8(graph: Graph, inputs: dict[str, np.ndarray]) -> Graph:
 
 
 def uneven(depthwise: bool) -> Graph:
-    """Two convolutions with channels of very different ranges between them: the first's filters are 1 to 300 times as large."""
+    """Return two convolutions whose channels between them differ in range by factors of 1 to 300."""
     rng = np.random.default_rng(2)
     spread = np.geomspace(1, 300, 8)
     second = (1, 3, 3, 8) if depthwise else (6, 3, 3, 8)
@@ -70,15 +70,15 @@ def test_equalising_any_network_keeps_its_outputs(seed: int) -> None:
 
 
 def test_channels_before_a_relu6_are_not_equalised() -> None:
-    """6 is 6 whatever the channel's factor: ReLU6 does not let one through."""
+    """ReLU6 clamps at 6, so a factor per channel does not commute with it."""
     graph = uneven(depthwise=False)
     first, second = graph.ops
     graph = replace(graph, ops=(replace(first, attrs={**first.attrs, "activation": "relu6"}), second))
     assert equalised(graph, samples(graph)) is graph
 
 
-def test_corrected_biases_undo_a_shift_and_leave_the_rest() -> None:
-    """Biases that are off by a few steps come back; a network without such shifts keeps its weights and scales."""
+def test_bias_correction_undoes_shifted_biases_and_changes_only_biases() -> None:
+    """Biases that were shifted are restored; weights and scales do not change."""
     graph = simplify_float(convolution(layers=3))
     inputs = samples(graph)
     small = int8(graph, inputs)
@@ -100,7 +100,7 @@ def test_a_map_with_two_readers_is_not_equalised() -> None:
     assert equalised(graph, samples(graph)) is graph
 
 
-def test_fidelity_is_the_same_for_any_chunk_size() -> None:
+def test_fidelity_does_not_depend_on_the_chunk_size() -> None:
     graph = simplify_float(convolution(layers=2))
     inputs = samples(graph, 150)
     small = int8(graph, inputs)
@@ -109,13 +109,13 @@ def test_fidelity_is_the_same_for_any_chunk_size() -> None:
     assert near.agreement is None and near.accuracy is None
 
 
-def test_one_probability_is_a_class_too() -> None:
+def test_a_single_probability_is_a_classifier_of_two_classes() -> None:
     graph = float_graph([], [("logistic", ("x",), {})], x=(1, 1))
     assert is_classifier(graph)
     assert predicted_classes(np.array([[[0.2]], [[0.5]], [[0.9]]])).tolist() == [0, 1, 1]
 
 
-def test_improvements_that_gain_are_kept_and_report_their_gain() -> None:
+def test_improvements_with_a_gain_are_kept_and_reported() -> None:
     graph = uneven(depthwise=True)
     given = open_samples(samples(graph, 32), graph)
     plain = quantise(graph, given, QuantiseOptions(method="minmax"))

@@ -1,4 +1,4 @@
-"""4-bit weights: the scale of least error, and LiteRT's bytes of a network that has them in some layers."""
+"""4-bit weights: the scale of least error, and LiteRT's bytes for a network with 4-bit weights in some layers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_int4_scale_nearly_minimises_the_square_error() -> None:
     assert (scales < np.abs(weights).max(axis=(1, 2, 3)) / 7).any()
 
 
-def test_given_scales_are_kept_and_channels_without_weights_have_one() -> None:
+def test_given_scales_are_kept_and_zero_channels_get_a_positive_scale() -> None:
     given = WeightFormat("int4", np.array([0.5, 0.25]))
     assert weight_scales(np.ones((2, 3)), 0, np.zeros(2), 0.1, given).tolist() == [0.5, 0.25]
     assert (weight_scales(np.zeros((2, 3)), 0, np.ones(2), 0.1, FORM) > 0).all()
@@ -39,7 +39,7 @@ def test_given_scales_are_kept_and_channels_without_weights_have_one() -> None:
 
 
 @pytest.mark.litert
-def test_a_network_with_4_bit_weights_in_some_layers_is_what_litert_computes() -> None:
+def test_a_network_with_some_4_bit_layers_gives_the_bytes_of_litert() -> None:
     real = convolution(3)
     inputs = {"x": RNG.normal(size=(6, 1, 8, 8, 4)).astype(np.float32)}
     calibration = calibrate(real, inputs, "minmax")

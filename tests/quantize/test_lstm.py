@@ -1,4 +1,4 @@
-"""An LSTM becomes int8: its states get the types and scales that the integer kernel demands, each sequence begins anew."""
+"""An int8 LSTM: its states have the types and scales that the kernel requires, and are reset for each sequence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS, DEPTH, CELLS = 9, 5, 7
 
 
 def network(seed: int = 0, forget: float = 0.0, steps: int = STEPS) -> Graph:
-    """One LSTM over a sequence; forget: what is added to the bias of the forget gate, so that cells keep more."""
+    """Return an LSTM over a sequence; `forget` is added to the bias of the forget gate, so that cells forget less."""
     rng, b = np.random.default_rng(seed), Builder(where="lstm")
     time, depth = b.new_axis(steps), b.new_axis(DEPTH)
     x = Map(b.add(Tensor("x", (1, steps, DEPTH), "float32")), ((), time, depth), ((), time, depth))
@@ -43,7 +43,7 @@ def test_the_int8_lstm_has_a_high_sqnr(seed: int) -> None:
         assert fidelity(done.real, done.graph, samples).sqnr_db > 33, method
 
 
-def test_its_states_have_the_scales_of_the_kernel() -> None:
+def test_states_of_the_int8_lstm_have_the_types_and_scales_of_the_kernel() -> None:
     small = quantise(network(), open_samples(sequences(), network()), QuantiseOptions(method="minmax")).graph
     (op,) = small.ops
     out, hidden, cell = small.outputs_of(op)
@@ -56,7 +56,7 @@ def test_its_states_have_the_scales_of_the_kernel() -> None:
     assert len({tensor.scale for tensor in weights}) == 8 and all(abs(tensor.data).max() == 127 for tensor in weights)
 
 
-def test_the_largest_cell_state_is_that_of_all_steps() -> None:
+def test_the_largest_cell_state_is_the_maximum_over_all_steps() -> None:
     graph, x = network(forget=3.0), sequences(3)
     ((name, found),) = largest_cell_states(graph, {"x": x}).items()
     greatest = 0.0
@@ -71,7 +71,7 @@ def test_the_largest_cell_state_is_that_of_all_steps() -> None:
 @pytest.mark.parametrize(
     ("largest", "exponent"), [(0.0, -15), (0.9, -15), (1.0, -14), (1.5, -14), (2.0, -13), (31.0, -10), (63.9, -9), (1000.0, -9)]
 )
-def test_a_cell_state_has_a_power_of_two(largest: float, exponent: int) -> None:
+def test_the_scale_of_a_cell_state_is_a_power_of_two(largest: float, exponent: int) -> None:
     quant = power_of_two_quant(largest)
     assert quant == Quant((2.0**exponent,), (0,))
     assert quantised(np.array([largest]), quant, "int16")[0] < 2**15 - 1 or largest > 60

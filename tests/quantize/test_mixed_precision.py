@@ -1,4 +1,4 @@
-"""Mixed precision: the knapsack against brute force, limits that hold, choices that are the best, bytes that are LiteRT's."""
+"""Mixed precision: the knapsack equals brute force, limits hold, choices are optimal, and outputs equal LiteRT's bytes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_knapsack_of_large_sizes_saves_enough() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(2, marks=pytest.mark.sweep)])
-def test_a_flash_limit_holds_and_no_exchange_of_layers_is_better(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flash_limit_holds_and_no_swap_of_layers_improves_the_result(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixed_precision, "EXCHANGES", 10_000)
     plain = quantised(seed)
     limit = int(0.75 * constants(plain.graph))
@@ -114,7 +114,7 @@ def formed(done: Quantised, narrow: set[str]) -> Graph:
     return to_int8(done.real, done.calibration.groups, done.calibration.quants, weights=forms)
 
 
-def test_what_a_layer_saves_and_gains_is_measured_without_it() -> None:
+def test_bytes_and_db_of_a_layer_are_differences_to_the_network_without_it() -> None:
     done = quantised(0, PrecisionLimits(flash=int(0.7 * constants(quantised(0).graph))))
     assert done.precision is not None and len(done.precision.layers) > 1
     names, inputs = int4_in(done.graph), network(0)[1].batch(range(24))
@@ -125,7 +125,7 @@ def test_what_a_layer_saves_and_gains_is_measured_without_it() -> None:
         assert (layer.weights, layer.activations) == ("int4", "int8")
 
 
-def test_the_damage_of_a_layer_is_the_growth_of_the_noise() -> None:
+def test_the_damage_of_a_layer_is_the_increase_of_the_noise() -> None:
     done = quantised(1)
     measures = mixed_precision.Measures(network(1)[1].batch(range(8)), {}, constants, lambda graph: (0.0, 0.0))
     search = mixed_precision._Search(done.real, done.calibration, PrecisionLimits(), measures, lambda *_: None)
@@ -136,7 +136,7 @@ def test_the_damage_of_a_layer_is_the_growth_of_the_noise() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 3])
-def test_a_limit_of_sqnr_is_met_with_few_bytes(seed: int) -> None:
+def test_an_sqnr_limit_is_met_and_no_further_layer_can_be_4_bit(seed: int) -> None:
     plain = quantised(seed)
     limit = reached(plain, seed) - 8
     done = quantised(seed, PrecisionLimits(sqnr_db=limit))
@@ -164,7 +164,7 @@ def test_maps_become_int16_if_int8_loses_too_much() -> None:
 
 
 @pytest.mark.parametrize("change", [-8, 0.6])
-def test_layers_that_bisection_left_are_tried_one_at_a_time(change: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_left_by_bisection_are_tried_individually(change: float, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = PrecisionLimits(sqnr_db=reached(quantised(5), 5) + change)
     done = quantised(5, limits)
     monkeypatch.setattr(mixed_precision, "TRIALS", 0)
@@ -172,7 +172,7 @@ def test_layers_that_bisection_left_are_tried_one_at_a_time(change: float, monke
 
 
 def test_weights_stay_int8_if_4_bits_save_no_byte() -> None:
-    """Each row of them takes whole bytes."""
+    """Each row of weights takes whole bytes."""
     tensors = [fixed("w0", np.ones((1, 1))), fixed("b0", np.zeros(1)), fixed("w1", np.ones((3, 1))), fixed("b1", np.zeros(3))]
     steps = [("fully_connected", ("x", "w0", "b0"), DENSE), ("fully_connected", ("t0", "w1", "b1"), DENSE)]
     graph = float_graph(tensors, steps, x=(1, 1))
@@ -181,7 +181,7 @@ def test_weights_stay_int8_if_4_bits_save_no_byte() -> None:
     assert int4_in(done.graph) == set() and done.precision is not None and done.precision.saved == 0
 
 
-def test_a_limit_of_the_accuracy_drop_is_met() -> None:
+def test_an_accuracy_drop_limit_is_met() -> None:
     graph, samples = network(1)
     plain = quantise(graph, samples, QuantiseOptions(method="minmax"))
     labels = predicted_classes(outputs(graph, samples.batch(range(24)))[0])
@@ -201,7 +201,7 @@ def test_a_limit_of_the_accuracy_drop_is_met() -> None:
 def test_an_improvement_on_few_samples_that_breaks_a_limit_is_dropped(
     what: str, option: str, seed: int, limits: PrecisionLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ptq, "MEASURED", 1)  # a change that suits one sample
+    monkeypatch.setattr(ptq, "MEASURED", 1)  # improvements are measured on one sample
     graph, samples = network(seed)
     plain = quantise(graph, samples, QuantiseOptions(method="minmax")).graph
     limit = fidelity(simplify_float(graph), plain, samples).sqnr_db
@@ -221,7 +221,7 @@ def candidates(done: Quantised) -> set[str]:
     return {op.name for op in done.real.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")}
 
 
-def test_the_code_for_4_bits_is_saved_by_more_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_layers_become_4_bit_to_pay_for_the_4_bit_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixed_precision, "EXCHANGES", 2)
 
     def flash(graph: Graph) -> int:
@@ -251,7 +251,7 @@ def test_both_limits_hold_together() -> None:
 
 
 @pytest.mark.litert
-def test_int16_ops_between_int8_ones_are_what_litert_computes() -> None:
+def test_int16_ops_between_int8_ops_give_the_bytes_of_litert() -> None:
     seen = set[str]()
     for seed in (0, 1, 2, 5, 6, 7):
         graph = random_network(seed, 12)

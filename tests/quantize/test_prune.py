@@ -1,4 +1,4 @@
-"""Pruning: what is left computes what the whole network computes without these channels; limits hold; training mends."""
+"""Pruning: the smaller network equals the whole one without the removed channels, limits hold, training raises the SQNR."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tinyweave.quantize.simplify_float import simplify_float
 
 
 def network() -> Graph:
-    """Convolutions, a sum of two of them, a depthwise one, a concatenation, a flattening and two dense layers."""
+    """Return a network of convolutions, a sum, a depthwise convolution, a concatenation, a flattening and two dense layers."""
     rng = np.random.default_rng(0)
     shapes = {"a": (8, 3, 3, 3), "b": (8, 1, 1, 8), "d": (1, 3, 3, 8), "c": (6, 3, 3, 8), "e": (5, 4 * 4 * 14), "f": (3, 5)}
     tensors = [fixed(name, rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))) for name, shape in shapes.items()]
@@ -67,7 +67,7 @@ def test_tied_channels_are_one_group() -> None:
 
 
 def zeroed(graph: Graph, gone: dict[str, set[int]], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All activations of the whole network with some channels of some tensors set to 0."""
+    """Return all activations of the whole network with the channels `gone` set to 0."""
 
     def visit(name: str, array: np.ndarray) -> np.ndarray:
         array = array.copy()
@@ -78,7 +78,7 @@ def zeroed(graph: Graph, gone: dict[str, set[int]], values: dict[str, np.ndarray
 
 
 @pytest.mark.parametrize("seed", [-1, 0, 1, 2, 3])
-def test_the_smaller_network_is_the_whole_one_without_these_channels(seed: int) -> None:
+def test_the_pruned_network_equals_the_whole_one_with_zeroed_channels(seed: int) -> None:
     graph = network() if seed < 0 else simplify_float(random_classifier(seed))
     x = np.random.default_rng(0).normal(size=(3, *graph.tensors["x"].shape)).astype(np.float32)
     found = channel_groups(graph)
@@ -135,7 +135,7 @@ def test_limits_that_cannot_be_reached_are_refused() -> None:
 
 
 def dense(*widths: int) -> Graph:
-    """Dense layers, the filters of which differ much in size."""
+    """Return dense layers whose filters differ much in norm."""
     rng, tensors, steps = np.random.default_rng(1), [], []
     for index, (depth, units) in enumerate(itertools.pairwise(widths)):
         weights = rng.normal(size=(units, depth)) * rng.permutation(np.arange(1, units + 1))[:, None]
@@ -145,14 +145,14 @@ def dense(*widths: int) -> Graph:
 
 
 @pytest.mark.parametrize("widths", [(6, 32, 40, 3), (40, 16, 30, 3), (3, 24, 2, 20, 5)])
-def test_a_step_takes_an_eighth_of_the_layer_that_saves_most_for_the_least_norm(widths: tuple[int, ...]) -> None:
+def test_a_step_removes_an_eighth_of_the_layer_with_the_best_ratio(widths: tuple[int, ...]) -> None:
     graph = dense(*widths)
     limits = Footprint(1 << 40, sizes(graph).flash - 1)
     worth, smaller = {}, {}
     for group in channel_groups(graph):
         gone = np.argsort(group.norms)[: max(1, len(group.members) // 8)]
         smaller[group.makers] = without_channels(graph, group, gone)
-        saved = 1 / limits.flash  # all that is over the limit, and as little as that of what is below it
+        saved = 1 / limits.flash  # bytes above the limit count fully, bytes below it hardly
         saved += 1e-6 * (sum(astuple(sizes(graph))) - sum(astuple(sizes(smaller[group.makers])))) / sizes(graph).flash
         worth[group.makers] = saved / group.norms[gone].sum()
     best = max(worth, key=lambda makers: worth[makers])
@@ -162,7 +162,7 @@ def test_a_step_takes_an_eighth_of_the_layer_that_saves_most_for_the_least_norm(
         assert tensor.data is None or np.array_equal(tensor.data, found.tensors[name].data)
 
 
-def test_the_lost_norm_of_a_layer_is_that_of_all_steps() -> None:
+def test_the_lost_norm_of_a_layer_adds_up_over_all_steps() -> None:
     graph, told = dense(6, 32, 3), list[int]()
     limits = Footprint(1 << 40, sizes(graph).flash // 3)
     smaller, (layer,) = pruned(graph, limits, sizes, lambda what, done, total: told.append(done))
@@ -202,7 +202,7 @@ def run(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
 
-def test_a_trained_smaller_network_is_what_litert_computes(model: Path) -> None:
+def test_a_pruned_and_trained_network_gives_the_bytes_of_litert(model: Path) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     samples = np.random.default_rng(0).normal(size=(60, 8, 8, 3)).astype(np.float32)
     whole = tw.prune(model, samples, ram="1m", epochs=3)
@@ -224,7 +224,7 @@ def test_training_raises_the_sqnr_of_a_pruned_network(model: Path) -> None:
     assert int8.sqnr_db > trained.sqnr_db > cut.sqnr_db + 1
 
 
-def test_the_verb_writes_a_file_and_reports_the_removed_channels(capsys: Any, model: Path, tmp_path: Path) -> None:
+def test_the_command_writes_a_file_and_reports_the_removed_channels(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 8, 8, 3)).astype(np.float32))
     plain = tw.prune(model, np.load(tmp_path / "x.npy"), ram="1m", epochs=0)
     out, limit = tmp_path / "small.tflite", plain.needs[0].flash - 500
@@ -249,7 +249,9 @@ def test_the_verb_writes_a_file_and_reports_the_removed_channels(capsys: Any, mo
         (("--flash", "100"), "are needed even with 2 channels in every layer that can be pruned"),
     ],
 )
-def test_bad_input_is_one_line(capsys: Any, model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_faulty_input_is_refused_in_one_line(
+    capsys: Any, model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     np.save(tmp_path / "x.npy", np.zeros((4, 8, 8, 3), np.float32))
     out = tmp_path / "small.tflite"
     assert run("prune", model, "--calibrate", tmp_path / "x.npy", "-o", out, *arguments) == 2

@@ -1,4 +1,4 @@
-"""Training for int8: what a layer computes in training is what it computes when it is deployed."""
+"""Quantisation-aware training: a layer computes the same in training as when deployed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tinyweave.quantize.fidelity import as_int8
 
 
 class Others(nn.Module):
-    """Layers that the architectures lack."""
+    """A module of layers that the architectures lack."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ def case(name: str, bits: int, count: int = 4) -> tuple[qat.FakeQuantModule, tor
 
 
 def given(module: qat.FakeQuantModule, x: torch.Tensor) -> torch.Tensor:
-    """Samples as the graph takes them."""
+    """Return samples in the layout of the graph."""
     (name,) = module.graph.inputs
     return (x.permute(0, 2, 3, 1) if module.turned[0] else x).reshape(-1, *module.graph.tensors[name].shape)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("name", ["resnet8", "mobilenet_v3_small", "shufflenet_v2", "squeezenet", "ds_cnn", "others"])
-def test_a_layer_computes_in_training_what_it_computes_deployed(name: str, bits: int) -> None:
+def test_a_layer_computes_the_same_in_training_and_deployed(name: str, bits: int) -> None:
     module, x = case(name, bits)
     with torch.no_grad():
         held = {module.graph.inputs[0]: module.fake_quantised(module.graph.inputs[0], given(module, x))}
@@ -86,7 +86,7 @@ def test_a_layer_computes_in_training_what_it_computes_deployed(name: str, bits:
 @pytest.mark.litert
 @pytest.mark.emulator
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_network_is_trained_and_its_bytes_are_litert_s_on_the_emulated_core(bits: int) -> None:
+def test_a_trained_network_gives_the_bytes_of_litert_on_the_emulated_core(bits: int) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Hardswish(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 5))
     x, labels = torch.randn(20, 3, 16, 16), torch.arange(20) % 5
@@ -129,7 +129,7 @@ def test_networks_that_cannot_be_trained_are_refused_in_one_line() -> None:
         qat.FakeQuantModule(graph, calibrate(graph, {"x": np.ones((2, 1, 8, 8, 4), np.float32)}, "minmax"), {})
 
 
-def test_the_guide_trains_a_network(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_training_example_of_the_guide_runs(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (
         (Path(__file__).parents[2] / "docs" / "QUANTIZE.md").read_text().split("\n## Training for int8\n")[1].split("\n## ")[0]
@@ -144,7 +144,7 @@ def test_the_guide_trains_a_network(capsys: Any, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize("is_softmax", [False, True])
-def test_distillation_is_adam_with_a_cosine_on_fixed_batches(is_softmax: bool, labelled: bool) -> None:
+def test_distillation_equals_adam_with_a_cosine_schedule_on_fixed_batches(is_softmax: bool, labelled: bool) -> None:
     rng, told = np.random.default_rng(0), list[tuple[int, int]]()
     tensors = [fixed("w", rng.normal(size=(4, 6))), fixed("b", rng.normal(size=4))]
     steps: list[Any] = [("fully_connected", ("x", "w", "b"), DENSE)]
@@ -180,7 +180,7 @@ def test_distillation_is_adam_with_a_cosine_on_fixed_batches(is_softmax: bool, l
 
 
 def tunable(outputs: int, last: str) -> tuple[qat.FakeQuantModule, np.ndarray, np.ndarray]:
-    """A dense layer and an activation to train, samples, and what the samples shall give."""
+    """Return a dense layer with an activation, samples, and target outputs."""
     rng = np.random.default_rng(0)
     tensors = [fixed("w", rng.normal(size=(outputs, 6))), fixed("b", rng.normal(size=outputs))]
     graph = float_graph(tensors, [("fully_connected", ("x", "w", "b"), DENSE), (last, ("t0",), {})], x=(1, 6))

@@ -1,4 +1,4 @@
-"""Histograms against the values they count, and each way to choose a range against what it promises."""
+"""Histograms agree with the values that they count, and each method chooses the range that it documents."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def measured(values: np.ndarray, low: float, high: float) -> float:
     return float(np.mean((values.astype(np.float64) - dequantised(quantised(values, quant), quant)) ** 2))
 
 
-def test_batches_of_growing_values_give_the_same_histogram_as_one() -> None:
-    """The bins widen by pairs: nothing is lost, and no value leaves its bin."""
+def test_batches_of_growing_values_give_the_histogram_of_a_single_batch() -> None:
+    """Bins are merged in pairs, so no value is lost or leaves its bin."""
     batches = [RNG.normal(size=1000) * factor for factor in (0, 1e-3, 1, 300, 2)]
     grown, whole = counted(*batches), counted(np.concatenate(batches[::-1]))
     assert grown.counts.sum() == 5000 and len(grown.counts) == BINS
     assert (grown.low, grown.high, grown.limit) == (whole.low, whole.high, whole.limit)
     shifted = np.abs(np.cumsum(grown.counts) - np.cumsum(whole.counts))
-    assert shifted.max() <= 1000  # the zeros alone lie between two bins
+    assert shifted.max() <= 1000  # only the zeros are between two bins
     joined = counted(batches[1]).joined(counted(batches[3]))
     assert np.array_equal(joined.counts, counted(batches[1], batches[3]).counts)
 
@@ -45,13 +45,13 @@ def test_values_near_the_ends_of_float32_are_counted(factor: float) -> None:
 
 
 @pytest.mark.parametrize("values", [OUTLIERS, np.abs(OUTLIERS), RNG.uniform(-3, -1, 10_000).astype(np.float32)])
-def test_the_error_of_a_histogram_is_that_of_its_values(values: np.ndarray) -> None:
+def test_the_error_of_a_histogram_is_close_to_that_of_its_values(values: np.ndarray) -> None:
     histogram = counted(values)
     for low, high in ((values.min(), values.max()), (-3.0, 3.0), (-20.0, 100.0)):
         assert error(histogram, affine(low, high)) == pytest.approx(measured(values, low, high), rel=0.03, abs=1e-6)
 
 
-def test_each_method_keeps_its_promise() -> None:
+def test_each_method_chooses_the_range_that_it_documents() -> None:
     histogram = counted(OUTLIERS)
     assert min_max(histogram) == (-30.0, 400.0)
     low, high = percentile(histogram, 99.0)
@@ -66,7 +66,7 @@ def test_each_method_keeps_its_promise() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_ranges_lie_within_the_values_and_degenerate_ones_do_not_fail(method: str) -> None:
+def test_ranges_are_within_the_values_also_for_degenerate_histograms(method: str) -> None:
     for values in ([0.0], [0.0, 0.0], [5.0], [-5.0, -5.0], [1e-30], [1.0, 2.0], OUTLIERS):
         histogram = counted(values)
         low, high = METHODS[method](histogram)
@@ -79,7 +79,7 @@ def test_entropy_clips_single_outliers() -> None:
 
 
 @pytest.mark.parametrize("count", [20, 100, 1000])
-def test_entropy_clips_almost_none_of_few_values(count: int) -> None:
+def test_entropy_clips_at_most_2_percent_of_few_values(count: int) -> None:
     for seed in range(20):
         values = np.random.default_rng(seed).normal(size=count).astype(np.float32)
         low, high = METHODS["entropy"](counted(values))

@@ -1,4 +1,4 @@
-"""Outputs of one op that only moves values have the scale of its input, whatever scales a file gives them; names of graphs."""
+"""Outputs of an op that only moves values get the scale of its input, not those of the file; names of graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_parts_of_a_split_get_the_scale_of_its_input() -> None:
 
 
 @pytest.mark.parametrize("name, expected", [("", "net"), ("small", "small")])
-def test_the_int8_graph_has_the_name_that_is_given_or_that_of_the_float_graph(name: str, expected: str) -> None:
+def test_the_name_of_the_int8_graph_defaults_to_that_of_the_float_graph(name: str, expected: str) -> None:
     graph = convolution(layers=1)
     made = calibrate(graph, {"x": np.ones((2, 1, 8, 8, 4), np.float32)}, "minmax")
     assert to_int8(graph, made.groups, made.quants, name=name).name == expected

@@ -1,4 +1,4 @@
-"""`tinyweave quantize` and `tw.quantize`: the file that they write, what they tell, what other verbs say of a float model."""
+"""`tinyweave quantize` and `tw.quantize`: the written file, the report, and errors of other commands on a float model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tinyweave.quantize.fidelity import as_int8, is_classifier, predicted_classe
 
 
 def classifier(seed: int = 0) -> Graph:
-    """A small float image classifier of five classes."""
+    """Return a small float image classifier of five classes."""
     rng = np.random.default_rng(seed)
     tensors = [
         fixed("w0", rng.normal(size=(8, 3, 3, 3)) / 5),
@@ -54,7 +54,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_guide_give_the_documented_output(
+    capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install '.[images]')")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.tflite").write_bytes(model.read_bytes())
@@ -89,7 +91,7 @@ def said_in_metadata(file: bytes) -> dict[str, Any]:
     return said
 
 
-def test_what_python_returns_is_measured_and_can_be_planned(model: Path) -> None:
+def test_the_result_of_tw_quantize_has_its_fidelity_and_can_be_planned(model: Path) -> None:
     labels = predicted_classes(outputs(classifier(), {"x": IMAGES[:, None] / np.float32(255)})[0])
     done = tw.quantize(model, IMAGES, scale=1 / 255, labels=labels)
     assert repr(done).startswith("<Quantisation of 'net': ") and done.float_bytes == model.stat().st_size
@@ -118,7 +120,7 @@ def test_what_python_returns_is_measured_and_can_be_planned(model: Path) -> None
     }
 
 
-def test_the_package_stays_callable_whatever_was_imported_first(model: Path) -> None:
+def test_tw_quantize_stays_callable_after_an_import_of_its_submodules(model: Path) -> None:
     import tinyweave.quantize.scale_groups  # noqa: F401
 
     assert tw.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").fidelity.samples == 4
@@ -128,14 +130,14 @@ def test_the_package_stays_callable_whatever_was_imported_first(model: Path) -> 
 @pytest.mark.litert
 @pytest.mark.emulator
 @pytest.mark.usefixtures("emulator")
-def test_what_is_written_is_proved_on_an_emulated_core(model: Path) -> None:
+def test_a_quantised_model_is_verified_on_an_emulated_core(model: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     done = tw.quantize(model, IMAGES, scale=1 / 255)
     proof = tw.verify(done.model, samples=4)
     assert proof.ok and proof.max_abs_diff == 0
 
 
-def test_the_verb_writes_a_file_that_other_verbs_take(capsys: Any, model: Path, tmp_path: Path) -> None:
+def test_the_command_writes_a_file_that_other_commands_accept(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=IMAGES, y=np.arange(60) % 5)
     out = tmp_path / "small.tflite"
     options = ("--calibrate", tmp_path / "x.npz", "--scale", "1/255", "-o", out, "--samples", 30)
@@ -153,7 +155,7 @@ def test_the_verb_writes_a_file_that_other_verbs_take(capsys: Any, model: Path, 
     assert 0 <= record["accuracy"]["float"] <= 1 and record["sqnr_db"] > 20
 
 
-def test_blame_and_options_are_shown(capsys: Any, model: Path, tmp_path: Path) -> None:
+def test_the_report_shows_blame_and_improvements(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", IMAGES)
     options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--equalize", "--blame")
     assert run("quantize", model, *options, "--correct-bias") == 0
@@ -168,7 +170,7 @@ def test_blame_and_options_are_shown(capsys: Any, model: Path, tmp_path: Path) -
     assert [layer["costs"] for layer in layers] == sorted((layer["costs"] for layer in layers), reverse=True)
 
 
-def test_with_a_limit_the_report_has_what_each_layer_saves_and_gains(
+def test_with_a_limit_the_report_shows_bytes_and_db_per_layer(
     capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "110")
@@ -202,7 +204,7 @@ def test_an_improvement_that_breaks_a_limit_is_dropped_and_reported(
     assert json.loads(capsys.readouterr().out)["left_out"] == ["corrected biases"]
 
 
-def test_a_network_fits_into_the_flash_that_is_allowed(tmp_path: Path) -> None:
+def test_a_flash_limit_is_met_with_4_bit_weights(tmp_path: Path) -> None:
     rng, model = np.random.default_rng(0), tmp_path / "net.tflite"
     tensors = [fixed("w0", rng.normal(size=(64, 3, 3, 3)) / 5), fixed("w1", rng.normal(size=(64, 3, 3, 64)) / 24)]
     tensors += [fixed("b", rng.normal(size=64) / 5)]
@@ -225,7 +227,7 @@ def test_the_same_call_writes_the_same_file(model: Path) -> None:
     assert first == second
 
 
-def test_labels_that_are_no_classes_are_refused(model: Path) -> None:
+def test_labels_that_are_not_classes_are_refused(model: Path) -> None:
     few = IMAGES[:4]
     for wrong in (-1, 5):
         with pytest.raises(
@@ -234,7 +236,7 @@ def test_labels_that_are_no_classes_are_refused(model: Path) -> None:
             tw.quantize(model, few, scale=1 / 255, labels=[0, 1, wrong, 3], method="minmax")
 
 
-def test_a_network_that_returns_its_only_input_is_no_classifier() -> None:
+def test_a_network_that_returns_its_input_is_not_a_classifier() -> None:
     assert not is_classifier(Graph("same", {"x": Tensor("x", (1, 1), "float32")}, (), ("x",), ("x",)))
 
 
@@ -245,7 +247,9 @@ def test_at_least_one_calibration_sample_is_required(model: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy", "compare"])
-def test_other_verbs_say_how_a_float_model_becomes_int8(capsys: Any, model: Path, tmp_path: Path, verb: str) -> None:
+def test_other_commands_refuse_a_float_model_and_advise_to_quantise(
+    capsys: Any, model: Path, tmp_path: Path, verb: str
+) -> None:
     folder = ("-o", tmp_path / "c") if verb in ("compile", "deploy") else ()
     assert run(verb, model, *folder) == 2
     line = capsys.readouterr().err
@@ -272,7 +276,9 @@ def test_other_verbs_say_how_a_float_model_becomes_int8(capsys: Any, model: Path
         (("{model}",), "Missing option '--calibrate'"),
     ],
 )
-def test_bad_input_is_one_line(capsys: Any, model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_faulty_input_is_refused_in_one_line(
+    capsys: Any, model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     samples = tmp_path / "samples"
     samples.mkdir()
     small = tmp_path / "small.tflite"

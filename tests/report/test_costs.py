@@ -1,4 +1,4 @@
-"""What layers take inside of stages that run row by row: the parts are the whole, in records, tables and traces."""
+"""Costs of layers inside fused stages: layers plus loop add up to the stage, in records, tables and traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def profiled(model: results.Model, device: str, stages: list[tuple[int, ...]], t
 
 
 @pytest.mark.parametrize("device", ["mps2-an386", "stm32f746", "rp2040", "esp32-c3"])  # M4, M7 with caches, M0+, RISC-V
-def test_layers_and_loop_of_a_stage_are_the_whole_stage(model: results.Model, device: str, emulator: None) -> None:
+def test_costs_of_layers_and_loop_add_up_to_the_stage(model: results.Model, device: str, emulator: None) -> None:
     found = profiled(model, device, [(0, 1, 2, 3), (4,)], (Tile((1, 2), 5),))
     layers = {layer["name"]: layer for layer in found["layers"]}
     fused, alone = found["steps"]
@@ -51,8 +51,8 @@ def test_layers_and_loop_of_a_stage_are_the_whole_stage(model: results.Model, de
     assert found["steps"][0]["instructions"] + alone["instructions"] == pytest.approx(found["instructions"], rel=0.01)
 
 
-def test_the_loop_is_what_the_compiler_put_into_invoke(model: results.Model, tmp_path: Path, emulator: None) -> None:
-    """Without tiles, all that a stage of the whole network takes besides kernels are the instructions of invoke itself."""
+def test_the_loop_of_a_stage_is_the_instructions_of_invoke_itself(model: results.Model, tmp_path: Path, emulator: None) -> None:
+    """This holds for a stage of the whole network without tiles."""
     plan = plan_in_stages(model.graph, [ALL])
     api.write(api.emit_c(model, plan), tmp_path)
     firmware = emulated.build(tmp_path, model.name, "cortex-m4", trace=True)
@@ -79,7 +79,7 @@ def test_tables_and_traces_show_the_loop_after_its_layers(model: results.Model, 
     assert sum(event["args"]["cycles"] for event in events) == sum(step["cycles"] for step in found["steps"])
 
 
-def test_where_calls_cannot_be_told_apart_the_stage_is_shown_as_a_whole(model: results.Model, emulator: None) -> None:
+def test_a_stage_is_shown_as_a_whole_if_calls_cannot_be_counted_per_layer(model: results.Model, emulator: None) -> None:
     if reason := emulated.missing("cortex-m55"):
         pytest.skip(reason[0])
     found = profiled(model, "mps3-an547", [(0, 1, 2, 3), (4,)])

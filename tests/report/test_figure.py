@@ -1,4 +1,4 @@
-"""The picture of memory over time: well-formed, its heights are the bytes, names cannot break out of it."""
+"""The figure of memory over time is well-formed, its heights are proportional to bytes, and names are escaped."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def record(tmp_path) -> Record:
     return reorder_record(api.reorder(api.load(path)))
 
 
-def test_every_live_tensor_is_a_band_as_high_as_its_bytes(record: Record) -> None:
-    """In each step the bands reach as high as its live bytes, and there is one for each of its tensors."""
+def test_every_live_tensor_is_a_band_proportional_to_its_bytes(record: Record) -> None:
+    """In each step there is a band per live tensor, and the bands add up to the live bytes."""
     drawn = ElementTree.fromstring(svg(record))
     largest = max(order["peak"] for order in record["orders"].values())
     bands = [r for r in drawn.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
@@ -46,7 +46,7 @@ def test_every_live_tensor_is_a_band_as_high_as_its_bytes(record: Record) -> Non
             assert found == pytest.approx(sorted(size * PANEL / largest for size in step["tensors"].values()), abs=0.01)
 
 
-def test_what_is_alive_at_the_peak_is_named(record: Record) -> None:
+def test_tensors_alive_at_the_peak_are_named(record: Record) -> None:
     texts = [text.text or "" for text in ElementTree.fromstring(svg(record)).iter(f"{SVG}text")]
     for order in record["orders"].values():
         step = order["steps"][order["step"]]
@@ -55,8 +55,8 @@ def test_what_is_alive_at_the_peak_is_named(record: Record) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7, 16, 92, 1000])
-def test_steps_are_named_where_there_is_room(record: Record, count: int) -> None:
-    """Names below wide steps, turned below narrow ones, numbers below narrower ones; none reaches into its neighbour."""
+def test_labels_of_steps_do_not_overlap(record: Record, count: int) -> None:
+    """Wide steps have names, narrow ones rotated names, narrower ones numbers."""
     step = {"op": "depthwise_conv_2d", "kind": "depthwise_conv_2d", "bytes": 4, "tensors": {"x": 4}}
     order = {"peak": 4, "step": 0, "op": step["op"], "steps": [step] * count}
     drawn = ElementTree.fromstring(svg(record | {"orders": {"file": order, "best": order}}))
@@ -84,7 +84,7 @@ def test_the_csv_has_a_row_per_step_of_both_orders(record: Record) -> None:
         assert max(int(row[4]) for row in rows if row[0] == name) == order["peak"]
 
 
-def test_a_png_needs_cairosvg(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_png_without_cairosvg_and_other_formats_are_refused(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     check_figure("memory.svg")
     with pytest.raises(CompileError, match=r"neither \.svg nor \.png"):
         check_figure("memory.jpg")
@@ -102,12 +102,12 @@ def test_a_png_is_drawn_from_the_svg(record: Record, monkeypatch: pytest.MonkeyP
     assert figure(record, "memory.svg") == svg(record).encode()
 
 
-def test_a_real_png(record: Record) -> None:
+def test_cairosvg_draws_a_png(record: Record) -> None:
     pytest.importorskip("cairosvg", reason="needs the package cairosvg")
     assert figure(record, "memory.png").startswith(b"\x89PNG")
 
 
-def test_an_order_without_proof_says_so(tmp_path) -> None:
+def test_an_order_above_its_lower_bound_is_not_reported_as_optimal(tmp_path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(to_tflite(random_network(11, 14)))
     done = api.reorder(api.load(path))

@@ -1,4 +1,4 @@
-"""What RAM costs in time: the figures are those of the plans, published ones find their network, the picture is to scale."""
+"""The Pareto front of RAM and time: figures equal those of the plans, published figures are found, the picture is to scale."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def record(model) -> Record:
         return front_record(model, plans, limits, BOARD.core, BOARD, by_flash=[plans[0], *by_flash], standing=others)
 
 
-def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Record) -> None:
+def test_points_equal_the_plans_of_the_front_and_of_other_strategies(model, record: Record) -> None:
     points, others = record["points"], {each["schedule"]: each for each in record["schedules"]}
     for point, plan in zip(points, api.pareto(model), strict=True):
         live = [(step, plan.live(step)) for step, stage in enumerate(plan.stages) for _ in stage.ops]
@@ -69,7 +69,7 @@ def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Re
     assert others["layer"]["arena"] > points[0]["arena"] and others["patch"]["mac_overhead"] > 1
 
 
-def test_rows_and_lines_say_what_is_known(record: Record) -> None:
+def test_tables_and_lines_show_gaps_flash_and_other_strategies(record: Record) -> None:
     rows = front_rows(record)
     assert rows[0][:5] == ("", "arena, B", "ms", "cycles x", "MACs") and len({len(row) for row in rows}) == 1
     has_gap = any(point["gap"] for point in record["points"])
@@ -94,7 +94,7 @@ def test_rows_and_lines_say_what_is_known(record: Record) -> None:
     assert "no kernel's cycles are known" in front_lines({**record, "cycles_of": None})[0]
 
 
-def test_the_verdict_names_the_fastest_that_fits(record: Record) -> None:
+def test_the_verdict_names_the_fastest_plan_that_fits(record: Record) -> None:
     fitting = [point for point in record["points"] if point["fits"]]
     assert f"within 100 ms with {fitting[0]['arena']:,} B" in verdict_line(record)
     none = {**record, "points": [{**point, "fits": False} for point in record["points"]]}
@@ -104,7 +104,7 @@ def test_the_verdict_names_the_fastest_that_fits(record: Record) -> None:
     assert verdict_line({**record, "limit": None, "limit_ms": None}) == ""
 
 
-def test_the_picture_is_to_scale_and_names_what_is_far_off(record: Record) -> None:
+def test_the_picture_is_to_scale_and_names_plans_outside_of_it(record: Record) -> None:
     drawn = front_svg(record)
     root = ElementTree.fromstring(drawn)
     dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
@@ -123,13 +123,13 @@ def test_the_picture_is_to_scale_and_names_what_is_far_off(record: Record) -> No
         assert float(x) <= END
 
 
-def test_without_a_board_the_picture_is_of_cycles(model) -> None:
+def test_without_a_board_the_picture_shows_relative_cycles(model) -> None:
     drawn = front_svg(front_record(model, api.pareto(model)[:1], Limits(None, None), BOARD.core))
     assert "in multiples of those of the fastest plan" in drawn and "published" not in drawn
     ElementTree.fromstring(drawn)
 
 
-def test_a_network_is_known_by_its_layers_and_not_by_names_or_weights() -> None:
+def test_the_fingerprint_depends_on_layers_and_not_on_names_or_weights() -> None:
     graph = tiny.chain()
     known = fingerprint(graph)
     names = {name: f"{name}_" for name in graph.tensors}
@@ -160,7 +160,7 @@ def test_a_network_is_known_by_its_layers_and_not_by_names_or_weights() -> None:
         ("mlcommons__tiny__pretrainedResnet_large_int8", []),
     ],
 )
-def test_published_figures_find_their_network(name: str, rams: list[int], shared: Path) -> None:
+def test_published_figures_of_a_network_are_found(name: str, rams: list[int], shared: Path) -> None:
     model = api.read(shared / "models" / f"{name}.tflite")
     figures = front.published(model.original)
     assert [figure["ram"] for figure in figures] == rams

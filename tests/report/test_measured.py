@@ -1,4 +1,4 @@
-"""`profile --measured`: a board's log beside the estimate, and logs that are not what they should be."""
+"""`profile --measured` compares a board's log with the estimate; faulty logs are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = [Traced(0, 0, "conv_2d_0"), Traced(0, 1, "add_1"), Traced(1, None, "mean_
 
 
 def log(*inferences: tuple[int, ...], name: str = "kws", rows: list[Traced] = ROWS) -> str:
-    """Write a log as boards and terminals do: with other lines, times before ours, and any line ends."""
+    """Return a log as terminals record it: with other lines, time stamps, and different line ends."""
     lines = ["boot", "12:00:01.5 > tw-profil kws 1/2 x 1"]
     for cycles in inferences:
         found, steps = zip(rows, cycles, strict=False), rows[-1].step + 1
@@ -28,13 +28,13 @@ def log(*inferences: tuple[int, ...], name: str = "kws", rows: list[Traced] = RO
     return "\r\n".join(lines)
 
 
-def test_each_layer_has_the_median_of_its_inferences() -> None:
+def test_the_time_of_a_layer_is_the_median_over_the_inferences() -> None:
     text = log((1200, 40, 7), (1100, 60, 7), (9999, 50, 8)) + log((1, 2, 3), name="vww")
     assert read_log(text, "kws", ROWS) == [1200, 50, 7] and read_log(text, "vww", ROWS) == [1, 2, 3]
     assert read_log(log((1, 2, 3), name="renamed"), "kws", ROWS) == [1, 2, 3], "the only model of a log is meant"
 
 
-def test_the_table_has_a_row_for_each_layer_and_one_for_all() -> None:
+def test_the_table_has_a_row_per_layer_and_a_total() -> None:
     plan = tw.plan(DIGITS)
     rows = traced(plan)
     assert [row.name for row in rows] == [plan.graph.ops[index].name for stage in plan.stages for index in stage.ops]
@@ -66,13 +66,13 @@ def test_the_table_has_a_row_for_each_layer_and_one_for_all() -> None:
         ("tw-profile kws 0/2 mean_2 7", "step 0 of the log has mean_2"),
     ],
 )
-def test_what_is_wrong_with_a_log_is_one_line(text: str, said: str) -> None:
+def test_a_faulty_log_is_refused_in_one_line(text: str, said: str) -> None:
     with pytest.raises(CompileError) as error:
         read_log(text, "kws", ROWS)
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
-def test_any_bytes_are_a_log_or_one_error() -> None:
+def test_a_damaged_log_is_read_or_refused() -> None:
     chance = random.Random(5)
     for _ in range(300):
         letters = list(log((5, 6, 7), (5, 6, 7)))
@@ -85,10 +85,10 @@ def test_any_bytes_are_a_log_or_one_error() -> None:
 
 
 @pytest.mark.emulator
-def test_the_command_holds_a_log_against_the_estimate(
+def test_the_command_compares_a_log_with_the_estimate(
     tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The board takes exactly twice what was estimated."""
+    """The board takes exactly twice the estimate."""
     command = ["profile", str(DIGITS), "--device", "nrf52840"]
     rows = traced(tw.plan(DIGITS, "nrf52840"))
     assert main([*command, "--json"]) == 0

@@ -1,4 +1,4 @@
-"""The page that shows a plan says what the record says, whatever names a file has; and records are checked first."""
+"""The HTML report shows the values of the record, escapes names, and refuses invalid records."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tinyweave.report.page import Entry, page
 from tinyweave.report.schema import SCHEMA, faults, kind_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
-MOST_BYTES = 1_500_000  # of a page
+MOST_BYTES = 1_500_000  # limit for a page
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
-    """What a verb prints with --json."""
+    """Run a command with --json and return its parsed output."""
     main([*map(str, arguments), "--json"])
     return json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Records of the example: its plan, its front."""
+    """Return records of the example: inspect, plan and Pareto front."""
     folder = tmp_path_factory.mktemp("records")
     found = {}
     board = ["--device", "stm32f412"]
@@ -51,7 +51,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     return found
 
 
-def test_what_verbs_print_meets_the_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_json_output_of_commands_is_valid_by_the_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     chain, other = tmp_path / "chain.tflite", tmp_path / "residual.tflite"
     chain.write_bytes(to_tflite(tiny.chain()))
     other.write_bytes(to_tflite(tiny.residual()))
@@ -71,7 +71,7 @@ def test_what_verbs_print_meets_the_schema(capsys: pytest.CaptureFixture[str], t
 
 
 @pytest.mark.emulator
-def test_what_deploy_prints_meets_the_schema_and_its_page_has_all_of_it(
+def test_json_output_of_deploy_is_valid_and_its_page_shows_all_of_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, emulator: None
 ) -> None:
     chain, out = tmp_path / "chain.tflite", tmp_path / "net"
@@ -90,7 +90,7 @@ def test_what_deploy_prints_meets_the_schema_and_its_page_has_all_of_it(
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield where the values of a record stand, of lists those of the first entry."""
+    """Yield the paths of the values of a record; only the first entry of a list is followed."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, (*path, key))
@@ -113,7 +113,7 @@ def put(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, 
 UNREAD = {"explain", "count"}  # not part of a report
 
 
-def test_a_record_that_is_damaged_anywhere_is_refused(records: dict[str, dict[str, Any]]) -> None:
+def test_a_record_with_any_wrong_type_or_missing_key_is_refused(records: dict[str, dict[str, Any]]) -> None:
     for kind, record in (("record", records["plan"]), ("front", records["front"])):
         assert faults(record, kind) == ""
         places = [path for path in leaves(record) if path[0] not in UNREAD]
@@ -147,7 +147,7 @@ def test_a_record_that_contradicts_itself_is_refused(
     assert said in faults(put(records["plan"], path, value), "record")
 
 
-def test_files_that_are_no_records_are_told_in_one_line(
+def test_files_that_are_not_records_are_refused_in_one_line(
     records: dict[str, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {
@@ -177,7 +177,7 @@ def data_of(text: str) -> dict[str, Any]:
     return dict(json.loads(data))
 
 
-def test_a_page_asks_nothing_of_any_network_and_no_name_becomes_markup(records: dict[str, dict[str, Any]]) -> None:
+def test_a_page_loads_nothing_from_the_network_and_escapes_names(records: dict[str, dict[str, Any]]) -> None:
     hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("layers", 0, "name"), HOSTILE)
     text = page([Entry(hostile, records["front"]), Entry(records["plan"])])
     assert HOSTILE not in text and text.count("</script>") == 2
@@ -194,7 +194,7 @@ def test_the_page_of_a_large_model_stays_small(shared: Path, tmp_path: Path) -> 
     assert out.stat().st_size < MOST_BYTES
 
 
-def test_buffers_say_who_touches_them_and_why_they_are_there() -> None:
+def test_buffer_records_name_readers_writers_and_the_reason_of_the_offset() -> None:
     plan = tw.plan(DIGITS, "stm32f412", stream_inputs=True)
     buffers = {buffer["name"]: buffer for buffer in buffer_records(plan)}
     assert set(buffers) == {buffer.name for buffer in plan.buffers}
@@ -228,7 +228,7 @@ def test_buffers_say_who_touches_them_and_why_they_are_there() -> None:
 
 
 @pytest.mark.parametrize("network", tiny.NETWORKS)
-def test_a_buffer_says_what_it_is_for_and_who_runs_code_on_it(network: str) -> None:
+def test_buffer_records_name_their_kind_and_the_ops_that_access_them(network: str) -> None:
     graph = tiny.NETWORKS[network]()
     plan = planning.plan(graph)
     graph, buffers = plan.graph, {buffer["name"]: buffer for buffer in buffer_records(plan)}
@@ -251,14 +251,14 @@ def test_a_buffer_says_what_it_is_for_and_who_runs_code_on_it(network: str) -> N
             assert step_of[last] == max(reads)
 
 
-def test_a_map_that_is_taken_by_rows_says_so() -> None:
+def test_the_buffer_record_of_a_streamed_output_says_that_the_caller_takes_rows() -> None:
     plan = planning.plan(segmentation(), Request(stream_outputs=True))
     (name,) = plan.streamed_outputs
     (why,) = [buffer["why"] for buffer in buffer_records(plan) if buffer["name"] == name]
     assert "the caller takes them" in why and "brings" not in why
 
 
-def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dict[str, Any]]) -> None:
+def test_records_of_the_same_model_are_merged_and_others_are_refused(records: dict[str, dict[str, Any]]) -> None:
     from tinyweave.cli.report import entries_of
 
     plan, front = records["plan"], records["front"]
@@ -271,9 +271,9 @@ def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dic
         entries_of([("record", plan), ("front", other)])
 
 
-# ---- what a browser shows ----
+# ---- the page in a browser ----
 
-# does what a reader does, and writes what is then to be seen into the page, which the test reads
+# acts like a reader, and writes what is then visible into the page, which the test reads
 READER = """
 const all = (what, of = document) => [...(of?.querySelectorAll(what) ?? [])];
 const section = (title) => all("section").find((each) => each.querySelector("h2")?.textContent === title);
@@ -326,7 +326,7 @@ document.body.append(Object.assign(document.createElement("output"), { id: "seen
 
 
 def shown(text: str, folder: Path, width: int = 1200, budgets: Sequence[int] = ()) -> dict[str, Any]:
-    """What a reader sees of a page in a browser, as READER writes it down."""
+    """Return what a browser shows of a page, as collected by the script READER."""
     file, reader = folder / "page.html", READER.replace("BUDGETS", json.dumps(budgets))
     file.write_text(text.replace("</body>", f"<script>setTimeout(() => {{{reader}}}, 500);</script></body>"))
     page = browse(file.as_uri(), folder, 2000, width)
@@ -334,7 +334,7 @@ def shown(text: str, folder: Path, width: int = 1200, budgets: Sequence[int] = (
     return seen(page)
 
 
-def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_the_page_in_a_browser_shows_every_buffer_and_step(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     plan, front = records["plan"], records["front"]
     points, unit = front["points"], 64  # bytes by which the budget moves
     budgets = [-(-point["arena"] // unit) * unit for point in points]
@@ -355,7 +355,7 @@ def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, di
     first = {timing["layer"]: timing["first"] for timing in stage["timings"]}
     rings = [(number, each) for number, each in enumerate(stage["maps"]) if each["cols"] is None]
     assert rings and all(found["firstTurn"][number] == (first[each["made_by"]] == 0) for number, each in rings)
-    for number, _ in rings:  # at last the last rows are kept
+    for number, _ in rings:  # at the end the last rows are kept
         assert abs(found["right"][number] - found["boxesRight"][number]) <= 1 and found["end"][number] > found["begin"][number]
     assert found["dots"] == len(front["points"]) and found["chosen"] == 1
     check_budgets(found["budgets"], front)
@@ -363,7 +363,7 @@ def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, di
 
 
 def check_budgets(found: Sequence[dict[str, Any]], front: dict[str, Any]) -> None:
-    """Hold what is said of budgets, the least and the largest among them, against the plans of a front."""
+    """Compare the shown plans for RAM budgets, including the least and the largest, with the plans of the front."""
     points, others = front["points"], [each for each in front["schedules"] if "arena" in each]
     assert len(found) == len(points) + 2 and found[0]["value"] < points[-1]["arena"]
     assert found[-1]["value"] > max(each["arena"] for each in (*points, *others))
@@ -385,7 +385,7 @@ def check_budgets(found: Sequence[dict[str, Any]], front: dict[str, Any]) -> Non
 
 
 def check_boards(found: Sequence[list[str]], plan: dict[str, Any]) -> None:
-    """Hold the table against the boards that there are: each with room is there, with what this plan leaves of it."""
+    """Assert that the table lists each board with enough memory and the bytes that the plan leaves."""
     arena, flash = plan["ram"]["arena"], plan["flash"]["estimate"][1]
     boards = {each.name: each for each in all_devices() if each.ram >= arena and (each.flash or flash) >= flash}
     assert 10 < len(boards) < len(all_devices()) and {row[0] for row in found} == set(boards)
@@ -396,9 +396,9 @@ def check_boards(found: Sequence[list[str]], plan: dict[str, Any]) -> None:
         assert board.flash is None or (rom.startswith(f"{board.flash - flash:,} (") and rom_limit == f"{board.flash:,}")
 
 
-def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_the_page_works_on_a_narrow_screen_and_with_hostile_names(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("buffers", 0, "label"), HOSTILE)
-    deployed = {"cycles": 10**9, "latency_ms": 1e4}  # by another measure than the other's, so not compared
+    deployed = {"cycles": 10**9, "latency_ms": 1e4}  # from another source than the other's, so not compared
     more = put(hostile, ("macs",), hostile["macs"] * 2) | deployed
     second = records["plan"] | {"layers": [each | {"name": f"other_{each['name']}"} for each in records["plan"]["layers"]]}
     second["steps"] = None
@@ -413,17 +413,17 @@ def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict
     assert "Side by side" in found["heads"] and found["first"].startswith(HOSTILE) and found["wide"] <= 0
 
 
-def test_the_schema_names_no_definition_that_nothing_uses() -> None:
+def test_every_definition_of_the_schema_is_used() -> None:
     text = SCHEMA.read_text()
     for name in json.loads(text)["definitions"]:
         assert f'"#/definitions/{name}"' in text, name
     assert json.loads(text)["definitions"]["version"]["const"] == schema.VERSION
 
 
-def test_node_data_is_of_the_tensors_of_the_file(
+def test_node_data_refers_to_tensors_of_the_file(
     tmp_path: Path, records: dict[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Model Explorer finds a node by the name of one of its output tensors."""
+    """Model Explorer identifies a node by the name of one of its output tensors."""
     assert main(["report", str(DIGITS), "-o", str(tmp_path / "page.html"), "--node-data", str(tmp_path / "data")]) == 0
     found = {path.stem: json.loads(path.read_text())["results"] for path in (tmp_path / "data").iterdir()}
     assert set(found) == {"live", "macs", "constants"}, "no core is known, so no cycles"

@@ -1,4 +1,4 @@
-"""The report on paper: the print style hides what only a screen can use, and nothing else."""
+"""The print style of the report hides only interactive elements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ document.body.append(Object.assign(document.createElement("output"), { id: "seen
 
 
 def print_rules() -> list[tuple[list[str], dict[str, str]]]:
-    """Return the rules of the print style in their order: selectors, and declarations by property."""
+    """Return the rules of the print style in order: selectors, and declarations by property."""
     text = STYLE.split("@media print {")[1]
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", text)
     declarations = [dict(re.findall(r"([\w-]+)\s*:\s*([^;]+)", body)) for _, body in rules]
@@ -44,8 +44,8 @@ def test_no_rule_hides_a_table_or_the_buttons_in_its_headings() -> None:
     assert [value for selector, value in display if selector == "th button"] == ["inline"]
 
 
-def test_the_headings_stand_on_paper(tmp_path: Path) -> None:
-    """Chromium lays the page out at the width of a sheet (A4, 18 cm) by the print style."""
+def test_the_printed_report_shows_all_headings(tmp_path: Path) -> None:
+    """Chromium lays out the page with the print style at the width of an A4 sheet (18 cm)."""
     report = tmp_path / "report.html"
     assert main(["report", str(DIGITS), "--device", "nrf52840", "-o", str(report)]) == 0
     page = report.read_text()

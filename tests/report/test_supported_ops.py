@@ -1,4 +1,4 @@
-"""The page of supported ops says what the constraints say."""
+"""The page of supported ops is generated from the constraints."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tinyweave.report.supported_ops import supported_ops
 PAGE = Path(__file__).parents[2] / "docs" / "SUPPORTED_OPS.md"
 
 
-def test_the_page_is_what_the_constraints_say(request: pytest.FixtureRequest) -> None:
+def test_the_page_of_supported_ops_is_up_to_date(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update-golden"):
         PAGE.write_text(supported_ops(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == supported_ops(), "run pytest --update-golden"
 
 
-def test_every_kind_and_every_constraint_is_on_it() -> None:
+def test_the_page_lists_every_kind_and_every_constraint() -> None:
     page = supported_ops()
     for kind, spec in SPECS.items():
         assert f"## {kind}\n" in page

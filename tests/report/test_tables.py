@@ -1,4 +1,4 @@
-"""Per-layer rows and MACs against numbers worked out by hand."""
+"""Rows per layer and MACs equal those computed by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tinyweave.report.tables import graph_layers, peak, plan_layers
 
 
 def five_convolutions() -> Graph:
-    """The lecture's net: 96x96x1, 3x3 convolutions to 16 (stride 2), 32, 64 (stride 2), 64, 128 (stride 2) channels."""
+    """Return the lecture's network: 96x96x1, 3x3 convolutions to 16 (stride 2), 32, 64 (stride 2), 64, 128 (stride 2)."""
     tensors, ops = [tiny.activation("image", (1, 96, 96, 1))], []
     source, extent, channels = "image", 96, 1
     for index, (outputs, stride) in enumerate([(16, 2), (32, 1), (64, 2), (64, 1), (128, 2)]):
@@ -55,19 +55,19 @@ def test_macs_with_and_without_the_padding():
     assert macs(graph) == sum(macs_per_op(graph, clipped=True)) < macs_original(graph)
 
 
-def test_a_view_costs_nothing_and_an_output_lives_to_the_end():
+def test_live_bytes_exclude_views_and_keep_outputs_to_the_end():
     layers = graph_layers(tiny.residual())
     # x, branch 120 B each, sum 120 B; the pools 24 B each, both 48 B; `flat` is a view of `both`; `average` is an output
     assert [layer.live for layer in layers] == [240, 360, 144, 168, 96, 72]
     assert [(layer.bytes_in, layer.bytes_out) for layer in layers[:2]] == [(120, 120), (240, 120)]
 
 
-def test_constants_are_counted_where_they_are_read():
+def test_constants_count_for_the_layer_that_reads_them():
     layers = graph_layers(tiny.chain())
     assert [layer.constants for layer in layers] == [36 + 16, 36, 8, 12 + 12, 0]
 
 
-def test_a_plan_adds_scratch_and_instructions():
+def test_rows_of_a_plan_have_scratch_kernels_and_instructions():
     model = tiny.chain()
     plan = planning.plan(model, Request("layer"))
     names = [op.name for op in model.ops]
@@ -85,7 +85,7 @@ def test_a_plan_adds_scratch_and_instructions():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_live_bytes_of_a_plan_count_shared_ones_once(seed: int):
+def test_live_bytes_of_a_plan_count_shared_bytes_once(seed: int):
     graph = random_network(seed, 12)
     for schedule in planning.STRATEGIES:
         plan = planning.plan(graph, Request(schedule))
@@ -98,8 +98,8 @@ def test_live_bytes_of_a_plan_count_shared_ones_once(seed: int):
 
 @pytest.mark.sweep
 @pytest.mark.shared
-def test_peaks_of_real_models(shared):
-    """Live bytes agree with an independent count that was made over the same files."""
+def test_live_bytes_of_real_models_equal_an_independent_count(shared):
+    """The independent count is stored beside the models."""
     checked = 0
     for entry in json.loads((shared / "models" / "index.json").read_text()):
         if entry["subgraphs"] != 1 or entry["bytes"] > 600_000 or entry["dynamic_shape"]:
@@ -111,8 +111,8 @@ def test_peaks_of_real_models(shared):
         summit = peak(graph_layers(model.original))
         assert summit is not None
         if model.original.init:
-            continue  # the other count leaves out the state that lies in RAM all the time
-        # the other count makes a view a tensor of its own
+            continue  # the other count leaves out state
+        # the other count counts a view as a tensor
         fewer = "RESHAPE" in entry["ops"] and summit.live < entry["peak_default"]
         assert summit.live == entry["peak_default"] or fewer, entry["file"]
         checked += 1

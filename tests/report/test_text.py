@@ -1,4 +1,4 @@
-"""Terminal lines: bars, cleaned names, verdicts that say by how much."""
+"""Text output: bars, cleaned names, tables, and verdicts with the excess."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tinyweave.report.words import (
 )
 
 
-def test_bars():
+def test_bars_are_proportional_and_not_empty_above_0():
     assert bar(8, 8, 10, blocks=False) == "#" * 10
-    assert bar(1, 1000, 10, blocks=False) == "#"  # what is not zero can be seen
+    assert bar(1, 1000, 10, blocks=False) == "#"  # a value above zero is visible
     assert bar(0, 10, 10, blocks=False) == "" == bar(0, 0, 10, blocks=True)
     assert bar(3, 8, 1, blocks=True) == "▍"
     assert bar(12, 16, 2, blocks=True) == "█▌"
 
 
-def test_names_out_of_files_cannot_write_to_the_terminal():
+def test_control_characters_of_names_are_replaced():
     assert clean("a\x1b[31mb\nc\x9b") == "a?[31mb?c?"
     assert clean("x" * 100, 40) == "x" * 28 + "..." + "x" * 9
 
 
-def test_columns_line_up():
+def test_columns_are_aligned():
     assert align([["a", "1"], ["bbb", "22"]], frozenset({1})) == ["a     1", "bbb  22"]
 
 
@@ -53,7 +53,7 @@ def test_the_last_column_is_wrapped_below_itself():
     assert hanging(rows, frozenset(), 26) == ["arena  8  activations,", "          scratch, inputs", "stack  9"]
 
 
-def test_sizes():
+def test_sizes_are_printed_in_bytes_and_kib():
     assert size(512) == "512 B"
     assert size(65_536) == "65,536 B (64.0 KiB)"
 
@@ -102,7 +102,7 @@ def known(**changes):
     return base | changes
 
 
-def test_the_verdict_says_by_how_much_where_and_what_would_do():
+def test_the_verdict_names_the_excess_the_peak_and_boards_with_room():
     assert verdict_lines(known()) == [
         "does not fit stm32f746",
         "  RAM: 1,024 of 1,000 B, 24 B too many",
@@ -122,7 +122,7 @@ def test_the_verdict_says_by_how_much_where_and_what_would_do():
         (None, None, ""),
     ],
 )
-def test_a_time_says_what_it_leaves_out(missing: list[str] | None, cycles: int | None, said: str):
+def test_a_partial_time_estimate_names_the_layers_without_cycles(missing: list[str] | None, cycles: int | None, said: str):
     plan = {"cycles_missing": missing, "cycles_at_least": cycles, "latency_ms_at_least": cycles and cycles / 64_000}
     record = {"plan": plan, "device": {"core": "cortex-m4", "clock_hz": 64_000_000}, "excess": {"flash": None}}
     lines = foreseen_lines(record)
@@ -163,7 +163,7 @@ def test_costly_layers_in_portable_kernels_are_named_with_the_reason():
     assert fast_share_lines(of_kernels(LAYERS[0])) == ["kernels: all MACs run in kernels written for a cortex-m4"]
 
 
-def test_where_flash_is_too_small_that_is_the_reason_for_small_kernels():
+def test_if_flash_is_too_small_it_is_named_as_the_reason_for_small_kernels():
     assert fast_share_lines(of_kernels(*LAYERS, flash_excess=1)) == [
         "kernels: the smallest, for want of Flash; 70.0% of the MACs run in kernels written for a cortex-m4"
     ]
@@ -179,12 +179,12 @@ def test_kernels_are_listed_with_their_share_and_layers():
     ]
 
 
-def test_what_each_technique_saves():
+def test_the_ablation_shows_the_change_by_each_technique():
     rows = ablation_rows({"file order": 1000, "best order": 1000, "+ views": 750})
     assert rows == [("file order", "1,000 B", ""), ("best order", "1,000 B", ""), ("+ views", "750 B", "-25.0%")]
 
 
-def test_what_is_proved_is_said_of_these_buffers_alone():
+def test_the_lower_bound_is_stated_for_the_buffers_of_the_plan():
     def said(gap: int, bound: int, *memories: str) -> str:
         return bound_line({"plan": {"gap": gap, "lower_bound": bound}, "ram": {"memories": dict.fromkeys(memories, 1)}})
 
@@ -207,7 +207,7 @@ def test_the_verdict_without_flash_limit_and_without_limits():
     assert verdict_lines(known(limits=unlimited, fits=None))[0].startswith("no limit given")
 
 
-def test_a_plan_is_judged_by_its_arena_and_says_so():
+def test_the_verdict_on_a_plan_says_that_it_covers_the_arena_alone():
     ram = {"total": None, "arena": 900, "memories": {"sram": 900}, "static": None, "stack": None}
     flash = dict.fromkeys(("total", "weights", "tables", "code", "row_source")) | {"constants": 3500, "estimate": [3900, 4600]}
     lines = verdict_lines(known(ram=ram, flash=flash, excess={"ram": 0, "flash": 0}, fits=True, boards=None))
@@ -216,7 +216,7 @@ def test_a_plan_is_judged_by_its_arena_and_says_so():
     assert lines[2] == f"  Flash: about 3,900 to 4,600 of 5,000 B, at least 400 B left {about}"
 
 
-def test_a_foreign_core_is_named():
+def test_the_emulated_core_is_named_if_it_is_not_the_device_s():
     assert (
         instructions_line(known())
         == "instructions: 2,500 for one inference, counted on the emulated cortex-m7, 2.50 per MAC executed"
@@ -231,14 +231,14 @@ def test_kernels_that_ran_as_plain_c_are_named_and_have_no_cycles():
     assert cycle_lines(board) == ["cycles: not estimated, for 1 kernel ran as plain C"]
 
 
-def test_the_proof_names_places_and_compilers():
+def test_the_proof_names_cores_and_compilers():
     lines = proof_lines(known())
     assert lines[0] == "verified: every output byte is equal, 5 inputs"
     assert lines[1] == "  reference: LiteRT reference kernels"
     assert any("cortex-m7" in line and "arm-gcc -O2" in line for line in lines)
 
 
-def test_the_proof_says_what_litert_had_no_part_in():
+def test_the_proof_says_why_litert_was_not_used():
     verify = known()["verify"] | {"reference": "numpy reference", "without_litert": "LiteRT died with code -6 on this model"}
     lines = proof_lines(known(verify=verify))
     assert lines[0] == "verified against the numpy reference alone: every output byte is equal, 5 inputs"
@@ -258,12 +258,12 @@ def test_the_proof_says_what_litert_had_no_part_in():
         ({"ok": None}, "not verified"),
     ],
 )
-def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
+def test_the_proof_names_differences_and_skipped_checks(change, expected):
     record = known()
     assert expected in "\n".join(proof_lines(record | {"verify": record["verify"] | change}))
 
 
-def test_a_deployment_says_what_is_left_which_boards_have_room_and_what_to_do_next():
+def test_a_deployment_shows_spare_memory_boards_and_next_steps():
     record = known(device={"name": "stm32f746", "core": "cortex-m7"}, boards=[f"board{i}" for i in range(7)])
     record["ram"] |= {"row_source": None, "streamed_inputs": [], "streamed_outputs": []}
     record["model"] = {"name": "net", "outputs": [{"name": "y"}]}
@@ -288,7 +288,7 @@ def test_a_deployment_says_what_is_left_which_boards_have_room_and_what_to_do_ne
         (["x"], ["a", "b"], "inputs come by rows; outputs handed out by rows (sram 9)"),
     ],
 )
-def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str], streamed_outputs: list[str], said: str):
+def test_memory_rows_name_streamed_inputs_and_outputs(streamed_inputs: list[str], streamed_outputs: list[str], said: str):
     ram = {"total": None, "arena": 9, "memories": {"sram": 9}, "static": None, "stack": None}
     record = {
         "ram": ram | {"row_source": None, "streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs},

@@ -1,4 +1,4 @@
-"""The compilers as installed, regardless of the environment, and the folder of a small model."""
+"""Fixtures: the installed compilers, regardless of the environment, and the folder of a small model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulate import tiny_c
 
 @pytest.fixture
 def write_model(tmp_path: Path) -> Callable[..., Path]:
-    """Write the model `tiny` and return its folder: `invoke` is the C that defines tiny_invoke, `rest` the other functions."""
+    """Return a function that writes the model `tiny`; `invoke` is the C of tiny_invoke, `rest` the other functions."""
 
     def write(invoke: str = tiny_c.TWO_LAYERS, rest: str = tiny_c.REST) -> Path:
         tiny_c.write(tmp_path, invoke, rest)

@@ -1,4 +1,4 @@
-"""The cache folder: its size is bounded, entries in use are kept, and several processes may share it."""
+"""The cache folder has a bounded size, keeps entries in use, and may be shared by several processes."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_the_least_recently_used_builds_are_deleted() -> None:
     assert not any(left[number] for number in range(21) if number % 7 < 3)
 
 
-def test_a_hit_is_a_use() -> None:
+def test_a_cache_hit_marks_the_build_as_recently_used() -> None:
     paths = [build(number) for number in range(20)]
     again = toolchain.cached("x", COMPILER, ["0"], [], lambda path: pytest.fail("built twice"))
     toolchain.trim_cache()
     assert again == paths[0] and again.is_file() and sum(path.is_file() for path in paths) == 10
 
 
-def test_files_of_other_names_are_other_builds() -> None:
+def test_builds_of_other_file_names_are_cached_separately() -> None:
     first = build(0)
     other = toolchain.cached("y", COMPILER, ["0"], [], lambda path: path.write_bytes(b"other"))
     assert first.is_file() and other.read_bytes() == b"other"
@@ -90,13 +90,13 @@ def test_zig_s_folder_is_replaced_and_the_old_one_deleted_once_unused(folder: Pa
     assert not old.exists() and new.is_dir()
 
 
-def test_building_and_trimming_at_the_same_time_keeps_what_is_in_use() -> None:
+def test_concurrent_building_and_trimming_keeps_builds_in_use() -> None:
     for number in range(30):
         build(number)
 
     def work(seed: int) -> None:
         for number in range(30):
-            flags = [f"{seed % 2}, {number}"]  # two threads build the same
+            flags = [f"{seed % 2}, {number}"]  # each build is made by two threads
             path = toolchain.cached("y", COMPILER, flags, [], lambda path: path.write_bytes(bytes(100)))
             toolchain.trim_cache()
             assert path.read_bytes() == bytes(100)
@@ -106,7 +106,7 @@ def test_building_and_trimming_at_the_same_time_keeps_what_is_in_use() -> None:
     assert toolchain.cache_bytes() == 60 * 100, "only what was built long ago is gone"
 
 
-def test_the_command_shows_and_clears(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cache_command_shows_and_clears_the_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build(1, 300)
     assert cli.main(["cache"]) == 0
     assert capsys.readouterr().out == f"{folder}: 300 B, kept below about 2,000 B\n"

@@ -1,4 +1,4 @@
-"""The verification itself: it passes correct C, and names the layer, the element and the values of wrong C."""
+"""Verification passes correct C, and names the layer, the element and the values of wrong C."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def verify(made: Plan, folder: Path, count: int = 4) -> compare.Verification:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_right_code_is_right(name: str, tmp_path: Path) -> None:
+def test_correct_c_passes_the_verification(name: str, tmp_path: Path) -> None:
     made = plan(NETWORKS[name]())
     result = verify(made, emitted(made, tmp_path))
     assert result.ok
@@ -48,7 +48,7 @@ def test_right_code_is_right(name: str, tmp_path: Path) -> None:
     assert set(result.compilers) == {"host", "cortex-m4"}
 
 
-def test_another_core_runs_the_kernels_of_a_core_as_plain_c(tmp_path: Path) -> None:
+def test_a_core_without_the_kernels_instructions_runs_their_plain_c(tmp_path: Path) -> None:
     made = plan(NETWORKS["chain"](), Request(core="cortex-m55"))
     folder, cases = emitted(made, tmp_path), compare.samples(made.graph, 2, 0)
     result = compare.verify(made, folder, made.graph.name, cases, cores=["cortex-m33"])
@@ -58,7 +58,7 @@ def test_another_core_runs_the_kernels_of_a_core_as_plain_c(tmp_path: Path) -> N
         emulated.build(folder, made.graph.name, "cortex-m33")
 
 
-def test_the_reference_is_called_equal_to_numpy_only_if_it_is(tmp_path: Path) -> None:
+def test_the_report_says_whether_litert_equals_numpy(tmp_path: Path) -> None:
     made = plan(NETWORKS["chain"]())
     folder, cases = emitted(made, tmp_path), compare.samples(made.graph, 2, 0)
     right = [[ops.run(made.graph, dict(zip(made.graph.inputs, x, strict=True)))["scores"]] for x in cases]
@@ -75,7 +75,7 @@ def test_the_reference_is_called_equal_to_numpy_only_if_it_is(tmp_path: Path) ->
         assert (result.reference, result.ok) == (words, ok)
 
 
-def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
+def test_the_first_differing_layer_is_named(tmp_path: Path) -> None:
     made = plan(NETWORKS["chain"](), Request("layer"))
     folder = emitted(made, tmp_path)
     edit(
@@ -89,7 +89,7 @@ def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
     assert "instead of" in result.first_difference
 
 
-def test_an_arena_that_is_not_used_to_its_end_fails(tmp_path: Path) -> None:
+def test_an_arena_with_unused_bytes_at_its_end_fails(tmp_path: Path) -> None:
     made = plan(NETWORKS["chain"](), Request("layer"))
     claimed = replace(made, arena={"sram": made.arena["sram"] + 4})
     result = verify(claimed, emitted(claimed, tmp_path))
@@ -106,7 +106,7 @@ def test_a_write_outside_the_arena_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_read_of_uninitialised_memory_is_a_fault(tmp_path: Path) -> None:
-    """The depthwise layer reads four bytes further on, which no step wrote, so the outputs depend on the noise."""
+    """The depthwise layer reads four bytes that no step wrote, so the outputs depend on the initial memory."""
     made = plan(NETWORKS["chain"](), Request("layer"))
     wider = replace(made, arena={"sram": made.arena["sram"] + 64})
     folder = emitted(wider, tmp_path)
@@ -115,7 +115,7 @@ def test_a_read_of_uninitialised_memory_is_a_fault(tmp_path: Path) -> None:
         verify(wider, folder)
 
 
-def test_samples_start_with_the_given_ones_then_the_edges() -> None:
+def test_samples_begin_with_the_given_ones_and_the_extreme_values() -> None:
     graph: Graph = NETWORKS["chain"]()
     given = [[np.full((1, 8, 8, 1), 5, np.int8)]]
     chosen = compare.samples(graph, 6, 1, given)
@@ -159,7 +159,7 @@ def test_state_is_compared_over_all_samples(tmp_path: Path) -> None:
     made = plan(NETWORKS["stream"]())
     folder = emitted(made, tmp_path)
     assert verify(made, folder, 6).ok
-    # kept rows that come from the wrong place show in the second inference at the earliest
+    # rows of state read from a wrong offset change the second inference at the earliest
     edit(folder, "stream.c", ".start = 4", ".start = 0")
     result = verify(made, folder, 6)
     assert result.first_difference is not None

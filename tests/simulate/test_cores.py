@@ -1,4 +1,4 @@
-"""Whole networks on every emulated core with every compiler: correct outputs, and exactly the claimed arena."""
+"""Whole networks on every emulated core with every compiler give correct outputs and use exactly the arena of the plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRAPHS = {name: make() for name, make in NETWORKS.items()} | {f"network_{seed}":
 
 
 def runs(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
-    """Run a graph on a core twice, with different noise in the arena, and check it against the numpy reference."""
+    """Run a graph on a core twice with different initial memory, and compare it with the numpy reference."""
     made = plan(graph)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -47,7 +47,7 @@ def runs(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
 
 
 def is_usual(core: str, name: str, compiler: str) -> bool:
-    """Return whether a case runs with every change; most cases with zig, which is slow to build, run in sweeps only."""
+    """Return whether a case runs in the usual tests; most cases with zig, which is slow to build, run in sweeps only."""
     return not compiler or (name == "network_8" and core in (*DSP, "rv32imc"))
 
 
@@ -57,7 +57,9 @@ RUNS = list(product(CORES, GRAPHS, ("", "zig")))
 @pytest.mark.parametrize(
     ("core", "name", "compiler"), [pytest.param(*each, marks=[pytest.mark.sweep] * (not is_usual(*each))) for each in RUNS]
 )
-def test_networks(core: str, name: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_on_a_core_equal_the_reference(
+    core: str, name: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
@@ -77,7 +79,7 @@ def qemu() -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33"])
 def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, qemu: None) -> None:
-    """A Cortex-M55 runs the code of the smaller cores."""
+    """QEMU runs the code of the smaller cores on a Cortex-M55."""
     graph = GRAPHS["network_3"]
     made = plan(graph)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
@@ -94,7 +96,7 @@ def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, q
     assert on_unicorn.stack - 32 <= on_qemu.stack <= on_unicorn.stack + 4  # the lowest bytes of a frame may stay unwritten
 
 
-def test_steps_of_a_traced_build_on_qemu(write_model: Callable[..., Path], qemu: None) -> None:
+def test_qemu_gives_dumps_and_instructions_per_step(write_model: Callable[..., Path], qemu: None) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m55", trace=True)
     got = emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(1, "sram", 96, 32), (0, "sram", 0, 32)])
     assert got.dumps == [got.outputs[0], INPUTS[0]]
@@ -117,7 +119,9 @@ def test_faults_that_qemu_detects(write_model: Callable[..., Path], statements: 
         emulated.invoke(emulated.build(write_model(body(statements)), "tiny", "cortex-m55"), ARENA, INPUTS, [32], limit_s=2)
 
 
-def test_without_qemu_another_core_is_used(write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_qemu_a_core_that_unicorn_has_is_used(
+    write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m55")
     monkeypatch.setattr(emulated.toolchain, "which", lambda program: None)
     assert emulated.nearest("cortex-m55", "cortex-m33", "cortex-m4") == "cortex-m33"
@@ -126,14 +130,14 @@ def test_without_qemu_another_core_is_used(write_model: Callable[..., Path], mon
         emulated.invoke(firmware, ARENA, INPUTS, [32])
 
 
-# macros that say which instructions a compiler may use
+# macros that tell which instructions a compiler may use
 FEATURES = re.compile(
     r"__(ARM_FEATURE_(DSP|SIMD32|MVE|CLZ|IDIV|LDREX|QBIT|SAT|UNALIGNED)|ARM_ARCH|riscv_(atomic|compressed|mul|flen))"
 )
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_each_compiler_gets_the_extensions_of_a_core(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_compiler_enables_the_extensions_of_a_core(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features = []
     for name in dict.fromkeys([COMPILERS[CORES[core].isa]().name, "zig"]):
         for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
@@ -154,7 +158,9 @@ def test_each_compiler_gets_the_extensions_of_a_core(core: str, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("core", [core for core in (*DSP, "rv32imc") if core in CORES])
-def test_fast_kernels_are_fast_with_every_compiler(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_kernels_take_fewer_instructions_with_every_compiler(
+    core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     graph, counts = NETWORKS["chain"](), {}
@@ -177,7 +183,7 @@ def test_fast_kernels_are_fast_with_every_compiler(core: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize("row", [row for row in VARIANTS if row.isa in ("dsp", "mve")], ids=lambda row: row.name)
 def test_a_kernel_without_its_instructions_does_not_compile(row: Variant, tmp_path: Path) -> None:
-    """Unless plain C in its place is asked for."""
+    """With -DTW_PLAIN_C it compiles."""
     compiler, core = toolchain.arm(), "cortex-m4" if row.cores == MVE else "cortex-m3"
     files = [path for path in sources([row.name]) if path.suffix == ".c"]
     flags = [*flags_for(core, compiler), *INCLUDE, "-idirafter", FOLDER / "include", "-c", "-o", tmp_path / "kernel.o"]

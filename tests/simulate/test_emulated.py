@@ -1,4 +1,4 @@
-"""Emitted C on an emulated core: outputs, and the measured instructions, stack and Flash."""
+"""Emitted C on an emulated core: outputs, instructions, stack and Flash."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def use(monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
 
 
 def assembly(*lines: str) -> str:
-    """Return a tiny_invoke of exactly these instructions."""
+    """Return the C of a tiny_invoke of exactly these instructions."""
     text = "".join(f'"{line}\\n"\n' for line in lines)
     head = "__attribute__((naked)) int tiny_invoke(const tiny_memory *memory, const tiny_io *io)"
     return f"{head}\n{{\n__asm__ volatile(\n{text});\n}}\n"
@@ -45,7 +45,9 @@ def assembly(*lines: str) -> str:
 
 @COMPILERS
 @pytest.mark.parametrize("core", [name for name, core in emulated.CORES.items() if core.emulator == "unicorn"])
-def test_outputs_steps_and_sizes(write_model: Write, monkeypatch: pytest.MonkeyPatch, core: str, compiler: str) -> None:
+def test_outputs_instructions_and_sizes_of_a_run(
+    write_model: Write, monkeypatch: pytest.MonkeyPatch, core: str, compiler: str
+) -> None:
     use(monkeypatch, compiler)
     folder = write_model()
     firmware = emulated.build(folder, "tiny", core)
@@ -72,7 +74,9 @@ def test_outputs_steps_and_sizes(write_model: Write, monkeypatch: pytest.MonkeyP
 
 
 @COMPILERS
-def test_instructions_are_those_counted_by_hand(write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
+def test_instruction_counts_equal_those_counted_by_hand(
+    write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
     use(monkeypatch, compiler)
     loop = ("1: adds r2, r2, #1", "tst r2, #1", "ite eq", "addeq r4, r4, #1", "addne.w r4, r4, #2", "cmp r2, r3", "bne 1b")
     folder = write_model(assembly("push {r4, lr}", "movs r2, #0", "movw r3, #1000", *loop, "movs r0, #0", "pop {r4, pc}"))
@@ -82,7 +86,7 @@ def test_instructions_are_those_counted_by_hand(write_model: Write, monkeypatch:
     assert got.stack == 8
 
 
-def test_instructions_of_a_step_are_those_counted_by_hand(write_model: Write) -> None:
+def test_instructions_per_step_equal_those_counted_by_hand(write_model: Write) -> None:
     first = ("push {r4, lr}", "movs r0, #0", "bl tw_trace")
     second = ("movs r1, #10", "1: subs r1, #1", "bne 1b", "movs r0, #1", "bl tw_trace")
     got = run(write_model(assembly(*first, *second, "movs r0, #0", "pop {r4, pc}")), trace=True)
@@ -102,7 +106,7 @@ __attribute__((naked, used)) static void kernel(void)
 
 
 def test_kernel_calls_of_a_step_are_counted_by_layer(write_model: Write) -> None:
-    """A loop calls one kernel for two layers and a helper for none; its own instructions belong to the rest of the step."""
+    """A loop calls one kernel for two layers, and a helper. The loop's instructions count for the step, not for a layer."""
     calls = ("1: ldr r0, =first_0 + 4", "bl kernel", "ldr r0, =second_1", "bl kernel", "movs r0, #0", "bl helper")
     loop = (*calls, "subs r4, #1", "bne 1b")
     ends = ("movs r0, #0", "bl tw_trace", "movs r0, #0", "pop {r4, pc}", ".ltorg")
@@ -160,7 +164,7 @@ def test_stack_use_of_riscv_instructions(
     assert got.instructions is not None and got.instructions >= 1 + len(lines)
 
 
-def test_riscv_instructions_are_those_counted_by_hand(write_model: Write) -> None:
+def test_riscv_instruction_counts_equal_those_counted_by_hand(write_model: Write) -> None:
     loop = ("1: addi a2, a2, 1", "mul a3, a2, a2", "bne a2, a1, 1b")
     lines = ("addi sp, sp, -16", "sw ra, 12(sp)", "li a2, 0", "li a1, 1000", *loop, "li a0, 3", "call tw_trace")
     got = run(write_model(assembly(*lines, "lw ra, 12(sp)", "li a0, 0", "addi sp, sp, 16", "ret")), core="rv32imc", trace=True)
@@ -169,10 +173,11 @@ def test_riscv_instructions_are_those_counted_by_hand(write_model: Write) -> Non
 
 
 def test_cycles_of_a_loop_on_a_sifive_e31(write_model: Write) -> None:
-    """Its code is that of any RV32IMAC; the timings are of this core alone.
+    """The code runs on any RV32IMAC; the timings are those of this core.
 
-    The first block ends with the loop's first run: 0 addi, 1 li, 2 lbu, 5 mul, 6 addi, 7 bnez; its product is there at 10.
-    The next ones: 0 lbu, 3 mul, 4 addi, 5 bnez; 8. The last: 0 addi, 1 li, 2 ret.
+    Each instruction is listed after the cycle in which it starts. The first block ends with the loop's first run:
+    0 addi, 1 li, 2 lbu, 5 mul, 6 addi, 7 bnez; its product is ready at 10. Further runs: 0 lbu, 3 mul, 4 addi, 5 bnez; at 8.
+    The last block: 0 addi, 1 li, 2 ret.
     """
     loop = ("1: lbu a2, 0(sp)", "mul a3, a2, a1", "addi a1, a1, -1", "bnez a1, 1b")
     folder = write_model(assembly("addi sp, sp, -16", "li a1, 100", *loop, "addi sp, sp, 16", "li a0, 0", "ret"))
@@ -228,7 +233,7 @@ def test_stack_use_equals_the_compiler_s_figures(write_model: Write, tmp_path: P
 
 
 @COMPILERS
-def test_helpers_of_the_compiler_are_linked_and_counted(
+def test_runtime_functions_of_the_compiler_are_linked_and_counted(
     write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str
 ) -> None:
     use(monkeypatch, compiler)
@@ -256,17 +261,17 @@ def test_helpers_of_the_compiler_are_linked_and_counted(
     assert firmware.sizes["code"] > emulated.build(write_model(), "tiny", "cortex-m4").sizes["code"]
 
 
-def test_static_data_is_counted_and_works(write_model: Write) -> None:
+def test_static_data_is_counted_and_initialised_before_each_run(write_model: Write) -> None:
     folder = write_model(
         "static int32_t calls[3];\nstatic int32_t first = 77;\n" + body("arena[96] = (int8_t)(first++ + calls[2]++);")
     )
     firmware = emulated.build(folder, "tiny", "cortex-m4")
-    assert firmware.sizes["static"] in (8, 16)  # calls may shrink to the element that is used
+    assert firmware.sizes["static"] in (8, 16)  # the compiler may reduce `calls` to the used element
     assert [emulated.invoke(firmware, ARENA, INPUTS, [1]).outputs for _ in range(2)] == [[bytes([77])]] * 2
 
 
 def test_a_reused_machine_is_reset(write_model: Write) -> None:
-    """A run outputs what registers and stack contain, then changes them; the next run must see only its own noise."""
+    """A run outputs the initial registers and stack, then changes them; the next run must see only its own initial values."""
     put = ("ldr r2, [r0]", "str r8, [r2, #96]", "vmov r3, s9", "str r3, [r2, #100]", "mov r8, #1", "vmov s9, r8")
     stack = ("ldr r3, [sp, #-16]", "str r3, [r2, #104]", "ldr r3, [r2, #64]", "str r3, [r2, #108]")
     folder = write_model(assembly(*put, *stack, "movs r0, #0", "bx lr"))
@@ -293,12 +298,12 @@ def test_a_reused_machine_is_reset(write_model: Write) -> None:
         ("return 5;", 128, "tiny returned the error 5"),
     ],
 )
-def test_faults_are_caught(write_model: Write, statements: str, arena: int, said: str) -> None:
+def test_faults_are_detected(write_model: Write, statements: str, arena: int, said: str) -> None:
     with pytest.raises(Fault, match=said):
         emulated.invoke(emulated.build(write_model(body(statements)), "tiny", "cortex-m4"), {"sram": arena}, INPUTS, [24])
 
 
-def test_the_fault_says_where_it_happened(write_model: Write) -> None:
+def test_a_fault_names_the_function_and_the_step(write_model: Write) -> None:
     lines = ("movs r0, #3", "bl tw_trace", "movs r0, #0", "movs r1, #1", "adds r1, #2", "str r1, [r0]")
     with pytest.raises(Fault, match=r"tiny_invoke after step 3: write to 0x00000000, in tiny_invoke \+ 12 "):
         run(write_model(assembly(*lines)), trace=True)
@@ -306,7 +311,7 @@ def test_the_fault_says_where_it_happened(write_model: Write) -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m0plus", "cortex-m4", "rv32imc"])
 @pytest.mark.parametrize(("bits", "offset"), [(32, 2), (16, 1), (16, 2), (32, 4), (8, 1)])
-def test_unaligned_accesses_fault_on_cores_that_cannot_do_them(write_model: Write, core: str, bits: int, offset: int) -> None:
+def test_unaligned_accesses_fault_on_cores_without_them(write_model: Write, core: str, bits: int, offset: int) -> None:
     folder = write_model(body(f"*(volatile int{bits}_t *)(arena + {offset}) += 1;"))
     if emulated.CORES[core].aligned and offset % (bits // 8):
         with pytest.raises(Fault, match=rf"unaligned access to 0x\w+, sram \+ {offset}, in tiny_invoke"):
@@ -328,12 +333,12 @@ def test_unaligned_accesses_fault_on_cores_that_cannot_do_them(write_model: Writ
         ("return 5;", "tiny returned the error 5"),
     ],
 )
-def test_faults_are_caught_on_every_instruction_set(write_model: Write, core: str, statements: str, said: str) -> None:
+def test_faults_are_detected_on_every_instruction_set(write_model: Write, core: str, statements: str, said: str) -> None:
     with pytest.raises(Fault, match=said):
         run(write_model(body(statements)), core=core)
 
 
-def test_reading_uninitialised_memory_is_found(write_model: Write) -> None:
+def test_outputs_that_depend_on_uninitialised_memory_are_a_fault(write_model: Write) -> None:
     folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[101] = (int8_t)(arena[70] & 8);"))
     with pytest.raises(Fault, match=r"output 0 depends on memory that was never written: byte 5 "):
         touched(run(folder, fill=0), run(folder, fill=1))
@@ -344,12 +349,12 @@ def test_reading_uninitialised_memory_is_found(write_model: Write) -> None:
         )
 
 
-def test_the_highest_byte_written_is_found(write_model: Write) -> None:
+def test_the_highest_written_byte_of_an_arena_is_measured(write_model: Write) -> None:
     folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[140] = arena[3];"))
     assert touched(*(run(folder, fill=fill, arena={"sram": 200}) for fill in (6, 7))) == {"sram": 141}
 
 
-def test_endless_loops_end(write_model: Write) -> None:
+def test_an_endless_loop_is_stopped_by_the_limits(write_model: Write) -> None:
     folder = write_model(assembly("1: b 1b"))
     with pytest.raises(Fault, match=r"did not end within 1000 instructions, in tiny_invoke \+ 0 "):
         run(folder, limit_instructions=1000)
@@ -358,7 +363,7 @@ def test_endless_loops_end(write_model: Write) -> None:
     assert run(write_model()).outputs == [RELU]
 
 
-def test_two_memories(write_model: Write) -> None:
+def test_a_model_with_two_memories(write_model: Write) -> None:
     folder = write_model(
         body("int8_t *fast = memory->fast.data; for (int i = 0; i < 32; ++i) arena[96 + i] = fast[i] = arena[i];"), REST
     )
@@ -368,7 +373,7 @@ def test_two_memories(write_model: Write) -> None:
     assert touched(*runs) == {"fast": 32, "sram": 128}
 
 
-def test_firmware_is_reused(write_model: Write) -> None:
+def test_built_firmware_is_reused(write_model: Write) -> None:
     folder = write_model()
     first = emulated.build(folder, "tiny", "cortex-m4").path
     before = first.stat().st_mtime_ns
@@ -377,7 +382,7 @@ def test_firmware_is_reused(write_model: Write) -> None:
     assert emulated.build(folder, "tiny", "cortex-m7").path != first
 
 
-def test_missing_packages_are_named(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_cores_and_missing_packages_are_refused(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m4")
     with pytest.raises(CompileError, match=r"no emulated core is called cortex-m1; known cores: .*cortex-m4, cortex-m7"):
         emulated.build(write_model(), "tiny", "cortex-m1")
@@ -388,7 +393,7 @@ def test_missing_packages_are_named(write_model: Write, monkeypatch: pytest.Monk
         emulated.invoke(firmware, ARENA, INPUTS, [32])
 
 
-def test_executions_and_taken_branches_of_blocks(write_model: Write) -> None:
+def test_executions_and_taken_branches_of_basic_blocks_are_counted(write_model: Write) -> None:
     loop = ("1: adds r2, r2, #1", "cmp r2, r3", "bne 1b")
     got = run(write_model(assembly("push {r4, lr}", "movs r2, #0", "movs r3, #100", *loop, "movs r0, #0", "pop {r4, pc}")))
     found = [(block.instructions, block.executions, block.taken) for block in got.blocks[-1, ""]]
@@ -403,8 +408,8 @@ def test_executions_and_taken_branches_of_blocks(write_model: Write) -> None:
 
 
 @pytest.mark.parametrize(("cache", "misses"), [((64, 16, 4), 4), ((32, 16, 2), 8), ((32, 16, 1), 8), ((128, 32, 4), 2)])
-def test_cache_misses(write_model: Write, cache: tuple[int, int, int], misses: int) -> None:
-    """Two passes over 64 bytes of constants, with conditional loads, whose IT state Unicorn does not end itself."""
+def test_cache_misses_equal_those_counted_by_hand(write_model: Write, cache: tuple[int, int, int], misses: int) -> None:
+    """The code reads 64 bytes of constants twice with conditional loads, whose IT state Unicorn does not reset itself."""
     load = ("cmp r2, #128", "it ne", "ldrne r4, [r1, r2]", "adds r2, #4", "cmp r2, #64", "bne 1b")
     lines = (
         "push {r4, lr}",
@@ -427,7 +432,7 @@ def test_cache_misses(write_model: Write, cache: tuple[int, int, int], misses: i
 
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m55"])
 @pytest.mark.parametrize(("calls", "said"), HANDED)
-def test_streamed_rows_are_written_once_and_in_order(
+def test_streamed_rows_must_be_written_once_and_in_order(
     write_model: Write, core: str, calls: list[tuple[int, int]], said: str | None
 ) -> None:
     if reason := emulated.missing(core):

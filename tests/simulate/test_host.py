@@ -1,4 +1,4 @@
-"""Emitted C on this machine: outputs, faults and observed steps."""
+"""Emitted C on the host: outputs, faults and observed steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def run(
 
 @COMPILERS
 @pytest.mark.parametrize("sanitize", [False, True])
-def test_outputs_and_every_step(write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str, sanitize: bool) -> None:
+def test_outputs_dumps_and_observed_steps_of_a_run(
+    write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str, sanitize: bool
+) -> None:
     monkeypatch.setenv("TINYWEAVE_CC", compiler)
     program = host.build(write_model(), "tiny", sanitize=sanitize, trace=True)
     seen = {}
@@ -51,7 +53,7 @@ def test_outputs_and_every_step(write_model: Write, monkeypatch: pytest.MonkeyPa
         host.invoke(program, ARENA, INPUTS, [32], dump=[(0, "sram", 100, 29)])
 
 
-def test_the_highest_byte_written_is_found(write_model: Write) -> None:
+def test_the_highest_written_byte_of_an_arena_is_measured(write_model: Write) -> None:
     folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[140] = arena[3];"))
     arena = {"sram": 200}
     first, second = (run(folder, fill=fill, arena=arena) for fill in (6, 7))
@@ -62,7 +64,7 @@ def test_the_highest_byte_written_is_found(write_model: Write) -> None:
         touched(first, run(folder, fill=8, arena=arena))
 
 
-def test_reading_uninitialised_memory_is_found(write_model: Write) -> None:
+def test_outputs_that_depend_on_uninitialised_memory_are_a_fault(write_model: Write) -> None:
     folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[101] = (int8_t)(arena[70] & 8);"))
     with pytest.raises(Fault, match=r"output 0 depends on memory that was never written: byte 5 "):
         touched(run(folder, fill=0), run(folder, fill=1))
@@ -79,13 +81,15 @@ def test_reading_uninitialised_memory_is_found(write_model: Write) -> None:
         (5000, 128, "4872 bytes past the end of sram"),
     ],
 )
-def test_writes_outside_are_caught(write_model: Write, offset: int, arena: int, said: str, sanitize: bool) -> None:
+def test_writes_outside_of_the_arena_are_a_fault(
+    write_model: Write, offset: int, arena: int, said: str, sanitize: bool
+) -> None:
     folder = write_model(body(f"volatile int8_t *to = arena; to += {offset}; *to ^= 0x55;"))
     with pytest.raises(Fault, match=said):
         host.invoke(host.build(folder, "tiny", sanitize=sanitize), {"sram": arena}, INPUTS, [24])
 
 
-def test_the_fault_says_where_it_happened(write_model: Write) -> None:
+def test_a_fault_names_the_function_and_the_step(write_model: Write) -> None:
     folder = write_model(
         "#ifdef TW_TRACE\nvoid TW_TRACE(int32_t step);\n#endif\n" + body("TW_TRACE(4); *(volatile int8_t *)(arena + 128) = 1;")
     )
@@ -97,7 +101,9 @@ def test_the_fault_says_where_it_happened(write_model: Write) -> None:
 
 
 @COMPILERS
-def test_undefined_behaviour_is_caught(write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
+def test_undefined_behaviour_is_a_fault_in_a_sanitized_build(
+    write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
     monkeypatch.setenv("TINYWEAVE_CC", compiler)
     folder = write_model(body("volatile int32_t big = 2147483647; big = big + 1;"))
     run(folder)
@@ -105,7 +111,7 @@ def test_undefined_behaviour_is_caught(write_model: Write, monkeypatch: pytest.M
         run(folder, sanitize=True)
 
 
-def test_constants_read_out_of_bounds_are_caught(write_model: Write) -> None:
+def test_reads_beyond_a_constant_are_a_fault_in_a_sanitized_build(write_model: Write) -> None:
     if "-fsanitize=address" not in host.build(write_model(), "tiny", sanitize=True).compiler:
         pytest.skip("this compiler has no AddressSanitizer")
     constant = "static const int8_t few[4] = {1, 2, 3, 4};\n"
@@ -114,7 +120,7 @@ def test_constants_read_out_of_bounds_are_caught(write_model: Write) -> None:
         run(folder, sanitize=True)
 
 
-def test_an_endless_loop_and_a_failing_init(write_model: Write) -> None:
+def test_an_endless_loop_and_a_failing_init_are_faults(write_model: Write) -> None:
     program = host.build(write_model(body("volatile int i = 1; while (i) { }")), "tiny")
     with pytest.raises(Fault, match=r"did not finish within 0.5 s"):
         host.invoke(program, ARENA, INPUTS, [32], limit_s=0.5)
@@ -152,7 +158,7 @@ def test_a_compile_error_is_reported(write_model: Write) -> None:
         host.build(write_model(), "other")
 
 
-def test_two_memories(write_model: Write) -> None:
+def test_a_model_with_two_memories(write_model: Write) -> None:
     folder = write_model("", REST)
     (folder / "tiny.h").write_text((folder / "tiny.h").read_text().replace("} sram;", "} fast, sram;"))
     (folder / "tiny.c").write_text(
@@ -168,7 +174,7 @@ def test_two_memories(write_model: Write) -> None:
         host.invoke(program, ARENA, INPUTS, [32])
 
 
-def test_missing_compilers_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(toolchain, "import_folders", list)
     toolchain._find.cache_clear()
@@ -186,7 +192,9 @@ def test_missing_compilers_say_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         toolchain._find.cache_clear()
 
 
-def test_the_cache_survives_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_model: Write) -> None:
+def test_builds_work_without_a_writable_cache_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_model: Write
+) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
@@ -204,7 +212,7 @@ def test_the_cache_survives_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.parametrize(("calls", "said"), HANDED)
-def test_streamed_rows_are_written_once_and_in_order(
+def test_streamed_rows_must_be_written_once_and_in_order(
     write_model: Write, calls: list[tuple[int, int]], said: str | None
 ) -> None:
     folder = write_model(handing_out(calls), NO_OUTPUT)

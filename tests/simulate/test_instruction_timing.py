@@ -1,4 +1,4 @@
-"""Cycles of short sequences compared with the manuals, and ranges for what the manuals leave open."""
+"""Cycles of short instruction sequences equal those of the manuals; ranges cover what the manuals leave open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LDR_0 = "ldr r0, [r1]/r1/r0"
 ADD_0, ADD_1 = "adds r0, r2, r3/r2 r3/r0", "adds r1, r4, r5/r4 r5/r1"
 
 
-# DDI 0337, Load/store timings, has the first four as examples
+# the first four are examples of DDI 0337, Load/store timings
 @pytest.mark.parametrize(
     ("lines", "count"),
     [
@@ -52,7 +52,7 @@ ADD_0, ADD_1 = "adds r0, r2, r3/r2 r3/r0", "adds r1, r4, r5/r4 r5/r1"
         (("ite eq//", "add r0, r0, #1/r0/r0", "add r0, r0, #2/r0/r0"), 3),
     ],
 )
-def test_cortex_m4(lines: tuple[str, ...], count: int):
+def test_cycles_of_instructions_on_a_cortex_m4(lines: tuple[str, ...], count: int):
     assert likely("cortex-m4", *lines) == count
 
 
@@ -76,13 +76,13 @@ def test_multiplications_take_longer_on_a_cortex_m3():
         ("pop {r4, pc}/sp/sp r4 pc", 4, 5),
     ],
 )
-def test_cortex_m0(line: str, m0plus: int, m0: int):
+def test_cycles_of_instructions_on_cortex_m0_and_m0plus(line: str, m0plus: int, m0: int):
     taken = int(line[0] == "b" or "pc" in line)
     assert timed("cortex-m0plus", program(line), 1, taken).likely == m0plus
     assert timed("cortex-m0", program(line), 1, taken).likely == m0
 
 
-def test_a_taken_branch_costs_more():
+def test_a_taken_branch_takes_more_cycles():
     loop = program("subs r0, #1/r0/r0", "bne #-2//")
     assert timed("cortex-m4", loop, 1000, 999) == (2000 + 999, 2000 + 2 * 999, 2000 + 3 * 999)
     assert timed("cortex-m0plus", loop, 1000, 999).likely == 2000 + 999
@@ -106,62 +106,62 @@ SUM = "add a2, a2, t0/a2 t0/a2"
 STEP_0, STEP_1 = "addi a0, 1/a0/a0", "addi a1, 1/a1/a1"
 
 
-# Each count is worked out from the manual's rules (see instruction_timing.py): an instruction starts a cycle after the one
-# before it, but not before what it reads, and what it writes again, is there. The number before an instruction is the cycle in
-# which it starts; the block takes one cycle more than the last.
+# Counts follow the manual's rules (see instruction_timing.py): an instruction starts one cycle after the preceding one, but
+# not before the registers that it reads or overwrites are ready. Each instruction below is listed after the cycle in which it
+# starts; the block takes one cycle more than the last one.
 @pytest.mark.parametrize(
     ("lines", "count"),
     [
-        # 0 addi, 1 add: a sum is there after one cycle
+        # 0 addi, 1 add: a sum is ready after one cycle
         ((STEP_0, "add a2, a2, a0/a2 a0/a2"), 2),
-        # 0 lw, 2 add: a word is there after two cycles
+        # 0 lw, 2 add: a word is ready after two cycles
         (("lw t0, 0(a0)/a0/t0", SUM), 3),
-        # 0 lw, 1 addi, 2 add: the instruction between them takes the place of the wait
+        # 0 lw, 1 addi, 2 add: the instruction between them fills the wait
         (("lw t0, 0(a0)/a0/t0", STEP_0, SUM), 3),
-        # 0 lb, 3 add: a byte after three; likewise lhu
+        # 0 lb, 3 add: a byte is ready after three cycles; likewise lhu
         ((LB_0, SUM), 4),
         (("lhu t0, 0(a0)/a0/t0", SUM), 4),
         # 0 lwsp, 2 add: a compressed load of a word from the stack
         (("lwsp t0, 8(sp)/sp/t0", SUM), 3),
         # 0 lb, 1 lb, 2 lb: loads follow each other
         ((LB_0, LB_1, "lb t2, 0(a2)/a2/t2"), 3),
-        # 0 mul, 5 add: a product after five cycles
+        # 0 mul, 5 add: a product is ready after five cycles
         ((MUL_0, SUM), 6),
-        # 0 mul, 5 mul: the multiplier does one at a time, also where neither needs the other
+        # 0 mul, 5 mul: the multiplier computes one product at a time, even if neither reads the other
         ((MUL_0, "mulhu a4, a5, a6/a5 a6/a4"), 6),
-        # 0 mul, 1 and 2 addi: others go on
+        # 0 mul, 1 and 2 addi: other instructions do not wait
         ((MUL_0, STEP_0, STEP_1), 3),
-        # 0 lb, 3 li: what is still to be written is not written before
+        # 0 lb, 3 li: a register is not overwritten before its pending write
         ((LB_0, "li t0, 5//t0"), 4),
         # 0 lb, 1 lb, 2 and 3 addi, 4 mul, 9 add
         ((LB_0, LB_1, STEP_0, STEP_1, MUL_0, SUM), 10),
         # 0 sw, 1 sw: stores wait for nothing
         (("sw t0, 0(a0)/t0 a0/", "sw t1, 4(a0)/t1 a0/"), 2),
-        # 0 lw, 2 sw: but for what they store
+        # 0 lw, 2 sw: except for the stored register
         (("lw t0, 0(a0)/a0/t0", "sw t0, 4(a0)/t0 a0/"), 3),
         # 0 sw, 6 lw: the load waits five cycles for the store of the same word to leave its pipeline
         (("sw t0, 4(a0)/t0 a0/", "lw t1, 4(a0)/a0/t1"), 7),
-        # 0 sw, 1 lw: not for that of another word, nor 0 sw, 1 lw, 2 lw
+        # 0 sw, 1 lw: it does not wait for the store of another word, nor 0 sw, 1 lw, 2 lw
         (("sw t0, 4(a0)/t0 a0/", "lw t1, 8(a0)/a0/t1"), 2),
         (("sw t0, 4(a0)/t0 a0/", "lw t1, 8(a0)/a0/t1", "lw t2, 0(a1)/a1/t2"), 3),
-        # 0 sw, 1 addi, 2 lw: the store went on in the cycle in which nothing used the memory
+        # 0 sw, 1 addi, 2 lw: the store proceeds in the cycle in which no instruction uses the memory
         (("sw t0, 4(a0)/t0 a0/", STEP_1, "lw t1, 4(a0)/a0/t1"), 3),
     ],
 )
-def test_sifive_e31(lines: tuple[str, ...], count: int):
+def test_cycles_of_instructions_on_a_sifive_e31(lines: tuple[str, ...], count: int):
     assert likely(E31, *lines) == count
 
 
 def test_a_division_takes_2_to_33_cycles_on_a_sifive_e31():
-    """0 div, 2 or 17 or 33 add; in between the likely count is the middle."""
+    """0 div, then add at 2 or 33; the likely count is the middle."""
     found = timed(E31, program("div t0, t0, t1/t0 t1/t0", SUM), 1, 0)
     assert found == (3, 18, 34)
 
 
 def test_an_unfinished_product_widens_the_range_on_a_sifive_e31():
-    """0 mul, 1 addi: the next block begins at cycle 2, or at 5 if it needs the product at once."""
+    """0 mul, 1 addi: the next block starts at cycle 2, or at 5 if its first instruction reads the product."""
     assert timed(E31, program(MUL_0, STEP_0), 1, 0) == (2, 2, 5)
-    # 0 mul, 4 mul if 8 bits a cycle are all that it needs for 32, 5 mul else; the product of that after five cycles
+    # 0 mul, then mul at 4 if 8 bits per cycle suffice for 32 bits, else at 5; its product is ready after five cycles
     assert timed(E31, program(MUL_0, "mul t2, a0, a1/a0 a1/t2"), 1, 0) == (5, 6, 10)
 
 
@@ -169,7 +169,7 @@ def test_an_unfinished_product_widens_the_range_on_a_sifive_e31():
 def test_a_mispredicted_branch_costs_a_sifive_e31_three_cycles(branch: str):
     """0 lb, 1 lb, 2 and 3 addi, 4 mul, 9 add, 10 branch: 11 cycles.
 
-    Fewest: all branches are foreseen. Likely: only those that go where they mostly go. Most: none that is taken.
+    Fewest: all branches are predicted. Likely: only branches in their more frequent direction are. Most: no taken one is.
     """
     loop = program(LB_0, LB_1, STEP_0, STEP_1, MUL_0, SUM, branch)
     assert timed(E31, loop, 1000, 999) == (11_000, 11_000 + 3, 11_000 + 3 * 999)
@@ -183,7 +183,7 @@ def test_a_predicted_jump_costs_a_sifive_e31_one_cycle(jump: str):
     assert timed(E31, program(jump), 100, 100) == (100, 100, 400)
 
 
-# as GCC and zig write them; capstone does not say which registers RISC-V instructions read and write
+# in the forms of GCC and zig; capstone does not give the registers that RISC-V instructions read and write
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("code", "said"),
@@ -212,7 +212,7 @@ def test_a_predicted_jump_costs_a_sifive_e31_one_cycle(jump: str):
         ("6541", "lui/a0, 0x10//a0"),
     ],
 )
-def test_the_registers_of_riscv_instructions(code: str, said: str):
+def test_registers_read_and_written_by_riscv_instructions(code: str, said: str):
     disassembly = pytest.importorskip("tinyweave.simulate.disassembly", reason="needs capstone")
     name, operands, read, written = disassembly.named("riscv", bytes.fromhex(code)[::-1]).split("\t")
     expected = said.split("/")
@@ -226,10 +226,10 @@ def test_the_likely_cycles_are_between_the_extremes(core: str):
     assert 0 < found.fewest <= found.likely <= found.most
 
 
-def test_flash_wait_states():
+def test_flash_wait_states_add_cycles():
     found = waiting(Cycles(100, 110, 120), code=3, data=2, waits=5)
     assert found == (100 + 2 * 5, 110 + 5 * 5, 120 + 5 * 9)
 
 
-def test_milliseconds():
+def test_cycles_are_converted_to_milliseconds():
     assert milliseconds(120_000, 120_000_000) == 1.0

@@ -1,4 +1,4 @@
-"""The oracle's process: its answers, and its errors if LiteRT rejects a model, crashes, hangs or is not installed."""
+"""The process that runs LiteRT: its answers, and its errors if LiteRT rejects a model, crashes, hangs or is not installed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def case() -> Case:
     return next(cases("relu"))
 
 
-def test_layers_only_when_asked(case: Case) -> None:
+def test_layers_are_returned_only_with_keep(case: Case) -> None:
     model = to_tflite(case.graph)
     plain, kept = litert.run(model, case.inputs), litert.run(model, case.inputs, keep=True)
     assert [run.layers for run in plain] == [[], []]
@@ -45,7 +45,7 @@ def test_layers_only_when_asked(case: Case) -> None:
         assert np.array_equal(run.layers[0][0], run.outputs[0])
 
 
-def test_unknown_op_version_is_lowered(case: Case) -> None:
+def test_an_unknown_op_version_is_lowered(case: Case) -> None:
     model = bytearray(to_tflite(case.graph))
     code = tflite.Model.GetRootAs(model, 0).OperatorCodes(0)
     known = code.Version()
@@ -74,13 +74,13 @@ def test_rejection_crash_and_timeout_are_errors_and_the_worker_continues(case: C
     assert len(litert.run(model, case.inputs)) == 2
 
 
-def test_missing_package_says_what_to_install(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_litert_the_error_says_what_to_install(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CannotRunError, match=re.escape(install("verify"))):
         litert.run(to_tflite(case.graph), case.inputs)
 
 
-def test_a_model_that_crashes_litert_is_verified_and_reported_against_numpy_alone(deadly: Graph, tmp_path: Path) -> None:
+def test_a_model_that_crashes_litert_is_verified_with_numpy_alone(deadly: Graph, tmp_path: Path) -> None:
     (tmp_path / "deadly.tflite").write_bytes(to_tflite(deadly))
     model = api.load(tmp_path / "deadly.tflite")
     result = api.verify_plan(model, api.plan(model), api.ProofOptions([[np.zeros((1, 600), np.int8)]], count=1), core=None)
@@ -109,7 +109,7 @@ def test_a_process_that_does_not_start_is_an_error(
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 16, messages.encode({"runs": [3]}), messages.HEAD.pack(1 << 60, 0), b"x" * 99])
-def test_an_invalid_answer_counts_as_a_crash(answer: bytes, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_answer_is_reported_as_a_crash(answer: bytes, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     program = f"import sys; sys.stdout.buffer.write({messages.encode('ready') + answer!r})"
     monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
     with pytest.raises(CannotRunError, match="LiteRT died"):

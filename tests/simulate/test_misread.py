@@ -1,4 +1,4 @@
-"""Ops whose operands LiteRT misreads are verified against numpy alone, which agrees with TFLite Micro's kernels."""
+"""Ops whose operands LiteRT misreads are verified with numpy alone, which equals TFLite Micro's kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def svdf(seed: int) -> Graph:
     state = Tensor("state", (1, units * rank * steps), "int8", Quant((memory,), (int(rng.integers(-20, 21)),)), role="state")
     out = Tensor("output", (), "int8", Quant((float(np.float32(memory * time.scale * rng.uniform(30, 300))),), (-7,)))
     sums = Quant((float(np.float32(memory * time.scale)),), (0,))
-    bias = constant("bias", rng.integers(-4000, 4000, units).astype(np.int32), sums)  # without one TFLite Micro dies
+    bias = constant("bias", rng.integers(-4000, 4000, units).astype(np.int32), sums)  # TFLite Micro crashes without a bias
     return single_op("svdf", [x, weights, time, bias, state], out, {"rank": rank, "activation": "relu"})
 
 
@@ -44,7 +44,7 @@ def wide(graph: Graph) -> Graph:
 
 
 def moved(kind: str) -> Graph:
-    """Return an op that moves elements as its int64 operands say."""
+    """Return an op of a kind that moves elements, with int64 operands."""
     x, out = Tensor("input", (2, 4, 3), "int8", Quant((0.5,), (3,))), Tensor("output", (), "int8", Quant((0.5,), (3,)))
     values = {"transpose": [[2, 0, 1]], "space_to_batch_nd": [[2], [[2, 2]]], "batch_to_space_nd": [[2], [[1, 1]]]}[kind]
     return single_op(kind, [x, *(constant(f"operand_{i}", np.array(v)) for i, v in enumerate(values))], out, {})
@@ -73,7 +73,7 @@ def agrees(graph: Graph, litert: ModuleType) -> bool | None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", MISREAD)
-def test_an_op_that_litert_misreads_is_verified_against_numpy_alone(kind: str, tmp_path: Path, litert: ModuleType) -> None:
+def test_an_op_that_litert_misreads_is_verified_with_numpy_alone(kind: str, tmp_path: Path, litert: ModuleType) -> None:
     assert agrees(MISREAD[kind], litert) is False
     (tmp_path / "m.tflite").write_bytes(to_tflite(MISREAD[kind]))
     model = api.load(tmp_path / "m.tflite")
@@ -84,7 +84,7 @@ def test_an_op_that_litert_misreads_is_verified_against_numpy_alone(kind: str, t
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", sorted(set(GENERATORS) - NOT_IN_LITERT))
-def test_int64_operands_are_read_or_refused_or_known_to_be_misread(kind: str, litert: ModuleType) -> None:
+def test_int64_operands_are_refused_or_equal_litert_or_known_as_misread(kind: str, litert: ModuleType) -> None:
     taken = list(islice((case.graph for case in cases(kind) if wide(case.graph) != case.graph), 2))
     for graph in map(wide, taken):
         try:
@@ -95,7 +95,7 @@ def test_int64_operands_are_read_or_refused_or_known_to_be_misread(kind: str, li
         assert known or agrees(graph, litert) is not False
 
 
-def test_an_int8_memory_of_svdf_is_that_of_tflite_micro() -> None:
+def test_svdf_with_an_int8_memory_equals_tflite_micro() -> None:
     micro = pytest.importorskip("tflite_micro", reason="needs TFLite Micro: pip install tflite-micro")
     values = set()
     for seed in range(24):

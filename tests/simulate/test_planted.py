@@ -1,4 +1,4 @@
-"""Files in the current folder that have the name of a module or program that a command needs are never run."""
+"""Files in the current folder named like a module or program that a command needs are never run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STARTS = {
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """Return a folder with a model, and with modules and programs that leave a trace if they run."""
+    """Return a folder with a model, and with modules and programs that write a file if they run."""
     (tmp_path / "m.tflite").write_bytes(to_tflite(random_network(1, 4)))
     for name in MODULES:
         (tmp_path / f"{name}.py").write_text(
@@ -53,13 +53,13 @@ def planted(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("start", "compiler"), [("console script", ""), ("python -m", ""), ("python -m", "zig")])
-def test_nothing_of_the_current_folder_runs(start: str, compiler: str, planted: Path) -> None:
+def test_no_file_of_the_current_folder_is_run(start: str, compiler: str, planted: Path) -> None:
     command = (*STARTS[start], "verify", "m.tflite", "--samples", "1")
     if not Path(command[0]).exists():
         pytest.skip(f"{command[0]} is not installed")
     environment = dict(os.environ, XDG_CACHE_HOME=str(planted / "cache"), PATH=f":.:{os.environ['PATH']}:")
     environment |= {"TINYWEAVE_CC": compiler, "TINYWEAVE_ARM_CC": compiler}
-    environment["ZIG_GLOBAL_CACHE_DIR"] = str(toolchain._zig_folders()[-1])  # all else is built anew
+    environment["ZIG_GLOBAL_CACHE_DIR"] = str(toolchain._zig_folders()[-1])  # everything else is rebuilt
     done = subprocess.run(command, cwd=planted, env=environment, capture_output=True, text=True, check=False)
     ran = planted / "ran"
     assert not ran.exists(), ran.read_text()
@@ -68,7 +68,7 @@ def test_nothing_of_the_current_folder_runs(start: str, compiler: str, planted: 
 
 
 def test_a_worker_uses_the_package_that_started_it(planted: Path) -> None:
-    """Even if the package and its dependencies are found by relative paths."""
+    """The package and its dependencies are found by relative paths here."""
     parent = Path(tinyweave.__file__).parents[1]
     ours = [os.path.relpath(parent, planted), *(path for path in sys.path if path and "site-packages" in path)]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(ours))

@@ -31,7 +31,7 @@ void tiny_reset(const tiny_memory *memory) { (void)memory; }
 void *tiny_input(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram.data + index; }
 const void *tiny_output(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram.data + index + 96; }
 """
-# calls of write_rows, (first row, rows), that hand out 4 rows of 8 bytes, and what is wrong with them
+# calls of write_rows (first row, rows) for an output of 4 rows of 8 bytes, and the fault; None: correct
 NO_OUTPUT = REST.replace("return (int8_t *)memory->sram.data + index + 96;", "(void)memory; (void)index; return 0;")
 HANDED = [
     ([(0, 1), (1, 2), (3, 1)], None),
@@ -91,12 +91,12 @@ def write(folder: Path, invoke: str, rest: str) -> None:
 
 
 def handing_out(calls: Sequence[tuple[int, int]]) -> str:
-    """Return a tiny_invoke that streams its input out, in calls of (first row, rows)."""
+    """Return the C of a tiny_invoke that streams its input to the output in calls of (first row, rows)."""
     return body("".join(f"io->write_rows(io->user, 0, {row}, {rows}, arena + {8 * row});\n" for row, rows in calls))
 
 
 def body(statements: str) -> str:
-    """Return a tiny_invoke of these statements; `arena` is the start of the memory."""
+    """Return the C of a tiny_invoke of these statements; `arena` is the start of the memory."""
     head = "int tiny_invoke(const tiny_memory *memory, const tiny_io *io)\n{\n"
     head += "int8_t *arena = memory->sram.data; (void)arena; (void)io;\n"
     return f"{head}{statements}\nreturn 0;\n}}\n"

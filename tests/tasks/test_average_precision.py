@@ -1,4 +1,4 @@
-"""Mean average precision: that of pycocotools on random boxes, and of VOC's definition, written down as its kit has it."""
+"""Mean average precision equals that of pycocotools on random boxes, and that of the VOC development kit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASSES = 3
 def scene(
     seed: int, images: int = 14, *, flags: tuple[int, ...] = (COUNTED,), most: int = 12
 ) -> tuple[list[Floats], list[Floats]]:
-    """Boxes on a grid of whole pixels, so that overlaps are equal often, and scores of few values."""
+    """Return detected and true boxes on whole pixels with few distinct scores, so that overlaps and scores have ties."""
     rng = np.random.default_rng(seed)
     found, true = list[Floats](), list[Floats]()
     for _ in range(images):
@@ -31,7 +31,7 @@ def scene(
             edges = np.concatenate((corner, corner + rng.integers(1, 5, (count, 2)) * 4), axis=1)
             last = rng.integers(1, 6, count) / 8 if boxes else rng.choice(flags, count)
             sets.append(np.column_stack((rng.integers(0, CLASSES, count), edges, last)).astype(float))
-        near = sets[0][rng.random(len(sets[0])) < 0.7].copy()  # most are found, roughly
+        near = sets[0][rng.random(len(sets[0])) < 0.7].copy()  # most true boxes are detected, roughly
         near[:, 1:5] += rng.integers(-1, 2, (len(near), 4))
         near[:, 5] = rng.integers(2, 9, len(near)) / 8
         true.append(sets[0])
@@ -40,7 +40,7 @@ def scene(
 
 
 def pycocotools(found: list[Floats], true: list[Floats]) -> Floats:
-    """The precision [overlaps, points, classes] of the published evaluator, of which -1 says that there is none."""
+    """Return the precision [overlaps, points, classes] of the published evaluator; -1 means undefined."""
     api, evaluation = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.cocoeval")
     truth = api.COCO()
 
@@ -66,8 +66,8 @@ def pycocotools(found: list[Floats], true: list[Floats]) -> Floats:
 
 
 @pytest.mark.parametrize("seed", range(7))
-def test_coco_s_mean_is_that_of_pycocotools(seed: int) -> None:
-    """With crowds, ties in scores and overlaps, images and classes without boxes, and more than 100 boxes of a class."""
+def test_coco_precision_equals_that_of_pycocotools(seed: int) -> None:
+    """The scenes have crowds, ties, images and classes without boxes, and more than 100 boxes of a class."""
     images, most = (14, 12) if seed < 6 else (2, 900)
     found, true = scene(seed, images, flags=(COUNTED, COUNTED, CROWD) if seed % 2 else (COUNTED,), most=most)
     if seed == 2:
@@ -85,7 +85,7 @@ def test_coco_s_mean_is_that_of_pycocotools(seed: int) -> None:
 
 
 def kit(found: list[Floats], true: list[Floats], label: int, points: bool) -> float:
-    """VOC's average precision in the order of its kit: one list of all detections, one pass, one curve."""
+    """Return VOC's average precision as its kit computes it: one list of all detections, one pass, one curve."""
     rows = [(image, row) for image, boxes in enumerate(found) for row in boxes.tolist() if row[0] == label]
     rows.sort(key=lambda pair: -pair[1][5])
     truth = [[row for row in boxes.tolist() if row[0] == label] for boxes in true]
@@ -115,7 +115,7 @@ def kit(found: list[Floats], true: list[Floats], label: int, points: bool) -> fl
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_voc_s_mean_is_that_of_its_definition(seed: int) -> None:
+def test_voc_precision_equals_that_of_the_development_kit(seed: int) -> None:
     found, true = scene(seed, flags=(COUNTED, DIFFICULT) if seed % 2 else (COUNTED,))
     for label in range(CLASSES):
         for points in (VOC_POINTS, None):
@@ -123,8 +123,8 @@ def test_voc_s_mean_is_that_of_its_definition(seed: int) -> None:
             assert voc(found, true, CLASSES, points)[label] == pytest.approx(wanted, abs=1e-12) and 0 < wanted < 1
 
 
-def test_an_average_by_hand() -> None:
-    """Found: right, wrong, right; of three. Precision 1 up to a third, 2/3 up to two thirds, then 0."""
+def test_average_precision_equals_the_value_computed_by_hand() -> None:
+    """Detections are right, wrong, right of three boxes. Precision is 1 up to recall 1/3, 2/3 up to 2/3, then 0."""
     true = np.array([[0, 0, 0, 10, 10, 0], [0, 20, 20, 30, 30, 0], [0, 40, 40, 50, 50, 0]], float)
     found = np.array([[0, 0, 0, 10, 10, 0.9], [0, 0, 0, 10, 10, 0.8], [0, 20, 20, 30, 30, 0.7]], float)
     match = match_voc(found, true, 0.5)
@@ -138,7 +138,7 @@ def test_an_average_by_hand() -> None:
     assert means([found[:0]], [true], 1) == {"voc": 0.0, "voc_11": 0.0, "coco": 0.0}
 
 
-def test_the_interval_holds_the_mean_and_narrows_with_images() -> None:
+def test_the_interval_contains_the_mean_and_narrows_with_images() -> None:
     widths = []
     for images in (20, 320):
         found, true = scene(1, images)

@@ -1,4 +1,4 @@
-"""Boxes of a head: the same bytes in C, on the host with a sanitizer and on an emulated core, and those of floats nearly."""
+"""Boxes decoded from a head: equal bytes in Python, in C on the host and on an emulated core; close to those in floats."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SAFE = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
 
 
 def heads(head: Head, count: int) -> NDArray[np.int8]:
-    """Heads of all densities, with ties, and at both ends of int8."""
+    """Return heads of all densities, with ties, and at both ends of int8."""
     rng = np.random.default_rng(head.classes)
     values = rng.integers(-128, 128, (count, *head.shape)).astype(np.int8)
     coarse = rng.integers(-3, 4, values.shape) * 42
@@ -70,7 +70,7 @@ def heads(head: Head, count: int) -> NDArray[np.int8]:
     anchors = values.reshape(count, *head.shape[:2], len(head.anchors), -1)
     anchors[4::5, ..., 4] = rng.integers(-128, 128, anchors[4::5, ..., 4].shape)
     anchors[rng.random(anchors.shape[:4]) < rng.random((count, 1, 1, 1)), 4] = -128
-    anchors[3] = 50  # more than there is room for, all alike, too small to overlap
+    anchors[3] = 50  # more than the output holds, all equal, too small to overlap
     anchors[3, ..., 2:4] = -128
     return values
 
@@ -92,7 +92,7 @@ def expected(head: Head, values: NDArray[np.int8], threshold: float) -> bytes:
 @pytest.mark.parametrize(
     ("name", "threshold"), [("one class", 0.02), ("three classes", 0.3), ("at the limit", 0.3), ("few cells", 0.001)]
 )
-def test_c_gives_the_same_bytes(name: str, threshold: float, tmp_path: Path) -> None:
+def test_c_gives_the_bytes_of_python(name: str, threshold: float, tmp_path: Path) -> None:
     head = HEADS[name]
     values = heads(head, 350)
     done = subprocess.run([program(head, tmp_path, threshold)], input=values.tobytes(), capture_output=True, check=True)
@@ -103,7 +103,7 @@ def test_c_gives_the_same_bytes(name: str, threshold: float, tmp_path: Path) -> 
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("name", ["one class", "three classes"])
-def test_an_emulated_core_gives_the_same_bytes(name: str, tmp_path: Path, emulator: None) -> None:
+def test_an_emulated_core_gives_the_bytes_of_python(name: str, tmp_path: Path, emulator: None) -> None:
     if reason := emulated.missing(CORE):
         pytest.skip(reason[0])
     head, threshold = HEADS[name], 0.05
@@ -122,8 +122,8 @@ def test_an_emulated_core_gives_the_same_bytes(name: str, tmp_path: Path, emulat
     assert found == expected(head, values, threshold)
 
 
-def one_by_one(head: Head, values: NDArray[np.int8]) -> list[tuple[float, ...]]:
-    """The definition, cell by cell in floats: label, edges, score of each anchor in each cell."""
+def boxes_in_floats(head: Head, values: NDArray[np.int8]) -> list[tuple[float, ...]]:
+    """Return label, edges and score of each anchor in each cell, computed in floats by the definition."""
     rows, columns, _ = head.shape
     cells = ((values.astype(float) - QUANT.zero_point[0]) * QUANT.scale[0]).reshape(rows, columns, len(head.anchors), -1)
     found = []
@@ -140,10 +140,10 @@ def one_by_one(head: Head, values: NDArray[np.int8]) -> list[tuple[float, ...]]:
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_boxes_are_those_of_the_definition_within_a_unit(name: str) -> None:
+def test_boxes_differ_from_those_in_floats_by_at_most_a_unit(name: str) -> None:
     head = HEADS[name]
     for values in heads(head, 9):
-        wanted = np.array(one_by_one(head, values))
+        wanted = np.array(boxes_in_floats(head, values))
         real = (values.astype(np.float32) - QUANT.zero_point[0]) * np.float32(QUANT.scale[0])
         for boxes in (as_rows(head.detected(values, QUANT, 0.05)), head.detected_real(real, 0.05)):
             for box in boxes:
@@ -151,7 +151,7 @@ def test_boxes_are_those_of_the_definition_within_a_unit(name: str) -> None:
                 assert (apart + 10 * np.abs(wanted[:, 5] - box[5])).min() < 0.07 * LARGEST
 
 
-def test_a_box_is_where_its_cell_and_anchor_say() -> None:
+def test_a_box_computed_by_hand_from_its_cell_and_anchor() -> None:
     head, quant = HEADS["three classes"], Quant((0.1,), (0,))
     values = np.full((8, 8, 2, 8), -128, np.int8)
     values[3, 5, 0] = [0, 0, 0, 0, 120, -50, 90, -50]
@@ -170,7 +170,7 @@ def test_a_box_is_where_its_cell_and_anchor_say() -> None:
     assert len(head.detected(values.reshape(head.shape), quant, 0.5)) == 2, "unless it is of another class"
 
 
-def test_the_best_candidates_are_kept() -> None:
+def test_only_the_candidates_with_the_highest_scores_are_kept() -> None:
     head = HEADS["one class"]
     values = np.zeros((6, 8, 3, 5), np.int8)
     values[..., 2:4] = -128  # too small to overlap
@@ -180,7 +180,7 @@ def test_the_best_candidates_are_kept() -> None:
     assert scores[-1] == np.sort(head.tables(QUANT)[0][values[..., 4].reshape(-1).astype(int) + 128])[::-1][MOST - 1]
 
 
-def test_suppression_is_that_of_pairs() -> None:
+def test_suppression_equals_the_comparison_of_all_pairs() -> None:
     rng = np.random.default_rng(7)
     corner, sides = rng.integers(0, 60, (300, 2)), rng.integers(0, 40, (300, 2))
     edges, labels = np.concatenate((corner, corner + sides), axis=1), rng.integers(0, 3, 300)
@@ -197,7 +197,7 @@ def test_suppression_is_that_of_pairs() -> None:
     assert suppressed(edges, labels, 0.5) == kept and 20 < len(kept) < 280
 
 
-def test_a_box_goes_where_it_overlaps_by_more_than_the_limit() -> None:
+def test_a_box_that_overlaps_by_more_than_the_limit_is_suppressed() -> None:
     head, values = HEADS["at the limit"], np.full((4, 4, 2, 5), -128, np.int8)
     values[1, 2] = QUANT.zero_point[0]
     assert len(head.detected(values.reshape(head.shape), QUANT, 0.3)) == 2, "by just as much"
@@ -205,12 +205,12 @@ def test_a_box_goes_where_it_overlaps_by_more_than_the_limit() -> None:
     assert len(head.detected(values.reshape(head.shape), QUANT, 0.3)) == 1
 
 
-def test_a_threshold_lies_in_a_probability_s_range() -> None:
+def test_a_threshold_outside_of_0_to_1_is_refused() -> None:
     assert HEADS["one class"].limit(0.5) == 1 << 14
     for wrong in (0, -1, 1.01, math.nan):
         with pytest.raises(CompileError, match=r"the threshold .* is out of range; give a number above 0"):
             HEADS["one class"].limit(wrong)
 
 
-def test_a_box_has_no_padding() -> None:
+def test_the_struct_of_a_box_has_no_padding() -> None:
     assert BOX.itemsize == 12

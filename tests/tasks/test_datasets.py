@@ -1,4 +1,4 @@
-"""Datasets of images, sounds and sensors: parts, values, and what is wrong with a folder in one line."""
+"""Data sets of images, sounds and sensors: split into parts, values, and one-line messages about faulty folders."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def sensors(folder: Path, classes: tuple[str, ...] = ("rest", "run"), rows: int 
     return folder
 
 
-def test_parts_follow_from_names_alone() -> None:
+def test_the_part_of_a_file_depends_only_on_its_name() -> None:
     parts = [part_of(f"speaker {number}") for number in range(20_000)]
     assert abs(parts.count("test") / 20_000 - TEST) < 0.01 and abs(parts.count("validation") / 20_000 - VALIDATION) < 0.01
     assert [part_of(name) for name in ("a", "b", "cat/1.png", "")] == ["train", "train", "train", "train"]
@@ -68,7 +68,7 @@ def test_parts_follow_from_names_alone() -> None:
 
 
 def test_a_class_of_few_files_is_in_all_parts() -> None:
-    """Of sixteen names that all hash to training the least ones go to the test and to validation; no other file moves."""
+    """Of sixteen names that all hash to training, those of least hash move to test and validation; no other file moves."""
     names = [name for name in map(str, range(100)) if part_of(name) == "train"][:16]
     few = [LabelledFile(Path(name), "few", name) for name in names]
     many = [LabelledFile(Path(name), "many", f"many {name}") for name in map(str, range(200))]
@@ -83,7 +83,7 @@ def test_a_class_of_few_files_is_in_all_parts() -> None:
     assert parts_of([few[0], LabelledFile(Path("x"), "few", "x", "test"), *few[1:]]).count("test") == 1, "folders say the parts"
 
 
-def test_images(tmp_path: Path) -> None:
+def test_images_become_int8_pixels_with_labels_and_parts(tmp_path: Path) -> None:
     made = read_images(images(tmp_path), (4, 5))
     assert made.values.shape == (2 * COUNT, 4, 5, 3) and made.values.dtype == np.int8 and made.classes == ("cat", "dog")
     assert sorted({int(v) for v in made.values.ravel()}) == [n - 128 for n in range(COUNT)], "pixel - 128"
@@ -96,8 +96,8 @@ def test_images(tmp_path: Path) -> None:
     assert read_images(tmp_path, (4, 5), 1).values.shape[-1] == 1
 
 
-def test_images_in_another_size() -> None:
-    """Means of the pixels that lie in each, halves rounded up, as torch's interpolation by area has them."""
+def test_images_are_resized_by_area() -> None:
+    """Each pixel is the mean of the pixels that it covers, halves rounded up, as in torch's area interpolation."""
     values = np.random.default_rng(0).integers(-128, 128, (300, 12, 9, 3), np.int8)
     data = Dataset("images", ("a", "b"), values, np.zeros(300, np.int64), np.zeros(300, np.uint8), {"size": [12, 9]})
     assert sized(data, (12, 9)) is data
@@ -112,7 +112,7 @@ def test_images_in_another_size() -> None:
     assert (means.permute(0, 2, 3, 1).numpy() - small.values).__abs__().max() <= 0.5
 
 
-def test_folders_of_parts(tmp_path: Path) -> None:
+def test_folders_named_train_test_and_val_give_the_parts(tmp_path: Path) -> None:
     for part, count in (("train", 50), ("test", 12)):
         images(tmp_path / part, count=count)
     made = read_images(tmp_path, (4, 4))
@@ -122,7 +122,7 @@ def test_folders_of_parts(tmp_path: Path) -> None:
     assert read_images(tmp_path, (4, 4)).counts() == {"train": 100, "validation": 14, "test": 24}
 
 
-def test_training_alone_is_split(tmp_path: Path) -> None:
+def test_a_train_folder_alone_is_split_into_all_parts(tmp_path: Path) -> None:
     assert min(read_images(images(tmp_path / "train").parent, (4, 4)).counts().values()) > 5
 
 
@@ -130,7 +130,7 @@ def of_part(made: Dataset, part: str) -> set[bytes]:
     return {sample.tobytes() for sample in made.part(part)[0]}
 
 
-def test_nobody_speaks_in_two_parts(tmp_path: Path) -> None:
+def test_no_speaker_is_in_two_parts(tmp_path: Path) -> None:
     made = read_sounds(sounds(tmp_path), 0.5, 16)
     assert made.values.shape == (120, (4000 - 256) // 160 + 1, 16, 1) and made.classes == ("no", "yes")
     assert {int(count) % 3 for count in made.counts().values()} == {0}, "three takes a speaker and word"
@@ -143,7 +143,7 @@ def test_nobody_speaks_in_two_parts(tmp_path: Path) -> None:
     assert read_sounds(tmp_path, 0.5, 16).counts() == {"train": 114, "validation": 2, "test": 4}
 
 
-def test_nobody_speaks_in_two_parts_where_only_the_test_has_a_folder(tmp_path: Path) -> None:
+def test_no_speaker_is_in_two_parts_if_only_train_and_test_have_folders(tmp_path: Path) -> None:
     sounds(tmp_path / "train")
     sounds(tmp_path / "test", "{label}/tested{speaker}_nohash_{take}.wav")
     parts = {file.path.name.partition("_")[0]: set[str | None]() for file in labelled_sounds(tmp_path, by_speaker=False)}
@@ -152,7 +152,7 @@ def test_nobody_speaks_in_two_parts_where_only_the_test_has_a_folder(tmp_path: P
     assert {frozenset(own) for own in parts.values()} == {frozenset({part}) for part in ("train", "validation", "test")}
 
 
-def test_classes_in_names(tmp_path: Path) -> None:
+def test_file_names_give_class_and_speaker_of_a_sound(tmp_path: Path) -> None:
     made = read_sounds(sounds(tmp_path, "{label}_{speaker}_{take}.wav"), 0.5, 16)
     apart = read_sounds(tmp_path, 0.5, 16, by_speaker=True)
     cepstra = read_sounds(tmp_path, 0.5, 16, coefficients=5)
@@ -165,13 +165,13 @@ def test_classes_in_names(tmp_path: Path) -> None:
     assert {count % 3 for count in apart.counts().values()} == {0}
 
 
-def test_recordings_are_cut_or_filled_at_both_ends() -> None:
+def test_recordings_are_cropped_or_padded_at_both_ends() -> None:
     samples = np.arange(10, dtype=np.int16) + 1
     np.testing.assert_array_equal(fitted(samples, 4), [4, 5, 6, 7])
     np.testing.assert_array_equal(fitted(samples, 13), [0, *samples, 0, 0])
 
 
-def test_sensors(tmp_path: Path) -> None:
+def test_rows_of_sensors_become_scaled_windows(tmp_path: Path) -> None:
     made = read_sensors(sensors(tmp_path), 16)
     assert made.values.shape == (60 * 4, 1, 16, 3) and {count % 4 for count in made.counts().values()} == {0}
     trained = made.part("train")[0]
@@ -223,7 +223,7 @@ def damaged(folder: Path, name: str, content: str | bytes) -> Path:
         (read_sensors, lambda p: damaged(sensors(p), "run/x.npy", b"\x93NUMPY"), "x.npy' is not a NumPy file"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, read: Any, make: Callable[[Path], Path], message: str) -> None:
+def test_a_faulty_folder_is_refused_in_one_line(tmp_path: Path, read: Any, make: Callable[[Path], Path], message: str) -> None:
     arguments: dict[Any, tuple[Any, ...]] = {read_images: ((4, 4),), read_sounds: (0.25, 8), read_sensors: (16,)}
     with pytest.raises(CompileError, match=message) as error:
         read(make(tmp_path), *arguments[read])
@@ -231,13 +231,13 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, read: Any, make: Callable[[Pa
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.01, 61.0, float("nan"), float("inf"), float("-inf")])
-def test_seconds_that_are_none(tmp_path: Path, seconds: float) -> None:
+def test_seconds_out_of_range_are_refused(tmp_path: Path, seconds: float) -> None:
     write_wav(tmp_path / "yes_a_0.wav", np.zeros(8000))
     with pytest.raises(CompileError, match=r"s are shorter than a frame; give at least 0.032 s|give at most 60 s"):
         read_sounds(tmp_path, seconds)
 
 
-def test_windows_that_are_none(tmp_path: Path) -> None:
+def test_windows_of_0_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match=r"^windows of 0 rows are out of range; give"):
         read_sensors(tmp_path, 0)
     with pytest.raises(CompileError, match=r"^windows of 16 rows, one each 0 rows, are out of range; give"):

@@ -1,4 +1,4 @@
-"""Data sets of boxes: VOC and COCO folders, letterboxes, anchors, and what is wrong with a folder in one line."""
+"""Data sets of boxes: VOC and COCO folders, letterboxes, anchors, and one-line messages about faulty folders."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def coco(folder: Path, change: Callable[[dict[str, Any]], None] = lambda record:
 
 
 @pytest.mark.parametrize("make", [voc, coco])
-def test_boxes_go_where_their_pixels_go(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_boxes_are_scaled_with_their_letterboxed_image(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     made = read_detection(make(tmp_path), (64, 32), anchors=3, stride=16)
     assert made.kind == "detection" and made.classes == ("cat",) and made.values.shape == (COUNT, 64, 32, 3)
     np.testing.assert_array_equal(made.labels, np.tile(np.float32([0, 26, 4, 34, 12, COUNTED]), (COUNT, 1, 1)))
@@ -71,7 +71,7 @@ def test_boxes_go_where_their_pixels_go(tmp_path: Path, make: Callable[[Path], P
     assert head is not None and head.shape == (4, 2, 5) and head.anchors == ((8.0, 8.0),)
 
 
-def test_only_the_classes_asked_for(tmp_path: Path) -> None:
+def test_only_the_requested_classes_are_read(tmp_path: Path) -> None:
     voc(tmp_path, ("dog", 0, 1, 1, 80, 40), ("ant", 0, 71, 31, 99, 50))
     made = read_detection(tmp_path, (40, 80), stride=8, classes=("dog", "ant"))
     assert made.classes == ("dog", "ant")
@@ -103,7 +103,7 @@ def test_boxes_of_coco_without_height_or_width_are_left_out(tmp_path: Path) -> N
     np.testing.assert_array_equal(with_flat.labels, without.labels)
 
 
-def test_an_image_without_a_box_is_one_without_an_annotation_is_left_out(tmp_path: Path) -> None:
+def test_images_without_boxes_are_kept_those_without_annotation_are_not(tmp_path: Path) -> None:
     voc(tmp_path)
     image(tmp_path / "images" / "empty.png")
     assert len(read_annotations(tmp_path)) == COUNT
@@ -112,7 +112,7 @@ def test_an_image_without_a_box_is_one_without_an_annotation_is_left_out(tmp_pat
     assert len(made.values) == COUNT + 1 and sum(len(boxes_of(each)) == 0 for each in made.labels) == 1
 
 
-def test_published_lists_say_the_parts(tmp_path: Path) -> None:
+def test_lists_of_imagesets_give_the_parts(tmp_path: Path) -> None:
     voc(tmp_path)
     lists = tmp_path / "ImageSets" / "Main"
     lists.mkdir(parents=True)
@@ -125,18 +125,18 @@ def test_published_lists_say_the_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"anchors": 0}, {"stride": 0}, {"stride": -8}])
-def test_anchors_and_cells_that_are_none(tmp_path: Path, wrong: dict[str, int]) -> None:
+def test_a_number_of_anchors_or_a_stride_of_0_is_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
     with pytest.raises(CompileError, match=r"anchors with a stride of .* pixels are out of range; give whole numbers above 0"):
         read_detection(voc(tmp_path), (40, 80), **{"stride": 8, **wrong})
 
 
 @pytest.mark.parametrize("name", ["latest.json", "retrieval.json", "restrained.json"])
-def test_a_word_that_only_holds_a_part_s_name_says_none(tmp_path: Path, name: str) -> None:
+def test_a_file_name_that_only_contains_train_or_val_gives_no_part(tmp_path: Path, name: str) -> None:
     (coco(tmp_path) / "instances.json").rename(tmp_path / name)
     assert {image.part for image in read_annotations(tmp_path)} == {None}
 
 
-def test_coco_s_files_say_the_parts(tmp_path: Path) -> None:
+def test_names_of_coco_files_give_the_parts(tmp_path: Path) -> None:
     coco(tmp_path)
     record = json.loads((tmp_path / "instances.json").read_text())
     (tmp_path / "instances.json").unlink()
@@ -151,7 +151,7 @@ def test_coco_s_files_say_the_parts(tmp_path: Path) -> None:
     assert counts["test"] == 10 and counts["train"] + counts["validation"] == 30
 
 
-def test_anchors_are_the_shapes_of_boxes() -> None:
+def test_k_means_finds_the_shapes_of_boxes_as_anchors() -> None:
     rng = np.random.default_rng(3)
     true = np.array([[4.0, 20.0], [20.0, 8.0], [60.0, 50.0]])
     sides = np.concatenate([shape * rng.uniform(0.9, 1.1, (50, 2)) for shape in true])
@@ -165,8 +165,8 @@ def test_anchors_are_the_shapes_of_boxes() -> None:
     assert shape_overlaps(np.array([[2.0, 2.0]]), np.array([[4.0, 1.0], [2.0, 2.0]])).tolist() == [[2 / 6, 1]]
 
 
-def test_an_anchor_is_never_nothing(tmp_path: Path) -> None:
-    """Boxes that are far below a pixel in the network's image: an anchor of 0 could not grow, in training or in C."""
+def test_an_anchor_has_sides_above_0(tmp_path: Path) -> None:
+    """Boxes may be far below a pixel in the network's image. An anchor of 0 could not grow, in training or in C."""
 
     def tiny(record: dict[str, Any]) -> None:
         for entry in record["annotations"]:
@@ -253,7 +253,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_one_line(tmp_path: Path, case: str) -> None:
+def test_a_faulty_folder_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     make, message = WRONG[case]
     with pytest.raises(CompileError, match=message) as error:
         read_detection(make(tmp_path), (40, 80), stride=8)
@@ -268,12 +268,12 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, case: str) -> None:
         ({"stride": 16}, "images of 40 x 80 are no multiple of the stride, 16 pixels; give multiples of 16"),
     ],
 )
-def test_what_is_asked_wrongly_is_said(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+def test_faulty_options_are_refused(tmp_path: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(CompileError, match=message):
         read_detection(voc(tmp_path), (40, 80), **{"stride": 8, **given})
 
 
-def test_real_folders(shared: Path) -> None:
+def test_real_folders_have_their_published_counts(shared: Path) -> None:
     people = read_annotations(shared / "data" / "person_voc")
     faces = read_annotations(shared / "data" / "face_mask_voc")
     assert (len(people), sum(len(each.boxes) for each in people)) == (341, 817)

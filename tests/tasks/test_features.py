@@ -1,4 +1,4 @@
-"""Log-mel features and MFCC: those of a reference in floats within a step; the same bytes in C, here and on emulated cores."""
+"""Log-mel features and MFCC: close to a reference in floats; equal bytes in Python, in C on the host and on emulated cores."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SETTINGS = [log_mel(16000), log_mel(8000, 32), LogMel(16000, 1024, 320, 10, 20, 
 
 
 def sounds(frames: int, frame: int) -> NDArray[np.int16]:
-    """Noise of all levels, tones, silence, and what is as loud as can be."""
+    """Return noise of all levels, tones, silence, and full-scale sound."""
     rng, time = np.random.default_rng(frame), np.arange(frame)
     noise = [rng.normal(0, 10 ** rng.uniform(-1, 4.6), frame) for _ in range(frames)]
     tones = [10 ** rng.uniform(0, 4.5) * np.sin(2 * np.pi * rng.uniform(0, 0.5) * time) for _ in range(frames)]
@@ -70,15 +70,15 @@ def in_floats(setting: LogMel, frames: NDArray[np.int16]) -> NDArray[np.float64]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=LogMel.text)
-def test_features_are_those_of_floats_within_steps(setting: LogMel) -> None:
+def test_features_differ_from_those_in_floats_by_less_than_3_steps(setting: LogMel) -> None:
     frames = sounds(200, setting.frame)
     apart = np.abs(setting.of(frames)[:, 0] - in_floats(setting, frames))
     assert apart.max() < 2.5 and apart.mean() < 0.25, "far below a loud tone the rounding of the window is heard"
 
 
 @pytest.mark.parametrize("setting", MFCC, ids=LogMel.text)
-def test_mfcc_are_a_cosine_transform_of_the_bands(setting: LogMel) -> None:
-    """DCT-II: the mean of the bands, then 4 times what each cosine has of them, rounded and clipped."""
+def test_mfcc_are_the_cosine_transform_of_the_bands(setting: LogMel) -> None:
+    """The DCT-II gives the mean of the bands and 4 times each cosine coefficient, rounded and clipped."""
     frames = sounds(200, setting.frame)
     bands = replace(setting, coefficients=0).of(frames)[:, 0].astype(np.float64)
     expected = np.empty((len(frames), setting.coefficients))
@@ -95,7 +95,7 @@ def test_mfcc_are_a_cosine_transform_of_the_bands(setting: LogMel) -> None:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize(("setting", "core"), [(MFCC[0], "cortex-m4"), (MFCC[1], "cortex-m0plus"), (SETTINGS[3], "cortex-m4")])
-def test_an_emulated_core_gives_the_same_bytes(setting: LogMel, core: str, tmp_path: Path, emulator: None) -> None:
+def test_an_emulated_core_gives_the_bytes_of_python(setting: LogMel, core: str, tmp_path: Path, emulator: None) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     frames = sounds(12, setting.frame)
@@ -108,7 +108,7 @@ def test_an_emulated_core_gives_the_same_bytes(setting: LogMel, core: str, tmp_p
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, *MFCC, wake_word_mel(0.0037)], ids=LogMel.text)
-def test_c_gives_the_same_bytes(setting: LogMel, tmp_path: Path) -> None:
+def test_c_gives_the_bytes_of_python(setting: LogMel, tmp_path: Path) -> None:
     for name, text in {**setting.c_files(), "main.c": MAIN}.items():
         (tmp_path / name).write_text(text)
     program = tmp_path / "main"
@@ -131,7 +131,7 @@ def test_c_gives_the_same_bytes(setting: LogMel, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.frombuffer(done.stdout, np.int8).reshape(len(frames), -1), setting.of(frames)[:, 0])
 
 
-def test_frames_of_a_recording() -> None:
+def test_frames_of_a_recording_start_a_hop_apart() -> None:
     setting = log_mel(16000)
     assert (setting.frame, setting.hop, setting.frames(16000)) == (512, 320, 49) and log_mel(8000).frames(8000) == 49
     sound = sounds(20, 16000)
@@ -142,7 +142,7 @@ def test_frames_of_a_recording() -> None:
         setting.of(sound[0, :511])
 
 
-def test_a_tone_is_loudest_in_its_band() -> None:
+def test_a_tone_is_loudest_in_its_mel_band() -> None:
     setting = log_mel(16000)
     centres = [float((first + np.arange(len(w))) @ w / w.sum()) * setting.rate / setting.frame for first, w in setting.filters]
     for band in (5, 20, 38):

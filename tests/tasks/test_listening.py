@@ -1,4 +1,4 @@
-"""Sound as it comes: the C sees at each hop what training saw, however the samples arrive, and detects what Python does."""
+"""Streamed sound: in any chunks the C computes the features of training at each hop and detects the words that Python does."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ int main(void)
 
 
 def scores_of(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Scores with words in them, and with equal ones."""
+    """Return scores with detected words, and with ties."""
     scores = rng.integers(-128, 0, (count, 3))
     for at in range(5, count - 6, 17):
         scores[at : at + 5, at % 3] = rng.integers(40, 128)
@@ -89,7 +89,7 @@ RINGS = [
 
 
 @pytest.mark.parametrize("setting", RINGS)
-def test_the_ring_and_the_smoothing_in_c_are_those_of_python(setting: LogMel, tmp_path: Path) -> None:
+def test_feature_ring_and_smoothing_in_c_equal_those_of_python(setting: LogMel, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for name, text in {**setting.c_files(), **c_files(), "main.c": MAIN}.items():
         (tmp_path / name).write_text(text)
@@ -118,15 +118,15 @@ def test_the_ring_and_the_smoothing_in_c_are_those_of_python(setting: LogMel, tm
     assert done.stdout[len(scores) :] == want.tobytes() and len(want) == 41
 
 
-def test_windows_are_those_of_training() -> None:
-    """A recording as long as the network's window ends as the features that training has of it."""
+def test_the_last_window_of_a_stream_equals_the_features_of_training() -> None:
+    """The recording is as long as the network's window."""
     setting = log_mel(16000)
     sound = np.random.default_rng(1).normal(0, 2000, 16000).astype(np.int16)
     np.testing.assert_array_equal(windows(setting, sound, 49)[-1], setting.of(sound))
 
 
-def test_the_page_compiles(tmp_path: Path) -> None:
-    """The C of docs/FIRMWARE.md beside a network of keywords."""
+def test_the_c_of_the_firmware_page_compiles(tmp_path: Path) -> None:
+    """The C of docs/FIRMWARE.md is compiled with the header of a keyword network."""
     page = (Path(__file__).parents[2] / "docs" / "FIRMWARE.md").read_text()
     (code,) = (text for text in re.findall(r"```c\n(.*?)```", page, re.DOTALL) if "log_mel_ring.h" in text)
     sizes = {"INPUT_0_DIM_1": 49, "OUTPUT_0_ELEMENTS": 12, "SRAM_BYTES": 100, "ALIGN": 16}
@@ -155,7 +155,7 @@ def test_the_page_compiles(tmp_path: Path) -> None:
     )
 
 
-def test_a_word_is_heard_once() -> None:
+def test_a_word_is_detected_once() -> None:
     scores = np.full((30, 2), -128, np.int8)
     scores[10:16, 1] = 127
     assert [at for at, heard in enumerate(detections(scores, 4, 64, 10)) if heard >= 0] == [13]

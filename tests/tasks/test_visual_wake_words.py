@@ -1,4 +1,4 @@
-"""Visual wake words: a picture shows a person if a box has at least 0.5 % of it; bad folders are told in a line."""
+"""Visual wake words: an image shows a person if a box covers at least 0.5 % of it; faulty folders are refused in a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST = ROWS * COLUMNS // 200  # 20 pixels are 0.5 %
 
 
 def coco(folder: Path, boxes: dict[int, list[float]], name: str = "instances_train2017", first: int = 0, **more: Any) -> Path:
-    """Write images of which some have a box: number -> left, top, width, height."""
+    """Write images, some of them with boxes: number -> left, top, width, height."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     (folder / "annotations").mkdir(exist_ok=True)
     numbers = range(first, first + COUNT)
@@ -38,8 +38,8 @@ def coco(folder: Path, boxes: dict[int, list[float]], name: str = "instances_tra
 
 
 @pytest.mark.parametrize("crowd", [0, 1])
-def test_a_box_of_half_a_percent_makes_a_person(tmp_path: Path, crowd: int) -> None:
-    """Of three boxes one is large enough, one a pixel too small, and one as large but mostly outside."""
+def test_a_box_of_half_a_percent_of_the_image_gives_the_class_person(tmp_path: Path, crowd: int) -> None:
+    """Of three boxes one is large enough, one is a pixel too small, and one is large enough but mostly outside the image."""
     forms = ([50, 10, 5, LEAST / 5], [50, 10, LEAST - 1, 1], [-4, 10, 5, LEAST / 5])
     folder = coco(tmp_path, {n: list(forms[n % 3]) for n in range(COUNT - 6)}, "all", iscrowd=crowd)
     made = read_visual_wake_words(folder, (20, 30), 1)
@@ -50,8 +50,8 @@ def test_a_box_of_half_a_percent_makes_a_person(tmp_path: Path, crowd: int) -> N
     assert made.preparation["source"] == "visual-wake-words"
 
 
-def test_lists_of_coco_say_the_parts(tmp_path: Path) -> None:
-    """The published validation set is the test, and training gives up some of its images for validation."""
+def test_names_of_coco_files_give_the_parts(tmp_path: Path) -> None:
+    """The published validation set becomes the test part; the validation part is split from the training set."""
     half = {n: [0.0, 0.0, 40.0, 30.0] for n in range(0, 2 * COUNT, 2)}
     coco(tmp_path, {n: box for n, box in half.items() if n < COUNT})
     coco(tmp_path, {n: box for n, box in half.items() if n >= COUNT}, "instances_val2017", COUNT)
@@ -61,7 +61,7 @@ def test_lists_of_coco_say_the_parts(tmp_path: Path) -> None:
     assert {PARTS[part] for part in made.parts[numbers < COUNT]} == {"train", "validation"}
 
 
-def test_other_classes_and_the_task_s_name(tmp_path: Path) -> None:
+def test_visual_wake_words_of_another_class(tmp_path: Path) -> None:
     folder = coco(tmp_path, {0: [0, 0, 50, 20]}, "all")
     made, space = task_of("visual-wake-words", folder, Preparation((16, 24), 3, classes=("dog",)))
     assert made.classes == ("dog", "no dog") and (made.labels == 0).sum() == COUNT / 4
@@ -70,7 +70,7 @@ def test_other_classes_and_the_task_s_name(tmp_path: Path) -> None:
         task_of("visual-wake-words", folder, Preparation((16, 24), 3, classes=("dog", "person")))
 
 
-def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_faulty_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     for number, (boxes, wanted, why) in enumerate(
         (
             ({0: [0, 0, 50, 20]}, "cat", "no box has the class 'cat'; give one of dog, person"),
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
         read_visual_wake_words(tmp_path / "none", (8, 8))
 
 
-def test_an_image_whose_annotation_says_no_size_is_looked_at(tmp_path: Path) -> None:
+def test_an_image_whose_annotation_lacks_its_size_is_opened(tmp_path: Path) -> None:
     Image.new("RGB", (COLUMNS, ROWS)).save(tmp_path / "a.png")
     for share, answer in ((LEAST, True), (LEAST - 1, False)):
         box = LabelledBox("person", 1, 2, 2, 2 + share)
@@ -97,6 +97,6 @@ def test_an_image_whose_annotation_says_no_size_is_looked_at(tmp_path: Path) -> 
 
 
 @pytest.mark.shared
-def test_a_set_of_photographs(shared: Path) -> None:
+def test_a_real_folder_has_its_counts_of_both_classes(shared: Path) -> None:
     made = read_visual_wake_words(shared / "data" / "person_voc", (48, 48))
     assert made.classes == ("no person", "person") and np.bincount(made.labels).tolist() == [132, 209]

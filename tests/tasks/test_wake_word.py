@@ -1,4 +1,4 @@
-"""The features of MLPerf Tiny's wake word: those of its floats, but for what one step rounds; their C is in `test_features`."""
+"""The features of MLPerf Tiny's wake word differ by at most a step from its floats; test_features.py tests their C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tinyweave.ir import CompileError
 from tinyweave.tasks.wake_word import WakeWordMel, wake_word_mel
 
-STEP = 0.0037  # as the benchmark's network has it, nearly
+STEP = 0.0037  # nearly that of the benchmark's network
 
 
 def mel(hertz: NDArray[np.float64] | float) -> NDArray[np.float64]:
@@ -17,7 +17,7 @@ def mel(hertz: NDArray[np.float64] | float) -> NDArray[np.float64]:
 
 
 def in_floats(sound: NDArray[np.int16]) -> NDArray[np.float64]:
-    """Return (52 dB + 10 log10 of the bands' power) / 64 of each frame, neither clipped nor rounded."""
+    """Return (52 dB + 10 log10(power of each band)) / 64 per frame, neither clipped nor rounded."""
     values = sound / 32768 - 0.96875 * np.concatenate([[0], sound[:-1] / 32768])
     count = (len(sound) - 1024) // 512 + 1
     frames = values[512 * np.arange(count)[:, None] + np.arange(1024)] * np.hamming(1024)
@@ -30,7 +30,7 @@ def in_floats(sound: NDArray[np.int16]) -> NDArray[np.float64]:
 
 
 def speech() -> NDArray[np.int16]:
-    """Noise and tones of all levels, some of them too loud, and silence."""
+    """Return noise and tones of all levels, some of them too loud, and silence."""
     rng, time = np.random.default_rng(5), np.arange(16_000)
     level = np.exp(np.interp(time, np.arange(0, 17_000, 1000), rng.uniform(0, 10, 17)))
     tones = sum(np.sin(2 * np.pi * rng.uniform(0, 0.5) * time + rng.uniform(0, 6)) for _ in range(5))
@@ -41,7 +41,7 @@ def speech() -> NDArray[np.int16]:
 
 
 def test_features_are_those_of_the_benchmark_within_a_step() -> None:
-    """Cut off toward 0, as a cast in C does; what a step of int8 cannot hold is the loudest one."""
+    """The reference truncates toward 0, as a cast in C does, and saturates at the largest int8."""
     sound = speech()
     found, real = wake_word_mel(STEP).of(sound).astype(int), in_floats(sound) / STEP - 128
     wanted = np.trunc(np.clip(real, -128, None))
@@ -64,7 +64,7 @@ def test_the_window_is_hamming_s_with_equal_ends() -> None:
     np.testing.assert_allclose(window / 32767, np.hamming(1024), atol=0.5 / 32767 + 1e-9)
 
 
-def test_bands_share_each_frequency() -> None:
+def test_weights_of_the_mel_bands_sum_to_1_at_each_frequency() -> None:
     features = wake_word_mel(STEP)
     shares = np.zeros(512)
     for first, weights in features.filters:
@@ -76,13 +76,13 @@ def test_bands_share_each_frequency() -> None:
 
 
 @pytest.mark.parametrize("step", [0.0, 1.0, 1e-4, -0.5, float("nan")])
-def test_a_scale_of_no_such_network_is_refused(step: float) -> None:
+def test_a_scale_that_cannot_hold_the_features_is_refused(step: float) -> None:
     with pytest.raises(CompileError, match=r"does not fit log-mel features of 0 \.\. 1; give a network"):
         wake_word_mel(step)
 
 
-def test_the_loudest_sounds_stay_in_63_bits() -> None:
-    """The sum of all energies has a bound (Parseval) that the weights' bits leave room for."""
+def test_energies_of_the_loudest_sounds_fit_63_bits() -> None:
+    """Parseval's theorem bounds the sum of all energies; the bound times the weights fits."""
     features = wake_word_mel(STEP)
     assert isinstance(features, WakeWordMel)
     loudest = 32768 * (2 - 2**-features.emphasis_bits)

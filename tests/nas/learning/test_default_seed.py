@@ -1,4 +1,4 @@
-"""The Zen-score's noise is that of seed 0 unless another seed is given."""
+"""The Zen-score draws its noise with seed 0 by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tinyweave.nas.learning.module import Mean  # noqa: E402
 from tinyweave.nas.learning.zero_cost import zen  # noqa: E402
 
 
-def test_the_zen_score_is_that_of_seed_0() -> None:
+def test_the_default_seed_of_the_zen_score_is_0() -> None:
     module = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3), nn.ReLU(), Mean(), nn.Linear(3, 2))
     samples = torch.zeros(16, 2, 1, 1)
     assert zen(module, samples) == zen(module, samples, seed=0) != zen(module, samples, seed=1)

@@ -1,4 +1,4 @@
-"""A detector's training: boxes move with their pixels, each is learnt in its place, and a small one learns to find squares."""
+"""Training of a detector: augmentation moves boxes with their pixels, slots get boxes, and a small network learns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _one_thread():
 
 
 def squares(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Bright and dark squares on noise: class 0 and 1; the last row of each image's boxes is none."""
+    """Return images of bright and dark squares (class 0 and 1) on noise and their boxes; the last row of boxes is empty."""
     rng = np.random.default_rng(seed)
     values = rng.normal(0, 8, (count, 32, 32, 3))
     labels = np.full((count, 3, 6), -1, np.float32)
@@ -44,7 +44,7 @@ def squares(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.float32
     return np.clip(values, -128, 127).astype(np.int8), labels
 
 
-def test_boxes_move_with_their_pixels() -> None:
+def test_augmentation_moves_boxes_with_their_pixels() -> None:
     generator = torch.Generator().manual_seed(1)
     boxes = torch.full((200, 3, 6), -1.0)
     boxes[:, 0] = torch.tensor([1.0, 16, 24, 40, 56, COUNTED])
@@ -70,8 +70,8 @@ def test_boxes_move_with_their_pixels() -> None:
     assert torch.equal(moved, again) and not torch.equal(moved, detection.augment(x, boxes, generator)[0])
 
 
-def one_by_one(predicted: NDArray[np.float64], boxes: NDArray[np.float64]) -> tuple[dict[int, int], set[int]]:
-    """The rule in loops: slot -> box that it learns, and the slots that are background."""
+def assigned_in_loops(predicted: NDArray[np.float64], boxes: NDArray[np.float64]) -> tuple[dict[int, int], set[int]]:
+    """Assign boxes to slots in loops: return slot -> box, and the slots that are background."""
     rows, columns, _ = HEAD.shape
     learnt, background = dict[int, int](), set[int]()
     for image in range(len(boxes)):
@@ -95,7 +95,7 @@ def one_by_one(predicted: NDArray[np.float64], boxes: NDArray[np.float64]) -> tu
     return learnt, background
 
 
-def test_boxes_are_assigned_to_slots_by_the_rule() -> None:
+def test_assignment_of_boxes_to_slots_equals_the_rule_in_loops() -> None:
     rng = np.random.default_rng(5)
     corner = rng.uniform(0, 24, (30, 6, 2))
     boxes = np.concatenate((rng.integers(-1, 2, (30, 6, 1)), corner, corner + rng.uniform(2, 8, (30, 6, 2))), axis=2)
@@ -103,7 +103,7 @@ def test_boxes_are_assigned_to_slots_by_the_rule() -> None:
     cells = torch.from_numpy(rng.normal(0, 1, (30, 4, 4, 3, TERMS + 2)))
     predicted = detection.decoded(cells, HEAD)
     slots, which, background = detection.targets(predicted, torch.from_numpy(boxes), HEAD)
-    learnt, empty = one_by_one(predicted.numpy(), boxes)
+    learnt, empty = assigned_in_loops(predicted.numpy(), boxes)
     assert dict(zip(slots.tolist(), which.tolist(), strict=True)) == learnt and len(learnt) > 60
     assert set(torch.nonzero(background.reshape(-1))[:, 0].tolist()) == empty and 0 < len(empty) < background.numel()
 
@@ -124,7 +124,7 @@ def test_the_complete_iou_of_equal_boxes_is_1() -> None:
     assert other == pytest.approx(1 / 3 - (2.5**2 + 5**2) / 500 - shape**2 / (1 - 1 / 3 + shape), abs=1e-5)
 
 
-def test_images_without_boxes_teach_that_there_is_nothing() -> None:
+def test_images_without_boxes_have_gradients_only_in_the_confidence() -> None:
     output = torch.zeros(2, HEAD.shape[2], 4, 4, requires_grad=True)
     value = detection.loss(output, torch.full((2, 3, 6), -1.0), HEAD)
     value.backward()
@@ -133,13 +133,13 @@ def test_images_without_boxes_teach_that_there_is_nothing() -> None:
     assert (gradient[:, :, 4] == 0.5).all() and gradient.abs().sum() == gradient[:, :, 4].abs().sum()
 
 
-def test_an_untrained_head_sees_nothing_and_what_is_learnt_is_no_background() -> None:
+def test_an_untrained_head_detects_nothing_and_overlapping_slots_are_no_background() -> None:
     arch = Arch((32, 32, 3), 8, (Group(8, 2, (3,), (1,)), Group(8, 2, (3,), (1,))), classes=2, anchors=3)
     values = scores(module_of(arch).eval(), squares(2, 0)[0]).reshape(2, 3, TERMS + 2, 4, 4)
     assert values[:, :, 4].max() < -3 and np.abs(values[:, :, :4]).max() < 1
     boxes = torch.tensor([[[0.0, 8, 8, 16, 16, COUNTED]]])
     output = torch.zeros(1, HEAD.shape[2], 4, 4)
-    output[0].view(3, TERMS + 2, 4, 4)[0, 2:4] = np.log(2)  # the first anchor's boxes are 8 x 8: one of them is found already
+    output[0].view(3, TERMS + 2, 4, 4)[0, 2:4] = np.log(2)  # boxes of the first anchor are 8 x 8; one of them matches already
     near = output.clone().requires_grad_()
     detection.loss(near, boxes, HEAD).backward()
     slots, _, background = detection.targets(detection.decoded(_cells(output), HEAD), boxes, HEAD)
@@ -151,7 +151,7 @@ def _cells(output: torch.Tensor) -> torch.Tensor:
     return output.permute(0, 2, 3, 1).reshape(len(output), 4, 4, 3, -1)
 
 
-def test_a_small_one_learns_to_find_squares(tmp_path: Path) -> None:
+def test_a_small_detector_learns_to_find_squares(tmp_path: Path) -> None:
     groups = (Group(16, 2, (3,), (2,)), Group(32, 2, (3, 3), (2, 2)))
     arch = Arch((32, 32, 3), 16, groups, classes=2, anchors=3)
     recipe = Recipe(10, batch=16, head=HEAD)

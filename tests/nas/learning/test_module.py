@@ -1,4 +1,4 @@
-"""A module has the layers and the RAM of the network that was planned, also after quantisation."""
+"""A module has the layers and the RAM of the planned architecture, also after quantisation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPACES = (small_images(), keywords(), keywords((49, 40)), sensors(128, 3))
 
 
 def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
-    """A module whose norms are no identity, as after training."""
+    """Return a module whose norms are not the identity, as after training."""
     module, rng = module_of(arch, seed), torch.Generator().manual_seed(seed)
     for part in module.modules():
         if isinstance(part, torch.nn.BatchNorm2d):
@@ -43,7 +43,7 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
     [*product(SPACES, (0,)), (V3, 0), *(pytest.param(space, 1, marks=pytest.mark.sweep) for space in SPACES)],
     ids=lambda each: f"{each.name}-{each.sizes[0][1]}" if isinstance(each, SearchSpace) else None,
 )
-def test_what_is_trained_is_what_was_planned(space: SearchSpace, seed: int) -> None:
+def test_a_quantised_module_has_the_arena_of_its_architecture(space: SearchSpace, seed: int) -> None:
     arch = arch_of(space, sample(space, random.Random(seed), width=min(space.widths)), 5)
     rows, columns, channels = arch.image
     module = trained_looking(arch, seed)

@@ -1,4 +1,4 @@
-"""A supernet: extracted networks compute the same as inside it, and an interrupted training resumes."""
+"""Networks extracted from a supernet compute the same as inside it, and an interrupted training resumes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tinyweave.nas.training_run import TrainingRun  # noqa: E402
 
 MOBILE = replace(MOBILE_1280, sizes=((48, 48), (64, 64)), widths=(0.2, 0.3, 0.5))
 V3 = mobilenet_v3(((48, 32), (64, 48)), by_group=True)
-V3 = replace(V3, groups=tuple(replace(group, depths=group.depths[:2]) for group in V3.groups))  # a supernet of 40 M is slow
+V3 = replace(V3, groups=tuple(replace(group, depths=group.depths[:2]) for group in V3.groups))  # with 40 M MACs it is slow
 V3 = replace(V3, heads=True)
 SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE, V3)
 
@@ -45,7 +45,7 @@ def _one_thread():
 
 
 def supernet_of(space: SearchSpace, *, transformed: bool = False) -> Supernet:
-    """A supernet of weights as after training: norms are no identities, nor are the matrices."""
+    """Return a supernet with weights as after training: neither norms nor kernel matrices are identities."""
     supernet, rng = Supernet(space, 5, transformed=transformed, seed=1), torch.Generator().manual_seed(2)
     with torch.no_grad():
         for name, value in supernet.named_parameters():
@@ -70,7 +70,7 @@ def test_an_extracted_network_computes_the_same_as_in_the_supernet(space: Search
         assert torch.equal(part, whole) and part.std() > 0, arch
 
 
-def test_weights_are_the_first_channels_and_the_centre() -> None:
+def test_extracted_weights_are_the_first_channels_and_the_kernel_s_centre() -> None:
     supernet = supernet_of(TINY)
     arch = arch_of(TINY, smallest(TINY)._replace(blocks=(((3, 2),),)), 5)
     first = supernet.extract(arch)
@@ -92,7 +92,7 @@ def test_a_smaller_kernel_is_the_centre_of_the_next_larger_one_times_a_matrix() 
         assert torch.equal(expected, centre(unit.weight, (side, side))) == (side == 7)
 
 
-def test_the_largest_network_goes_in_and_comes_out() -> None:
+def test_the_largest_network_is_unchanged_after_load_and_extract() -> None:
     supernet, module = Supernet(TINY, 5, transformed=True), module_of(arch_of(TINY, largest(TINY), 5), 7)
     supernet.load(module)
     assert all(
@@ -101,7 +101,7 @@ def test_the_largest_network_goes_in_and_comes_out() -> None:
 
 
 @pytest.mark.parametrize("space", [TINY, TINY_V3], ids=["plain", "squeezed"])
-def test_channels_are_sorted_and_the_largest_network_stays_what_it_is(space: SearchSpace) -> None:
+def test_sorting_channels_does_not_change_the_largest_network(space: SearchSpace) -> None:
     supernet, x = supernet_of(space).double(), torch.rand(4, 1, 8, 8, dtype=torch.float64)
     before = supernet(x)
     units = supernet.units[1]
@@ -115,7 +115,7 @@ def test_channels_are_sorted_and_the_largest_network_stays_what_it_is(space: Sea
         assert torch.equal(inner, inner.sort(descending=True).values)
 
 
-def test_squeeze_and_excitation_takes_the_first_channels() -> None:
+def test_extracted_squeeze_and_excitation_has_the_first_channels() -> None:
     supernet = supernet_of(TINY_V3)
     arch = arch_of(TINY_V3, Choice((8, 8), 1.0, (((3, 2),),), (0.5,)), 5)
     alone, whole = supernet.extract(arch)[1].excitation, supernet.excitations["1"]
@@ -130,7 +130,7 @@ def test_squeeze_and_excitation_takes_the_first_channels() -> None:
 @pytest.mark.parametrize(
     ("space", "distilled"), [(TINY, False), (TINY, True), (TINY_V3, False)], ids=["plain", "distilled", "squeezed"]
 )
-def test_all_networks_learn_at_once(space: SearchSpace, distilled: bool) -> None:
+def test_training_a_supernet_trains_all_of_its_networks(space: SearchSpace, distilled: bool) -> None:
     data, unseen = stripes(512, 0), stripes(200, 1)
     first = fit(module_of(arch_of(space, largest(space), 2)), *data, Recipe(2, batch=32))
     supernet = Supernet(space, 2, transformed=True)

@@ -1,4 +1,4 @@
-"""Several processes train the same supernet as one process, bit for bit."""
+"""Several processes together train the same supernet as one process, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tinyweave.nas.workers import pool  # noqa: E402
 RUNS: list[dict[str, Any]] = [{"epochs": 2, "networks_per_step": 3}, {"epochs": 1, "distilled": True}, {"epochs": 3, "stop": 2}]
 
 
-def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
-    """One of them begins with other weights, has no state to go on with, and has fewer networks than the other."""
+def test_two_processes_train_the_same_weights_as_one(tmp_path: Path) -> None:
+    """One process starts with other weights and without a checkpoint, and trains fewer networks than the other."""
     with pool(1) as workers:
         other = workers.submit(trained_together, tmp_path / "meeting", 1, tmp_path, RUNS)
         ours = trained_together(tmp_path / "meeting", 0, tmp_path, RUNS)
@@ -40,7 +40,7 @@ def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
 
 
 def test_weights_that_no_network_uses_do_not_change() -> None:
-    """A gradient of zeros would let weights decay."""
+    """With a gradient of zeros the weight decay would change them."""
     from tinyweave.nas.learning import team
 
     used, unused = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))

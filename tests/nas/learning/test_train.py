@@ -1,4 +1,4 @@
-"""Training: it learns, the same seed gives the same weights, and an interrupted training resumes."""
+"""Training improves the accuracy, is determined by the seed, and resumes after an interrupt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def weights_of(module: torch.nn.Module) -> torch.Tensor:
     return torch.cat([value.flatten().float() for value in module.state_dict().values()])
 
 
-def test_it_learns() -> None:
+def test_training_reaches_95_percent_accuracy_on_stripes() -> None:
     module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, augmentation="images"))
     values, labels = stripes(300, 1)
     assert accuracy(module, values, labels) > 0.95 and accuracy(module_of(ARCH), values, labels) < 0.7
@@ -64,7 +64,7 @@ def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_the_learning_rate_rises_and_falls() -> None:
+def test_the_learning_rate_rises_during_warm_up_and_then_falls() -> None:
     recipe = Recipe(10, batch=256, warm_up=0.1)
     rates = [rate_at(step, 100, recipe) for step in range(101)]
     assert max(rates) == pytest.approx(1) and rates.index(max(rates)) == 10 and rates[-1] == pytest.approx(0)
@@ -72,7 +72,7 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert rate_at(50, 100, Recipe(10, batch=128, warm_up=0.1)) == pytest.approx(rates[50] / 2)
 
 
-@pytest.mark.parametrize("kind", AUGMENT)
+@pytest.mark.parametrize("kind", [name for name in AUGMENT if name != "none"])
 def test_augmented_samples_stay_in_range_and_follow_from_the_seed(kind: str) -> None:
     samples = torch.rand(16, 3, 12, 12, generator=torch.Generator().manual_seed(0)) * 2 - 1
     first, again, other = (AUGMENT[kind](samples, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
@@ -80,13 +80,13 @@ def test_augmented_samples_stay_in_range_and_follow_from_the_seed(kind: str) -> 
     assert first.abs().max() <= 1 and not torch.equal(first, samples)
 
 
-def test_samples_are_moved_by_whole_rows_and_columns() -> None:
+def test_shifted_samples_move_by_whole_rows_and_columns() -> None:
     sample = torch.arange(12.0).reshape(1, 1, 3, 4)
     moved = shifted(sample, torch.tensor([1]), torch.tensor([-2]), -1.0)
     assert moved[0, 0].tolist() == [[-1, -1, -1, -1], [2, 3, -1, -1], [6, 7, -1, -1]]
 
 
-def test_silence_stays_silent() -> None:
+def test_augmented_silence_stays_silent() -> None:
     silence = torch.full((4, 1, 20, 10), -1.0)
     assert torch.equal(AUGMENT["sounds"](silence, torch.Generator().manual_seed(3)), silence)
 

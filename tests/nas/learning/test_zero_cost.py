@@ -1,4 +1,4 @@
-"""Zero-cost proxies of tiny networks, compared with results computed by hand or in another way."""
+"""Zero-cost proxies of tiny networks, compared with results computed by hand or by another method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tinyweave.nas.proxies import PROXIES, check_proxies, ranked, score  # noqa:
 from tinyweave.nas.space import arch_of, largest, smallest  # noqa: E402
 from tinyweave.planning.planner import PlanSearch  # noqa: E402
 
-POINT = Arch((1, 1, 2), 2, (), classes=2, stem_kernel=(1, 1), stem_stride=(1, 1))  # a matrix, a norm, relu6, a matrix
+POINT = Arch((1, 1, 2), 2, (), classes=2, stem_kernel=(1, 1), stem_stride=(1, 1))  # matrix, norm, relu6, matrix
 SAMPLES = torch.tensor([[1.0, 2.0], [3.0, -1.0], [-2.0, 1.0], [0.5, 4.0]])[:, :, None, None]
 CLASSES = torch.tensor([0, 1, 1, 0])
 
@@ -33,7 +33,7 @@ def _one_thread():
 
 
 def point() -> torch.nn.Sequential:
-    """w: rows (1, -2) and (0.5, 1); v: rows (2, -1) and (-3, 0.25)."""
+    """Return a network whose matrices are w with rows (1, -2), (0.5, 1) and v with rows (2, -1), (-3, 0.25)."""
     module = module_of(POINT)
     with torch.no_grad():
         module[0].layers[0][0].weight.copy_(torch.tensor([[1.0, -2.0], [0.5, 1.0]])[:, :, None, None])
@@ -41,13 +41,13 @@ def point() -> torch.nn.Sequential:
     return module
 
 
-def test_synflow_by_hand() -> None:
-    """|v| |w| 1 = (2, 1), (3, 0.25) times (3, 1.5), which is 7.5 and 9.375: each of the two layers has all of 16.875."""
+def test_synflow_equals_the_value_computed_by_hand() -> None:
+    """|v| |w| 1 = ((2, 1), (3, 0.25)) (3, 1.5) = (7.5, 9.375), whose sum is 16.875 for each of the two layers."""
     assert synflow(point(), SAMPLES) == pytest.approx(math.log(2 * 16.875))
 
 
-def test_synflow_is_a_sum_of_all_paths() -> None:
-    """As R is linear in the weights of each layer, |w dR/dw| of a layer is R: without residuals, of n layers, n R."""
+def test_synflow_of_n_layers_is_n_times_the_sum_over_all_paths() -> None:
+    """The output R is linear in the weights of each layer, so |w dR/dw| of a layer is R without residuals."""
     arch = Arch((8, 8, 1), 4, (Group(6, 2, (3,), (2,), 2, "hard_swish"),), 5, 3, activation="hard_swish")
     module = module_of(arch).double()
     x = torch.ones(1, 1, 8, 8, dtype=torch.float64)
@@ -58,8 +58,8 @@ def test_synflow_is_a_sum_of_all_paths() -> None:
     assert synflow(module, torch.zeros(7, 1, 8, 8)) == pytest.approx(math.log((len(convs) + 1) * flow))
 
 
-def test_naswot_counts_what_two_samples_have_alike() -> None:
-    """Relu6 gets w x without its mean over the samples: signs (-, -), (+, -), (-, +), or the like."""
+def test_naswot_counts_the_equal_activation_signs_of_two_samples() -> None:
+    """Relu6 reads w x minus its mean over the samples, so the signs are (-, -), (+, -), (-, +)."""
     samples = torch.tensor([[1.0, 0.5], [6.0, 0.0], [-3.0, 4.0]])[:, :, None, None]
     made = samples[:, :, 0, 0].numpy() @ np.array([[1.0, -2.0], [0.5, 1.0]]).T
     above, kernel = made > made.mean(axis=0), np.zeros((3, 3))
@@ -76,7 +76,7 @@ def logits(w: torch.Tensor, v: torch.Tensor, x: torch.Tensor, shift: torch.Tenso
 
 
 def gradients(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """By small differences of the loss, which share no code with autograd: of w, scale and shift of the norm, v, bias."""
+    """Return the gradients of w, the norm's scale and shift, v and bias by finite differences of the loss, without autograd."""
     module = point()
     w, v = module[0].layers[0][0].weight[:, :, 0, 0].detach().double(), module[2].weight.detach().double()
     values = [w, v, torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]).double()]
@@ -97,12 +97,12 @@ def gradients(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     return [found[0], found[2][0], found[2][1], found[1], found[2][2]]
 
 
-def test_the_norm_of_gradients_is_that_of_differences() -> None:
+def test_the_gradient_norm_equals_that_of_finite_differences() -> None:
     expected = sum(float(gradient.norm()) for gradient in gradients(SAMPLES, CLASSES))
     assert gradient_norm(point(), SAMPLES, CLASSES) == pytest.approx(expected, rel=1e-4)
 
 
-def test_zico_compares_the_gradients_of_parts() -> None:
+def test_zico_equals_the_mean_over_deviation_of_the_gradients_of_parts() -> None:
     samples, classes = torch.cat([SAMPLES, 2 * SAMPLES.flip(0), SAMPLES**2, SAMPLES - 1]), CLASSES.repeat(4)
     parts = [gradients(samples[i : i + 4], classes[i : i + 4]) for i in range(0, 16, 4)]
     total = 0.0
@@ -112,8 +112,8 @@ def test_zico_compares_the_gradients_of_parts() -> None:
     assert zico(point(), samples, classes) == pytest.approx(total, rel=1e-3)
 
 
-def test_zen_by_hand() -> None:
-    """One layer: its norm takes away the deviation of what it gets, and that is added again."""
+def test_zen_equals_the_value_computed_by_hand() -> None:
+    """The norm of the only layer divides by the standard deviation of its input, which the score adds again."""
     samples = torch.zeros(64, 2, 1, 1)
     torch.manual_seed(0)
     with torch.random.fork_rng(devices=[]):
@@ -131,7 +131,7 @@ def test_zen_by_hand() -> None:
 
 
 @pytest.mark.parametrize("space", [TINY, TINY_V3], ids=["plain", "squeezed"])
-def test_all_proxies_are_the_same_again_and_differ_by_network(space: object) -> None:
+def test_proxies_are_deterministic_and_differ_between_networks(space: object) -> None:
     batch = stripes(16, 0)
     archs = [arch_of(space, choice, 2) for choice in (smallest(space)._replace(size=(8, 8)), largest(space))]
     for name in PROXIES:
@@ -151,7 +151,7 @@ def test_a_proxy_without_its_samples_is_refused() -> None:
         check_proxies(("macs", "luck"))
 
 
-def test_zen_leaves_residuals_out_and_changes_nothing() -> None:
+def test_zen_ignores_residuals_and_leaves_the_module_unchanged() -> None:
     module, samples = module_of(Arch((4, 4, 1), 8, (Group(8, 1, (3,), (2,)),), classes=2)), torch.zeros(8, 1, 4, 4)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     score = zen(module, samples)

@@ -1,4 +1,4 @@
-"""State that is shifted in place: rows of a stream are copied once, and new rows are computed directly behind them."""
+"""State shifted in place: rows of a stream are copied once, and new rows are computed directly after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors inside others: joins and cuts need no code if their tensors can alias, with the same outputs."""
+"""Tensors inside other tensors: concatenations and slices need no code if their tensors can alias."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDTH = 6
 
 
 class RowGraph:
-    """A network of int8 maps [1, rows, WIDTH, 4] that joins and cuts rows."""
+    """A network under construction of int8 maps [1, rows, WIDTH, 4] that joins and cuts rows."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
@@ -67,7 +67,7 @@ class RowGraph:
         return self.op("concatenation", names, [sum(map(self.rows, names))], axis=1, activation="none")[0]
 
     def cut(self, x: str, begin: int, rows: int) -> str:
-        """Cut some rows out by a slice or a strided_slice."""
+        """Add a slice or a strided_slice of some rows."""
         if begin % 2:
             return self.op("slice", (x, self.numbers(0, begin, 0, 0), self.numbers(1, rows, WIDTH, 4)), [rows])[0]
         masks = {f"{name}_mask": 0 for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")} | {"offset": False}
@@ -125,7 +125,7 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_joins_and_cuts_give_the_same_bytes(seed: int, tmp_path: Path) -> None:
+def test_random_joins_and_cuts_give_the_bytes_of_the_reference(seed: int, tmp_path: Path) -> None:
     original = random_rows(seed)
     order = random_order(original, random.Random(seed))
     made = plan_in_order(original, order, max_distance=ANY_DISTANCE, moves=True, parts=True)
@@ -135,7 +135,7 @@ def test_joins_and_cuts_give_the_same_bytes(seed: int, tmp_path: Path) -> None:
 
 
 def test_random_joins_and_cuts_keep_every_operand_intact() -> None:
-    """Every plan is checked; most have aliased tensors, and `best` is never larger than with copies."""
+    """Every plan is checked. Most have aliased tensors, and `best` never needs more RAM than with copies."""
     free = 0
     for seed in range(30):
         original = random_rows(seed)

@@ -1,4 +1,4 @@
-"""The strategies of other planners: patches by hand, with residual blocks inside; all strategies on random networks."""
+"""The strategies of other planners: patches with residual blocks computed by hand; all strategies on random networks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KIB = 1024
 
 
 def bottleneck() -> tuple[Graph, tuple[str, ...]]:
-    """A stem with stride 2 on 24 x 24, a bottleneck with a residual, a convolution with stride 2; what they make."""
+    """Return a stem with stride 2 on 24 x 24, a residual bottleneck and a convolution with stride 2, and names of outputs."""
     row_graph = Net(24, 24, 3)
     stem = row_graph.conv("image", 8, 3, 2)
     wide = row_graph.conv(stem, 32)
@@ -43,9 +43,11 @@ def tiles_of(made: Plan) -> list[Tile]:
     return [tile for stage in made.stages for tile in stage.tiles or ()]
 
 
-def test_a_patch_by_hand() -> None:
-    """2 x 2 patches of a 6 x 6 map: the last convolution reads rows 0 to 6 of the sum, and 6 to 11, as of what the residual
-    block makes; of what its depthwise reads 0 to 7, and 5 to 11; columns likewise."""
+def test_the_sizes_of_a_patch_computed_by_hand() -> None:
+    """A 6 x 6 map has 2 x 2 patches. The last convolution reads rows 0 to 6 and 6 to 11 of the sum and of the residual block.
+
+    The depthwise convolution reads rows 0 to 7 and 5 to 11. The same holds for columns.
+    """
     graph, (stem, wide, deep, thin) = bottleneck()
     made = plan(graph, Request("patch:2:6"))
     (tile,) = tiles_of(made)
@@ -59,8 +61,8 @@ def test_a_patch_by_hand() -> None:
     assert sum(plan_macs(made)) == macs(graph) + sum(again.values())
 
 
-def test_a_patch_holds_the_input_and_the_output_of_one_layer_and_what_skips_it() -> None:
-    """The peak is at the depthwise layer: it reads 8 x 8 x 32 and writes 7 x 7 x 32, while 8 x 8 x 8 wait for the sum."""
+def test_a_patch_buffer_holds_input_output_and_skips_of_one_layer() -> None:
+    """The peak is at the depthwise layer, which reads 8 x 8 x 32 and writes 7 x 7 x 32 while 8 x 8 x 8 is kept for the sum."""
     graph, (stem, wide, deep, thin) = bottleneck()
     made = plan(graph, Request("patch:2:6"))
     (tile,) = tiles_of(made)
@@ -77,8 +79,8 @@ def test_a_patch_holds_the_input_and_the_output_of_one_layer_and_what_skips_it()
             check(replace(made, places=places))
 
 
-def test_tiles_that_keep_columns_share_no_bytes() -> None:
-    """Columns of a cached tile stay for the next block of columns, so that each map has its own bytes."""
+def test_maps_of_a_cached_tile_share_no_bytes() -> None:
+    """Columns of a cached tile are kept for the next block of columns, so each map needs its own bytes."""
     graph, _ = bottleneck()
     made = plan(graph, Request("msf"))
     for tile in tiles_of(made):
@@ -87,11 +89,11 @@ def test_tiles_that_keep_columns_share_no_bytes() -> None:
         assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
 
 
-def test_patches_of_mobilenet_v2_need_what_the_thesis_says() -> None:
-    """Table 5.7: 172 KB by 4 x 4 patches of the first five blocks, which are 12 convolutions and a sum, without the image.
+def test_patches_of_mobilenet_v2_need_the_ram_of_the_thesis() -> None:
+    """Table 5.7: 172 KB with 4 x 4 patches of the first five blocks (12 convolutions and a sum), without the image.
 
-    The thesis has depthwise layers in place. Here the output of one has bytes of its own in a patch, and elsewhere trails its
-    input by some rows.
+    The thesis runs depthwise layers in place. Here the output of one has its own bytes inside a patch, and overlaps its input
+    at a distance of some rows elsewhere.
     """
     arch = mobilenet_v2()
     found, head = layers(blocks(arch)), len(layers(blocks(arch)[:5]))
@@ -100,14 +102,14 @@ def test_patches_of_mobilenet_v2_need_what_the_thesis_says() -> None:
     assert made.stages[0].ops == tuple(range(13)) and len(tiles_of(made)) == 1
     lives = [sum(buffer.bytes for buffer in made.alive(step)) for step in range(len(made.stages))]
     patches = lives[0] - made.graph.tensors[image].bytes
-    apart = 35 * 35 * 96 + 17 * 17 * 96 + 28 * 28 * 32  # the second depthwise layer, and the map that the patches make
+    apart = 35 * 35 * 96 + 17 * 17 * 96 + 28 * 28 * 32  # the second depthwise layer, and the map computed by patches
     assert patches == apart and head_bytes(found[:head], 7) < patches < patched_bytes(found, head, 7) == 171.5 * KIB
     assert patched_bytes(found, head, 7) <= max(made.live(step) for step in range(1, len(lives))) < 177.5 * KIB
 
 
 @pytest.mark.parametrize("mode", ["patch:2:2", "patch", "stream2d"])
-def test_an_image_by_rows_that_a_later_layer_reads_too_is_all_in_the_stage_or_refused(mode: str) -> None:
-    """A shortcut from the image to the fourth layer: two layers by rows or patches would need the image to come twice."""
+def test_a_streamed_image_with_a_shortcut_is_read_in_one_stage_or_refused(mode: str) -> None:
+    """The fourth layer reads the image too, so a stage or patches of two layers would need the image twice."""
     net = Net(12, 12, 8)
     deep = net.conv(net.conv("image", 8, 3), 8, 3)
     graph = net.finish("shortcut", net.conv(net.add("image", deep), 8, 3))
@@ -121,7 +123,7 @@ def test_an_image_by_rows_that_a_later_layer_reads_too_is_all_in_the_stage_or_re
     assert {0, 2} <= set(stage) and mode != "patch:2:2"
 
 
-def test_how_many_patches_of_how_many_layers_can_be_given() -> None:
+def test_the_numbers_of_patches_and_layers_can_be_given() -> None:
     graph, _ = bottleneck()
     for schedule, rows, ops in (("patch:2:6", 3, 6), ("patch:3:5", 4, 5), ("patch:0:6", None, 6), ("patch:6", None, None)):
         (tile,) = tiles_of(plan(graph, Request(schedule)))
@@ -139,12 +141,12 @@ def test_how_many_patches_of_how_many_layers_can_be_given() -> None:
         ("patch:2:99", "the first 99 layers cannot run by patches"),
     ],
 )
-def test_what_cannot_be_is_said(schedule: str, said: str) -> None:
+def test_impossible_strategies_are_refused(schedule: str, said: str) -> None:
     with pytest.raises(CompileError, match=said):
         plan(bottleneck()[0], Request(schedule))
 
 
-def test_the_work_of_a_mode_can_be_limited() -> None:
+def test_the_macs_of_a_strategy_can_be_limited() -> None:
     graph, _ = bottleneck()
     for mode in ("patch", "msf"):
         free, bounded, none = (plan(graph, Request(mode, max_mac_overhead=overhead)) for overhead in (None, 1.3, 1.0))
@@ -156,7 +158,7 @@ def test_the_work_of_a_mode_can_be_limited() -> None:
         plan(graph, Request("patch:6", max_mac_overhead=1.0))
 
 
-def test_blocks_are_single_layers_or_one_tile_of_a_row() -> None:
+def test_stages_of_msf_are_single_layers_or_one_tile_of_one_row() -> None:
     graph, _ = bottleneck()
     made = plan(graph, Request("msf"))
     fused = [stage for stage in made.stages if len(stage.ops) > 1]
@@ -167,15 +169,15 @@ def test_blocks_are_single_layers_or_one_tile_of_a_row() -> None:
         assert tile.ops == stage.ops and tile.rows == 1 and tile.cached
 
 
-def test_patches_survive_json() -> None:
+def test_a_plan_with_patches_survives_the_round_trip_through_json() -> None:
     graph, _ = bottleneck()
     made = plan(graph, Request("patch:2:6"))
     assert to_json(from_json(to_json(made), graph)) == to_json(made)
     assert json.loads(to_json(made))["stages"][0]["tiles"][0]["cached"] is False
 
 
-def test_a_streamed_image_is_read_by_one_layer_where_no_other_runs_by_rows() -> None:
-    """A stage of one layer is none for stream2d, unless only a stage can take the image."""
+def test_stream2d_has_a_stage_of_one_layer_only_for_a_streamed_image() -> None:
+    """Otherwise stream2d fuses at least two layers."""
     net = Net(12, 12, 3)
     last = net.conv("image", 4, 3, 2)
     made = plan(
@@ -187,7 +189,7 @@ def test_a_streamed_image_is_read_by_one_layer_where_no_other_runs_by_rows() -> 
 @pytest.mark.litert
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(6))
-def test_the_bytes_are_those_of_the_reference(seed: int, mode: str, tmp_path: Path) -> None:
+def test_all_strategies_give_the_bytes_of_the_reference(seed: int, mode: str, tmp_path: Path) -> None:
     path = tmp_path / "network.tflite"
     path.write_bytes(to_tflite(random_network(seed, 12, growers=BY_ROW, live=2)))
     model = api.load(path)

@@ -1,4 +1,4 @@
-"""Ops that make maps larger run in fused stages, several rows of theirs for each of their input."""
+"""Ops that enlarge maps (resize, transpose_conv) run in fused stages, with several output rows per input row."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def row_graph(kind: str) -> RowGraph:
 
 
 @pytest.mark.parametrize("kind", UP)
-def test_rows_of_a_larger_map_share_the_time_of_one_of_its_input(kind: str) -> None:
-    """least 4 rows, twice as many of the sum, twice as many of what is added to the stem."""
+def test_several_rows_of_an_enlarged_map_share_the_ticks_of_an_input_row(kind: str) -> None:
+    """The row counts double at each of the two enlargements, so a row takes 4, 2 and 1 ticks."""
     scheduled = schedule_stage(row_graph(kind), range(2, 9))
     assert scheduled is not None
     timings = scheduled.timings
     assert [timings[index].every for index in range(2, 9)] == [4, 4, 2, 2, 2, 1, 1]
-    between = 2 if kind == "resize_bilinear" else 1  # rows of the input of which one of the output is made
+    between = 2 if kind == "resize_bilinear" else 1  # rows of the input that an output row reads
     assert scheduled.line_buffers["conv_2d_3_out"] == (2 if kind == "transpose_conv" else between)
 
 
 @pytest.mark.parametrize("kind", UP)
 def test_a_growing_stage_predicts_its_line_buffers(kind: str) -> None:
-    """What the search counts is what the schedule says, for each interval of ops."""
+    """The search predicts the line buffers of the row schedule for each interval of ops."""
     rows, count = row_graph(kind), len(neck(kind).ops)
     numbers = tensor_numbers(rows)
     for begin in range(count):
@@ -57,8 +57,8 @@ def test_a_growing_stage_predicts_its_line_buffers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", UP)
-def test_a_larger_map_need_not_be_there_as_a_whole(kind: str) -> None:
-    """Of 64 x 64 x 8 bytes."""
+def test_an_enlarged_map_is_not_kept_whole(kind: str) -> None:
+    """The map has 64 x 64 x 8 bytes."""
     made = plan(neck(kind, 64), Request(stream_inputs=True, stream_outputs=True))
     assert made.arena["sram"] < 64 * 64 * 8 / 2
     larger = [index for index, op in enumerate(made.graph.ops) if op.kind == kind]
@@ -67,7 +67,7 @@ def test_a_larger_map_need_not_be_there_as_a_whole(kind: str) -> None:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize(("core", "kind"), rest_in_sweeps([*product(["cortex-m4"], UP), *product(["rv32imc"], UP)], len(UP)))
-def test_the_bytes_are_the_same(kind: str, core: str, tmp_path: Path) -> None:
+def test_plans_with_enlarged_maps_give_the_bytes_of_the_reference(kind: str, core: str, tmp_path: Path) -> None:
     path = tmp_path / "neck.tflite"
     path.write_bytes(to_tflite(neck(kind)))
     model = api.load(path)
@@ -82,11 +82,11 @@ def test_the_bytes_are_the_same(kind: str, core: str, tmp_path: Path) -> None:
 
 
 def enlarging(seed: int) -> Graph:
-    """A random network that runs by rows and has an op that makes a map larger, where the seed leads to one."""
+    """Return a random network of ops that run by rows; for some seeds it enlarges a map."""
     return random_network(seed, random.Random(seed).randint(6, 14), growers=BY_SOME_ROWS, live=2)
 
 
-def test_the_c_finds_the_stages_that_the_python_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_with_enlarged_maps_are_the_same_in_c_and_python(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = list[Problem]()
     monkeypatch.setattr(path_search, "grow_stages", lambda problem: problems.append(problem) or grow_stages(problem))
     for kind in UP:
@@ -104,11 +104,11 @@ def test_the_c_finds_the_stages_that_the_python_finds(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("file", "streamed", "most"),
     [
-        ("openmv__openmv__palm_detection_full_192", False, 224_448),  # 237,724 where enlarged maps are whole
+        ("openmv__openmv__palm_detection_full_192", False, 224_448),  # 237,724 if enlarged maps are kept whole
         ("MohamedElhadidy0019__stm32ai-modelzoo__ssd_mobilenet_v2_fpnlite_035_192_int8", True, 91_808),
     ],
 )
-def test_real_models_with_enlarged_maps(file: str, streamed: bool, most: int, shared: Path) -> None:
-    """The path of the second one needs fewer bytes with an enlarged map by rows, but its placement more: it takes another."""
+def test_real_models_with_enlarged_maps_need_at_most_the_known_ram(file: str, streamed: bool, most: int, shared: Path) -> None:
+    """In the second model, fusing the enlarged map needs fewer bytes before placement but more after it."""
     model = api.load(shared / f"models/{file}.tflite", io="int8")
     assert sum(plan(model.graph, Request(stream_inputs=streamed)).arena.values()) <= most

@@ -1,4 +1,4 @@
-"""Maps that are computed twice: by hand on one block with squeeze and excitation, on random networks of them, byte for byte."""
+"""Rematerialised maps of squeeze-and-excitation blocks: one block computed by hand, and random networks byte for byte."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tinyweave.report.words import twice_lines
 from tinyweave.simulate import compare
 
 SEEDS = range(8)
-NOTHING_GAINED = (2, 3)  # seeds of networks whose maps are no larger than the rows that would be kept instead
+NOTHING_GAINED = (2, 3)  # seeds of networks whose maps are not larger than the rows kept instead
 ONE = ((0, 0), (0, 0))
 
 
 class Blocks:
-    """A network of inverted bottlenecks with squeeze and excitation under construction, quantised at random."""
+    """A network under construction of inverted bottlenecks with squeeze-and-excitation, with random scales."""
 
     def __init__(self, seed: int, side: int, channels: int) -> None:
         self.rng, self.draw = np.random.default_rng(seed), random.Random(seed)
@@ -55,7 +55,7 @@ class Blocks:
     def op(self, kind: str, inputs: tuple[str | None, ...], shape: tuple[int, ...], **attrs: object) -> str:
         name = f"{kind}_{len(self.ops)}"
         self.tensors[name] = self.activation(name, shape)
-        if kind in ("mean", "average_pool_2d", "concatenation"):  # which keep the scale
+        if kind in ("mean", "average_pool_2d", "concatenation"):  # these keep the scale
             self.tensors[name] = Tensor(name, shape, "int8", self.tensors[inputs[0] or ""].quant)
         self.ops.append(Op(name, kind, inputs, (name,), attrs))
         return name
@@ -86,7 +86,7 @@ class Blocks:
         return x
 
     def block(self, x: str, c: int, wide: int, kernel: int, stride: int = 1) -> str:
-        """Expand, depthwise, some nonlinearity, squeeze and excite, project, and a skip where that is possible."""
+        """Add an expansion, depthwise, a nonlinearity, squeeze-and-excitation, a projection, and a skip if possible."""
         act = self.draw.choice(("none", "relu6", "relu"))
         y = self.conv(self.conv(x, wide, activation=act), wide, kernel, stride, act, depthwise=True)
         shape = self.tensors[y].shape
@@ -119,7 +119,7 @@ def network(seed: int) -> Graph:
 
 
 def one_block() -> Graph:
-    """10 x 10: 8 -> 32, depthwise 3x3, a gate, 32 -> 8."""
+    """Return a block on 10 x 10 pixels: 8 -> 32 channels, depthwise 3x3, a gate, 32 -> 8."""
     made = Blocks(3, 10, 4)
     stem = made.conv("image", 8, 3)
     wide = made.conv(made.conv(stem, 32), 32, 3, depthwise=True)
@@ -129,7 +129,7 @@ def one_block() -> Graph:
 
 
 def run(made: Plan, graph: Graph, folder: Path, seed: int, cores: tuple[str, ...] = ()) -> None:
-    """The C of a plan equals the numpy reference of the graph that was planned, and touches the arena that it claims."""
+    """Check that the C of a plan equals the numpy reference of the planned graph and touches exactly its arena."""
     folder.mkdir(exist_ok=True)
     for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -144,7 +144,7 @@ def run(made: Plan, graph: Graph, folder: Path, seed: int, cores: tuple[str, ...
     assert all(touched == dict(made.arena) for touched in result.touched.values())
 
 
-def test_what_may_be_computed_twice() -> None:
+def test_candidates_for_rematerialisation_in_one_block() -> None:
     graph = one_block()
     ((name, twice),) = candidates(graph).items()
     assert name == "depthwise_conv_2d_2" and twice.makers == (1, 2) and twice.summing == (3, 4)
@@ -153,14 +153,14 @@ def test_what_may_be_computed_twice() -> None:
 
 @pytest.mark.parametrize(("axes", "keeps_channels"), [((1, 2), True), ((1,), True), ((3,), False), ((1, 3), False)])
 def test_a_mean_over_channels_mixes_them(axes: tuple[int, ...], keeps_channels: bool) -> None:
-    """Also where as many columns as there were channels are left as the last axis."""
+    """It mixes them even if the remaining last axis has as many columns as there were channels."""
     x = Tensor("x", (1, 8, 8, 8), "int8", Quant((0.1,), (0,)))
     mean = single_op("mean", [x, integers("axes", *axes)], Tensor("out", (), "int8", x.quant), {"keep_dims": False})
     assert _is_channelwise(mean, mean.ops[0]) == keeps_channels
 
 
-def test_the_rest_of_the_channels_by_hand() -> None:
-    """12 of 32 channels are kept; the other 20 are expanded and filtered before the mean and again before the product."""
+def test_ops_of_a_partly_rematerialised_map_listed_by_hand() -> None:
+    """12 of 32 channels are kept; the other 20 are computed for the mean and again for the product."""
     graph = one_block()
     twice = verify(with_channels_once(graph, {"depthwise_conv_2d_2": 12}))
     names = [op.name for op in twice.ops]
@@ -184,9 +184,11 @@ def test_the_rest_of_the_channels_by_hand() -> None:
     assert set(graph.tensors) <= set(whole.tensors), "no constant is there twice"
 
 
-def test_one_block_by_hand(tmp_path: Path) -> None:
-    """Kept, the map of 3,200 B lies beside the stem's 800 B, and 3 rows of 320 B before it; computed twice, what lies beside
-    the stem is 3 rows before it, 2 sums of 128 B, and parts of rows."""
+def test_the_arena_of_one_rematerialised_block_computed_by_hand(tmp_path: Path) -> None:
+    """If the map of 3,200 B is kept, the arena also holds the stem of 800 B and 3 rows of 320 B.
+
+    If it is rematerialised, the arena holds the stem, 3 rows of 320 B, 2 sums of 128 B, and parts of rows.
+    """
     graph = one_block()
     name = "depthwise_conv_2d_2"
     executed = macs(with_channels_once(graph, {name: 0}))
@@ -198,7 +200,7 @@ def test_one_block_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_computes_the_same(seed: int) -> None:
+def test_a_graph_with_rematerialised_maps_computes_the_same(seed: int) -> None:
     graph, draw = network(seed), random.Random(seed)
     kept = {name: draw.choice((0, 4, 7, 20)) for name in candidates(graph)}
     assert kept
@@ -211,7 +213,7 @@ def test_it_computes_the_same(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", rest_in_sweeps([0, 2, 1, *SEEDS[3:]], 2))
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> None:
+def test_plans_with_rematerialised_maps_keep_the_mac_limit(seed: int, brought: bool, tmp_path: Path) -> None:
     graph = network(seed)
     most = macs(graph)
     arenas, found = [plan(graph, Request(stream_inputs=brought)).arena["sram"]], []
@@ -230,7 +232,7 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
 
 
 @pytest.mark.emulator
-def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
+def test_rematerialised_maps_run_with_the_kernels_of_a_core(tmp_path: Path) -> None:
     graph = network(0)
     least = plan(graph, Request(max_mac_overhead=1.4)).arena["sram"]
     made = plan(graph, Request(limits=Limits(ram=least * 3 // 2), max_mac_overhead=1.4, core="cortex-m4"))
@@ -239,7 +241,7 @@ def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_rematerialised_without_a_mac_overhead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network(seed)
     made = plan(graph)
     assert not made.channels_once and not any(map(is_rematerialised, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
@@ -247,15 +249,15 @@ def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.M
     assert to_json(plan(graph)) == to_json(made)
 
 
-def test_what_must_be_read_twice_cannot_come_by_rows() -> None:
-    """The expansion of the first block reads the image itself."""
+def test_a_streamed_image_is_not_read_twice_by_a_rematerialised_map() -> None:
+    """The expansion of the first block reads the image."""
     made = Blocks(5, 10, 4)
     graph = made.finish(made.block("image", 4, 32, 3))
     assert candidates(graph) and best_channels_once(graph, graph.inputs, [macs(graph)]) == [{}]
     assert plan(graph, Request(stream_inputs=False, max_mac_overhead=2.0)).channels_once
 
 
-def test_others_that_read_what_is_passed_on_keep_it() -> None:
+def test_a_map_with_other_readers_is_not_rematerialised() -> None:
     row_graph = Net(8, 8, 4)
     wide = row_graph.conv("image", 16)
     deep = row_graph.depthwise(wide, 3)
@@ -268,7 +270,7 @@ def test_others_that_read_what_is_passed_on_keep_it() -> None:
     assert not candidates(row_graph.finish("read_elsewhere", row_graph.add(scaled(), wide)))
 
 
-def test_a_pixel_is_read_by_every_row() -> None:
+def test_every_row_reads_the_pixel_of_a_gate() -> None:
     graph = one_block()
     op = next(index for index, op in enumerate(graph.ops) if op.kind == "mul")
     reads = RowGraph(graph, [variant_for(graph, op).name for op in graph.ops]).accesses[op]
@@ -278,7 +280,7 @@ def test_a_pixel_is_read_by_every_row() -> None:
     }
 
 
-def test_a_pixel_that_is_padded_is_a_map() -> None:
+def test_a_padded_pixel_is_accessed_like_a_map() -> None:
     quant, extents = Quant((0.5,), (0,)), np.array([[0, 0], [0, 1], [0, 1], [0, 0]], np.int32)
     tensors = [
         Tensor("pixel", (1, 1, 1, 4), "int8", quant),
@@ -290,14 +292,14 @@ def test_a_pixel_that_is_padded_is_a_map() -> None:
     assert RowGraph(graph, [variant_for(graph, op).name]).accesses == [(Access("pixel", Window(1, 1, 0)),)]
 
 
-def test_the_front_has_such_plans() -> None:
+def test_the_front_contains_plans_with_rematerialised_maps() -> None:
     graph = one_block()
     found = front(graph, Request(max_mac_overhead=2.0))
     assert found[-1].channels_once and not found[0].channels_once
     assert found[-1].arena["sram"] == plan(graph, Request(max_mac_overhead=2.0)).arena["sram"]
 
 
-def test_what_is_computed_twice_is_said() -> None:
+def test_the_report_names_rematerialised_channels() -> None:
     graph = one_block()
     made = plan(graph, Request(max_mac_overhead=1.25))
     ((name, kept),) = made.channels_once.items()

@@ -1,4 +1,4 @@
-"""Fused stages: timings and line buffers by hand, grown stages against scheduled ones, the best path against all paths."""
+"""Fused stages: timings and line buffers computed by hand, grown stages equal scheduled ones, the best path among all paths."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def by_row(seed: int) -> Graph:
     return random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2)
 
 
-def test_windows_and_strides_by_hand() -> None:
-    """A 3x3 convolution with stride 2 on 9 rows, then a 5x5 depthwise one: it waits for two more rows, each two ticks apart."""
+def test_row_timings_of_windows_and_strides_computed_by_hand() -> None:
+    """A 3x3 convolution with stride 2 reads 9 rows. The 5x5 depthwise one after it waits for two more rows, two ticks apart."""
     row_graph = Net(9, 9, 3)
     first = row_graph.conv("image", 8, 3, 2)
     last = row_graph.depthwise(first, 5)
@@ -61,18 +61,18 @@ def test_windows_and_strides_by_hand() -> None:
     assert scheduled.line_buffers == {"image": 3, first: 5} and scheduled.ticks == 14
 
 
-def test_a_residual_input_waits_in_its_line_buffer() -> None:
+def test_a_residual_input_is_kept_in_its_line_buffer() -> None:
     row_graph = Net(20, 4, 2)
     stem = row_graph.conv("image", 4)
     body = row_graph.depthwise(row_graph.depthwise(stem, 3), 5)
     graph = row_graph.finish("skip", row_graph.add(stem, body))
     scheduled = schedule_stage(row_graph_of(graph), (0, 1, 2, 3))
     assert scheduled is not None
-    # the sum at row r needs row r of the stem, which is at r + 1 + 2 by then
+    # the sum at row r reads row r of the stem, which has computed row r + 1 + 2 by then
     assert scheduled.line_buffers == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
 
 
-def test_what_is_read_later_stays_whole() -> None:
+def test_a_map_that_a_later_stage_reads_is_kept_whole() -> None:
     row_graph = Net(8, 8, 2)
     stem = row_graph.conv("image", 4)
     body = row_graph.depthwise(stem, 3)
@@ -88,21 +88,21 @@ def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
-    grown_as_scheduled(by_row(seed), brought)
+def test_grown_stages_equal_scheduled_stages(seed: int, brought: bool) -> None:
+    assert_grown_as_scheduled(by_row(seed), brought)
 
 
-def test_branches_that_begin_apart_wait_for_each_other() -> None:
-    """Neither reads the other: their ticks are known relative to each other only when one op reads both."""
+def test_grown_stages_with_independent_branches_equal_scheduled_stages() -> None:
+    """Neither branch reads the other, so their relative ticks are known only at the op that reads both."""
     net = Net(48, 8, 4)
     slow = net.depthwise(net.conv("image", 4, 3, 2), 5, 2)
     fast = net.depthwise(net.conv("image", 4, 3, 4), 3)
     graph = net.finish("apart", net.depthwise(net.add(fast, net.conv(slow, 4)), 3))
-    grown_as_scheduled(graph, False)
-    grown_as_scheduled(graph, True)
+    assert_grown_as_scheduled(graph, False)
+    assert_grown_as_scheduled(graph, True)
 
 
-def grown_as_scheduled(graph: Graph, brought: bool) -> None:
+def assert_grown_as_scheduled(graph: Graph, brought: bool) -> None:
     row_graph, order = row_graph_of(graph, *(graph.inputs if brought else ())), file_order(graph)
     problem, numbers = untiled(row_graph, order), tensor_numbers(row_graph)
     grown = {
@@ -119,8 +119,8 @@ def grown_as_scheduled(graph: Graph, brought: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
-    """Plan every partition of a small network into stages: none has a lower bound below that of the path found."""
+def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int) -> None:
+    """Every partition of a small network is planned; none has a lower bound below that of the found path."""
     graph = random_network(seed, 7, growers=BY_ROW, live=2)
     row_graph, order = row_graph_of(graph), file_order(graph)
     space = path_search_of(graph, order, shared_in(graph, order, parts=False), budget=0)
@@ -135,8 +135,8 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
             assert chosen.lower_bound <= plan_in_stages(graph, cut).lower_bound, cut
 
 
-def test_a_tile_by_hand() -> None:
-    """A block whose widest map is a tile: 3x3 with stride 1 over 9 rows reads each of its rows up to three times."""
+def test_the_sizes_of_a_tile_computed_by_hand() -> None:
+    """The widest map of the block is in a tile. A 3x3 window with stride 1 reads each of its 9 rows up to three times."""
     row_graph = Net(9, 12, 4)
     wide = row_graph.conv("image", 16)
     thin = row_graph.conv(row_graph.depthwise(wide, 3), 4)
@@ -156,8 +156,8 @@ def test_a_tile_by_hand() -> None:
     assert tile_accesses(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
 
 
-def test_what_repeats_in_all_rows_is_read_from_outside_of_a_tile() -> None:
-    """A gate of one pixel, as squeeze-and-excite has them: a tile may read it, and cannot compute it."""
+def test_a_tile_reads_the_gate_of_one_pixel_and_does_not_compute_it() -> None:
+    """Squeeze-and-excitation has such gates."""
     net = Net(9, 12, 4)
     wide = net.conv("image", 8)
     mean = net.op(
@@ -187,13 +187,13 @@ def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
 
 
 def spanned(rows: set[int]) -> set[int]:
-    """Return the rows and all rows between them, which an iteration computes too."""
+    """Return the rows and all rows between them; an iteration computes these too."""
     return set(range(min(rows), max(rows) + 1)) if rows else rows
 
 
 @pytest.mark.parametrize("rows_per_iteration", [1, 2, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_tiles_do_again_is_what_their_rows_need(seed: int, rows_per_iteration: int) -> None:
+def test_recomputed_macs_of_tiles_equal_a_count_of_their_rows(seed: int, rows_per_iteration: int) -> None:
     graph = by_row(seed)
     row_graph = row_graph_of(graph)
     for a, b in intervals(graph):
@@ -228,7 +228,7 @@ def adds(count: int) -> Graph:
 
 
 def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bound the planning of a network of a thousand ops; short stages are looked at in networks of any length."""
+    """This bounds the planning of networks of a thousand ops. Short stages are grown in networks of any length."""
     graph = adds(60)
     steps, grown = len(graph.ops), list[int]()
 
@@ -253,8 +253,8 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
     assert bytes_ == sorted(bytes_)
 
 
-def test_how_many_ops_a_stage_may_have() -> None:
-    """At most 50,000 growth steps per order: stages of any length up to 316 ops, then shorter ones, never fewer than 6 ops."""
+def test_the_most_ops_of_a_stage() -> None:
+    """An order has at most 50,000 growth steps. Up to 316 ops a stage may have any length, then fewer ops, but at least 6."""
     assert stage_growth.longest_stage(316) == 316 and 316 * 316 <= 2 * 50_000 < 317 * 317
     assert stage_growth.longest_stage(317) == 50_000 // 317 == 157
     assert [stage_growth.longest_stage(steps) for steps in (1, 7142, 7143, 10_000)] == [1, 7, 6, 6]
@@ -263,7 +263,7 @@ def test_how_many_ops_a_stage_may_have() -> None:
 @pytest.mark.parametrize("one_tile_per_stage", [False, True], ids=["stages", "single tiles"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("seed", range(40))
-def test_c_and_python_find_the_same_stages(
+def test_stages_are_the_same_in_c_and_python(
     seed: int, brought: bool, one_tile_per_stage: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = by_row(seed) if seed < 30 else random_network(seed, 16, growers=BY_ROW, live=3)
@@ -283,7 +283,7 @@ def test_c_and_python_find_the_same_stages(
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(SEEDS, 8))
 @pytest.mark.parametrize("core", ["", "cortex-m4"])
-def test_more_work_never_needs_more_memory(seed: int, core: str) -> None:
+def test_a_larger_mac_overhead_never_needs_more_ram(seed: int, core: str) -> None:
     graph, arena = by_row(seed), list[int]()
     least = sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
     for overhead in (1.0, 1.1, 1.5, 3.0):
@@ -293,8 +293,8 @@ def test_more_work_never_needs_more_memory(seed: int, core: str) -> None:
     assert arena == sorted(arena, reverse=True)
 
 
-def test_less_work_than_a_plan_can_do_is_refused() -> None:
-    """Of 8 rows two windows of 3 rows read 6; a plan that fuses their map with what reads it computes no more."""
+def test_a_mac_limit_below_the_least_macs_is_refused() -> None:
+    """Two windows of 3 rows read 6 of 8 rows; a plan that fuses the map with its reader computes only these 6 rows."""
     row_graph = Net(8, 8, 2)
     attrs = {"kernel": (3, 3), "stride": (3, 3), "padding": ((0, 0), (0, 0)), "activation": "none"}
     graph = row_graph.finish("skipped", row_graph.op("average_pool_2d", (row_graph.conv("image", 4),), (1, 2, 2, 4), **attrs))
@@ -312,8 +312,8 @@ def test_less_work_than_a_plan_can_do_is_refused() -> None:
             plan(graph, Request(max_mac_overhead=overhead))
 
 
-def test_tiles_are_as_narrow_as_saves_bytes_where_nothing_is_done_again() -> None:
-    """Of a 1x1 and a depthwise layer in a tile one column is kept, as where a little more work would be allowed."""
+def test_tiles_without_recomputation_are_as_narrow_as_with_a_mac_overhead() -> None:
+    """A tile of a 1x1 and a depthwise 1x1 layer has one column; allowing more MACs does not change the plan."""
     row_graph = Net(12, 12, 2)
     graph = row_graph.finish(
         "narrow", row_graph.conv(row_graph.depthwise(row_graph.conv(row_graph.conv("image", 2, 3), 32), 1), 2, 3)
@@ -326,7 +326,7 @@ def test_tiles_are_as_narrow_as_saves_bytes_where_nothing_is_done_again() -> Non
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m0"])
-def test_streamed_inputs_give_the_same_bytes(core: str, tmp_path: Path) -> None:
+def test_streamed_inputs_give_the_bytes_of_the_reference(core: str, tmp_path: Path) -> None:
     path = tmp_path / "chain.tflite"
     path.write_bytes(to_tflite(NETWORKS["chain"]()))
     model = api.load(path)
@@ -336,7 +336,7 @@ def test_streamed_inputs_give_the_same_bytes(core: str, tmp_path: Path) -> None:
     assert result.ok and set(result.touched) == {"host", core}, result.first_difference
 
 
-def test_what_cannot_be_streamed_says_so() -> None:
+def test_inputs_that_cannot_be_streamed_are_refused() -> None:
     row_graph = Net(8, 8, 2)
     row_graph.tensors["turned"] = Tensor("turned", (4,), "int32", None, np.array([0, 2, 1, 3], np.int32), "constant")
     graph = row_graph.finish("columns", row_graph.op("transpose", ("image", "turned"), (1, 8, 8, 2)))

@@ -1,4 +1,4 @@
-"""Streamed outputs: which tensors can be streamed, the rows that are kept, refusals, and bytes."""
+"""Streamed outputs: which tensors can be streamed, their line buffers, refusals, and output bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_line_buffer_holds_the_rows_of_an_iteration() -> None:
 
 
 @pytest.mark.parametrize("shape", [(11, 3), (3, 11)], ids=["tall", "wide"])
-def test_rows_that_rarely_begin_with_those_of_their_input_wait_for_all_of_it(shape: tuple[int, int]) -> None:
+def test_a_resize_with_an_irregular_ratio_waits_for_its_whole_input(shape: tuple[int, int]) -> None:
     x = Tensor("x", (1, 6, 6, 4), "int8", Quant((0.1,), (0,)))
     attrs = {"align_corners": False, "half_pixel_centers": True}
     graph = single_op("resize_bilinear", [x, integers("size", *shape)], replace(x, name="out"), attrs)
@@ -67,7 +67,7 @@ def test_rows_that_rarely_begin_with_those_of_their_input_wait_for_all_of_it(sha
     assert access.tensor == "x" and (begin == 0).all() and (end == 6).all()
 
 
-def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
+def test_only_unread_maps_that_are_computed_by_rows_can_be_streamed() -> None:
     graph = heads()
     made = plan(graph, Request(stream_outputs=True))
     assert made.streamed_outputs == ("wide",) and made.buffer("wide").bytes == 10 * 8
@@ -85,7 +85,7 @@ def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
 
 @pytest.mark.parametrize("schedule", ["best", "patch", "msf", "stream2d"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_less_is_kept_and_the_plan_is_read_back(schedule: str, brought: bool) -> None:
+def test_a_streamed_output_saves_ram_and_survives_the_round_trip_through_json(schedule: str, brought: bool) -> None:
     graph = segmentation()
     whole, streamed_outputs = (
         plan(graph, Request(schedule, stream_inputs=brought, stream_outputs=out)) for out in (False, True)
@@ -100,14 +100,14 @@ def test_less_is_kept_and_the_plan_is_read_back(schedule: str, brought: bool) ->
     assert to_json(from_json(text, graph)) == text and from_json(text, graph).streamed_outputs == ("classes",)
 
 
-def test_the_front_hands_out_too() -> None:
+def test_the_front_has_streamed_outputs() -> None:
     found = front(segmentation(), Request(stream_inputs=True, stream_outputs=True))
     assert all(made.streamed_outputs == ("classes",) and made.streamed_inputs == ("image",) for made in found)
     assert found[-1].arena["sram"] <= plan(segmentation(), Request(stream_inputs=True, stream_outputs=True)).arena["sram"]
 
 
-def test_a_ring_lies_over_rows_that_are_read() -> None:
-    """An op that reads each byte before it writes the same one needs no byte for its ring; a window needs all of them."""
+def test_the_line_buffer_of_an_output_may_overlap_its_input_rows() -> None:
+    """An op that reads each byte before it writes the same byte needs no distance; an op with windows does."""
     graph = heads()
     row_graph, owner = row_graph_of(graph, "wide"), views(graph)
     alone = distances(graph, row_graph.variants, owner)
@@ -121,8 +121,8 @@ def test_a_ring_lies_over_rows_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
-    """As for whole outputs: of all cuts of a small network none needs less than what the dynamic programme found."""
+def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int) -> None:
+    """Every partition of a small network with streamed outputs is compared with the result of the dynamic programme."""
     graph = random_network(seed, 6, growers=BY_ROW, live=2)
     streamed_outputs = streamable_outputs(row_graph_of(graph))
     row_graph, order = row_graph_of(graph, *streamed_outputs), file_order(graph)
@@ -141,7 +141,7 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_a_tile_of_several_rows_hands_out_all_of_them(rows: int, tmp_path: Path) -> None:
+def test_a_tile_of_several_rows_streams_all_of_them(rows: int, tmp_path: Path) -> None:
     made = plan_in_stages(
         segmentation(), [ALL], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, rows),), streamed_outputs=("classes",)
     )
@@ -153,7 +153,7 @@ def test_a_tile_of_several_rows_hands_out_all_of_them(rows: int, tmp_path: Path)
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m0"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_rows_handed_out_are_the_bytes(core: str, brought: bool, tmp_path: Path) -> None:
+def test_streamed_output_rows_equal_the_reference(core: str, brought: bool, tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     for optimize in ("size", "speed"):
         made = api.plan(model, core, stream_inputs=brought, stream_outputs=True, optimize=optimize)
@@ -163,8 +163,8 @@ def test_rows_handed_out_are_the_bytes(core: str, brought: bool, tmp_path: Path)
 
 
 @pytest.mark.parametrize("head", ["resize_bilinear", "transpose_conv"])
-def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> None:
-    """The last op waits for all of its operand, which is small."""
+def test_an_enlarged_map_is_streamed(head: str, tmp_path: Path) -> None:
+    """The last op waits for its whole operand, which is small."""
     model = imported(segmentation(2, head), tmp_path)
     whole, made = (api.plan(model, stream_inputs=True, stream_outputs=out) for out in (False, True))
     assert made.arena["sram"] < whole.arena["sram"] and made.buffer("classes").bytes == 12 * 6
@@ -174,14 +174,14 @@ def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("tiles", [(), (Tile((3, 4), 5, 5),), (Tile((1, 2), 7), Tile((3, 4), 7, 2, cached=False))])
-def test_turns_of_several_rows_are_the_bytes(tiles: tuple[Tile, ...], tmp_path: Path) -> None:
+def test_streamed_outputs_of_tiles_of_several_rows_equal_the_reference(tiles: tuple[Tile, ...], tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     made = plan_in_stages(model.graph, [ALL], streamed_inputs=("image",), tiles=tiles, streamed_outputs=("classes",))
     result = api.verify_plan(model, made, api.ProofOptions(count=2), core=None)
     assert result.ok, result.first_difference or dict(result.touched)
 
 
-def test_some_outputs_are_handed_out_and_others_are_not(tmp_path: Path) -> None:
+def test_a_network_may_have_streamed_and_whole_outputs(tmp_path: Path) -> None:
     model = imported(heads(), tmp_path)
     made = api.plan(model, stream_inputs=True, stream_outputs=True)
     (wide,) = made.streamed_outputs
@@ -228,8 +228,8 @@ def test_an_error_of_the_callback_ends_invoke(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_networks_hand_out_what_they_can(seed: int) -> None:
-    """Each plan is followed by the check, whatever the schedule and the kernels."""
+def test_random_networks_stream_all_outputs_that_can_be_streamed(seed: int) -> None:
+    """Every plan is checked, with random strategies and cores."""
     rng = random.Random(seed)
     graph = random_network(seed, rng.randint(4, 10), growers=BY_ROW, live=2)
     wanted = streamable_outputs(row_graph_of(graph))

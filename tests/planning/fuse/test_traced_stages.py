@@ -1,6 +1,6 @@
-"""What the emitted C of fused stages does, call by call, is what the check of their plans assumes: rows, columns, addresses.
+"""The kernel calls of the emitted C of fused stages equal those that the check of plans assumes: rows, columns, addresses.
 
-The C runs on this machine with macros in the place of kernels, which write down what they are called with and compute nothing.
+The C runs on the host with macros instead of kernels, which record their arguments and compute nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ int record(const char *path, int (*invoke)(const void *, const void *), void *me
 
 
 def recorder(model: str) -> str:
-    """A header that comes before the C of a model and puts a macro in the place of each kernel."""
+    """Return a header for the C of a model that replaces each kernel by a macro."""
     headers = [path for path in FILES.values() if path.suffix == ".h"]
     names = sorted(
         {line.split("(")[0].split()[-1].lstrip("*") for path in headers if path.name != "tw.h" for line in declared(path)}
@@ -76,7 +76,7 @@ def recorder(model: str) -> str:
         *(f'#include "{path.name}"' for path in headers),
         *MACROS.strip().split("\n"),
     ]
-    # functions whose address a struct holds are not there
+    # functions whose address is in a struct are missing
     lines += [f"#pragma weak {name}" for name in sorted(set(re.findall(r"\btw_line_\w+", model)))]
     for name in names:
         body = f'CALL("{name}", __VA_ARGS__)' if name.endswith(("_part", "_rows")) else "((void)0)"
@@ -103,23 +103,23 @@ void put_pointer(const void *p);
 
 
 def declared(header: Path) -> Iterator[str]:
-    """The first lines of the declarations of kernels."""
+    """Return the first lines of the declarations of kernels."""
     yield from (line for line in header.read_text().split("\n") if line.startswith("void tw_"))
 
 
 @dataclass
 class Call:
-    """What a kernel or a callback was called with; a view is (address, bytes of a row, rows, first row, first column)."""
+    """Arguments of a kernel or callback; a view is (address, bytes of a row, rows, first row, first column)."""
 
     name: str
     views: list[tuple[int, ...]] = field(default_factory=list)
     pointers: list[int] = field(default_factory=list)
     range: tuple[int, ...] = ()
-    rows: tuple[int, ...] = ()  # of a callback: which tensor, the first row, how many, address
+    rows: tuple[int, ...] = ()  # of a callback: tensor, first row, number of rows, address
 
 
 def traced(made: Plan, folder: Path) -> list[Call]:
-    """The calls of one inference of the C of a plan."""
+    """Return the calls of one inference of the C of a plan."""
     folder.mkdir(exist_ok=True)
     for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -144,20 +144,20 @@ def traced(made: Plan, folder: Path) -> list[Call]:
             calls[-1].range = numbers
         elif kind == "pointer":
             calls[-1].pointers += [number for number in numbers if 0 <= number < size]
-        elif 0 <= numbers[0] < max(size, 1):  # other views are of constants
+        elif 0 <= numbers[0] < max(size, 1):  # other views are those of constants
             calls[-1].views.append(numbers)
     return calls
 
 
 def assumed(made: Plan) -> list[Touched]:
-    """Return what the check of a plan follows, but for what touches no byte: a tile of padding alone needs no columns."""
+    """Return the events that the check of a plan assumes, without those that touch no byte, such as tiles of padding alone."""
     followed: list[Touched] = []
     check(made, followed.append)
     return [event for event in followed if event.region[1] < event.region[2]]
 
 
 def lies(view: tuple[int, ...], row: int, cols: range, pixel: int) -> tuple[int, int]:
-    """Where columns of a row begin and end by a view, as tw_offset in tw.h has it."""
+    """Return begin and end of columns of a row by a view, as tw_offset in tw.h computes them."""
     data, stride, height, first_row, first_col = view
     slot = row - first_row
     assert -height <= slot < 2 * height
@@ -167,7 +167,7 @@ def lies(view: tuple[int, ...], row: int, cols: range, pixel: int) -> tuple[int,
 
 
 def compare(made: Plan, calls: list[Call]) -> int:
-    """Raise AssertionError where the calls are not what the check assumes; return how many there are."""
+    """Assert that the calls are those that the check assumes, and return their number."""
     graph, events = made.graph, assumed(made)
     ops = {op.name: index for index, op in enumerate(graph.ops)}
     count = 0
@@ -186,7 +186,7 @@ def compare(made: Plan, calls: list[Call]) -> int:
 
 
 def _does_nothing(call: Call) -> bool:
-    """Of nothing but padding a tile needs no rows, or no columns, of what is padded."""
+    """Return whether a call covers no row or no column; a tile of padding alone reads none of the padded map."""
     return not call.pointers and (call.range[0] == call.range[1] or call.range[2] == call.range[3])
 
 
@@ -201,7 +201,7 @@ def _compare_callback(graph: Graph, call: Call, events: list[Touched]) -> None:
 
 
 def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Touched]) -> None:
-    """One iteration of an op."""
+    """Compare one iteration of an op."""
     graph, variant = made.graph, made.variants[made.graph.ops.index(op)]
     operands = [name for name in op.inputs if name in made.places]
     call = calls.pop(0)
@@ -218,7 +218,7 @@ def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Touched]
         assert _reads_match(graph, {operands[0]: call.views[0]}, [read])
         return
     *sources, target = call.views
-    while len(sources) < len(operands):  # a kernel that takes one operand at a time
+    while len(sources) < len(operands):  # a kernel with one call per operand
         more = calls.pop(0)
         assert (more.name, more.range, more.views[-1], more.pointers) == (call.name, call.range, target, call.pointers)
         sources += more.views[:-1]
@@ -234,7 +234,7 @@ def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Touched]
 
 
 def _popped(events: list[Touched], op: Op, tensor: str, *, writes: bool) -> Touched:
-    """The next event, which must be one of this op and tensor."""
+    """Pop the next event, which must be of this op and tensor."""
     event = events.pop(0)
     assert (event.op, event.tensor, event.writes) == (op.name, tensor, writes)
     return event
@@ -272,14 +272,14 @@ PLANS = {
 
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("name", PLANS)
-def test_the_c_does_what_the_check_assumes(name: str, core: str, tmp_path: Path) -> None:
+def test_kernel_calls_of_the_c_equal_those_that_the_check_assumes(name: str, core: str, tmp_path: Path) -> None:
     made = PLANS[name]()
     made = with_kernels_of(made, core) if core else made
     assert compare(made, traced(made, tmp_path)) > 10
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_c_of_random_stages_does_what_the_check_assumes(seed: int, tmp_path: Path) -> None:
+def test_kernel_calls_of_random_stages_equal_those_that_the_check_assumes(seed: int, tmp_path: Path) -> None:
     made = random_plan(seed, CORES[seed % len(CORES)])
     calls = traced(made, tmp_path)
     assert compare(made, calls) or all(stage.schedule is None for stage in made.stages)

@@ -1,4 +1,4 @@
-"""Cycles foreseen from shapes beside the estimates of an emulated run, on a network that the constants were not fitted to."""
+"""Cycles predicted from shapes, compared with estimates of an emulated run, for a network not used to fit the constants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def model() -> results.Model:
 @pytest.mark.emulator
 @pytest.mark.parametrize("schedule", rest_in_sweeps(["best", "unfused"], 1))
 @pytest.mark.parametrize("core", api.COST_MODEL_CORES)
-def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: results.Model, core: str, schedule: str, emulator):
+def test_cycles_of_an_unfitted_network_are_predicted_within_15_percent(
+    model: results.Model, core: str, schedule: str, emulator
+):
     plan = api.plan(model, core, schedule=schedule, optimize="speed")
     found = api.profile_plan(model, plan, core).cycles
     foreseen = plan_cycles(plan, core).cycles
@@ -41,7 +43,7 @@ def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: resu
 
 
 def pooled_floats(dtype: str) -> Graph:
-    """A map of floats, quantised, pooled and dequantised."""
+    """Return a network that quantises a float map, pools it and dequantises it."""
     quant, attrs = Quant((2.0**-5,), (3 if dtype == "int8" else 130,)), {"kernel": (2, 2), "stride": (2, 2)}
     attrs |= {"padding": ((0, 0), (0, 0)), "activation": "none"}
     tensors = (
@@ -60,21 +62,21 @@ def pooled_floats(dtype: str) -> Graph:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", api.COST_MODEL_CORES)
-def test_float_edges_are_foreseen_too(core: str, emulator, tmp_path: Path):
+def test_cycles_of_quantize_and_dequantize_are_predicted(core: str, emulator, tmp_path: Path):
     path = tmp_path / "edges.tflite"
     path.write_bytes(to_tflite(pooled_floats("int8")))
     edges = api.load(path)
     plan = api.plan(edges, core)
     measured, foreseen = api.profile_plan(edges, plan, core), cycles_per_op(plan, core)
     assert plan_cycles(plan, core).missing == ()
-    bound = 0.05 if "gcc" in measured.compiler else 0.35  # the constants are those of GCC's code
-    for index in (0, 2):  # how long pooling takes depends on the values
+    bound = 0.05 if "gcc" in measured.compiler else 0.35  # the constants were fitted to GCC's code
+    for index in (0, 2):  # the time of pooling depends on the values
         assert foreseen[index] == pytest.approx(measured.cycles_per_layer[plan.graph.ops[index].name].likely, rel=bound)
 
 
 @pytest.mark.parametrize("core", json.loads(CONSTANTS.read_text()))
-def test_ops_that_public_models_have_at_their_edges_and_heads_have_timings(core: str):
-    """An image of uint8 or floats, maps that are made larger, prelu, and the index of the largest value."""
+def test_ops_at_the_edges_and_heads_of_public_models_have_cycle_constants(core: str):
+    """These are conversions of uint8 or float images, enlarged maps, prelu, and argmax."""
     names = [f"tw_{way}" for way in ("quantize_f32_s8", "quantize_f32_u8", "dequantize_s8_f32", "dequantize_u8_f32")]
     names += [f"tw_requantize_{before}_{after}" for before in ("s8", "u8") for after in ("s8", "u8")]
     names += ["tw_prelu_s8", "tw_resize_bilinear_s8", "tw_resize_nearest_neighbor_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64"]
@@ -86,7 +88,7 @@ def test_ops_that_public_models_have_at_their_edges_and_heads_have_timings(core:
 @pytest.mark.emulator
 @pytest.mark.parametrize("schedule", ["unfused", "best"])
 @pytest.mark.parametrize("name", ["stm32l4r5", "stm32l476"])
-def test_what_the_flash_of_a_board_waits_is_foreseen(model: results.Model, name: str, schedule: str, emulator):
+def test_flash_wait_cycles_of_a_board_are_predicted(model: results.Model, name: str, schedule: str, emulator):
     board = find(name)
     limits, took = replace(api.limits_of(board), ram=None, maps=()), {}
     for reads in (None, limits.reads):
@@ -104,7 +106,7 @@ def test_what_the_flash_of_a_board_waits_is_foreseen(model: results.Model, name:
     assert took[limits.reads][0] < 0.95 * took[None][0], "and less where it is read once"
 
 
-def test_a_cache_that_is_too_small_waits_for_each_line_again():
+def test_a_cache_smaller_than_the_data_misses_each_line_on_each_pass():
     reads = FlashReads(waits=5, line=16, cache=256, code_line=8, code_cache=1024)
     assert reads.of_constants(256, 10, alone=True) == 256 / 16 * 5
     assert reads.of_constants(256, 10, alone=False) == 0, "from the call before"
@@ -116,7 +118,7 @@ def test_a_cache_that_is_too_small_waits_for_each_line_again():
     assert reads._replace(code_cache=2048).of_code(1e6, 3, 1600) == 0
 
 
-def test_a_kernel_waits_for_its_weights_as_often_as_it_reads_them(model: results.Model):
+def test_flash_waits_scale_with_the_passes_over_the_weights(model: results.Model):
     op = next(op for op in model.graph.ops if op.kind == "conv_2d")
     row, (_, height, width, _) = variant_for(model.graph, op, "cortex-m4"), model.graph.output(op).shape
     passes = -(-height * width // 2)  # two pixels at a time
@@ -137,7 +139,7 @@ def test_a_kernel_waits_for_its_weights_as_often_as_it_reads_them(model: results
     assert with_waits - without == pytest.approx(height * width * portable.flash(model.graph, op) / 16 * 5 + code)
 
 
-def test_what_flash_waits_is_part_of_what_plans_are_compared_by(model: results.Model):
+def test_plans_are_compared_by_cycles_including_flash_waits(model: results.Model):
     board = find("stm32l4r5")
     free = replace(api.limits_of(board), ram=None, maps=())
     slow = replace(free, reads=FlashReads(waits=100, line=16, cache=0, code_line=16, code_cache=1 << 20))
@@ -158,7 +160,7 @@ def test_what_flash_waits_is_part_of_what_plans_are_compared_by(model: results.M
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("cols", [2, 8])
-def test_work_that_is_done_again_and_what_each_call_costs_are_counted(model: results.Model, cols: int, emulator):
+def test_cycles_of_tiles_include_recomputation_and_calls(model: results.Model, cols: int, emulator):
     ops = range(len(model.graph.ops))
     stages = [*((index,) for index in ops[:2]), (2, 3, 4), *((index,) for index in ops[5:])]
     alone, tiled = (plan_in_stages(model.graph, stages, tiles=tiles) for tiles in ((), (Tile((2, 3, 4), cols),)))
@@ -171,7 +173,7 @@ def test_work_that_is_done_again_and_what_each_call_costs_are_counted(model: res
     assert found is not None and counts[1] == pytest.approx(found.likely, rel=0.15)
 
 
-def test_layers_without_constants_are_named_and_the_others_counted(model: results.Model):
+def test_layers_without_cycle_constants_are_named_and_others_counted(model: results.Model):
     plan = api.plan(model, schedule="unfused", optimize="size")
     whole = plan_cycles(plan, "cortex-m4")
     assert whole == (whole.cycles, ()) and whole.cycles is not None
@@ -186,7 +188,7 @@ def test_layers_without_constants_are_named_and_the_others_counted(model: result
     assert layer_cycles(model.graph, model.graph.ops[0], "", "cortex-m4") == 0.0
 
 
-def test_a_part_is_that_of_an_op_on_a_smaller_map_without_padding_along_what_is_cut() -> None:
+def test_a_part_of_an_op_is_an_op_on_a_smaller_map_without_cut_padding() -> None:
     net = Net(12, 10, 3)
     graph = net.finish("part", net.depthwise("image", 3))
     smaller, op = cut(graph, graph.ops[0], (1, 10))

@@ -1,4 +1,4 @@
-"""Kernels that keep more constants get the Flash that there is and no more, where it saves most."""
+"""Flash-heavy kernels are chosen within the Flash limit for the layers where they save most cycles."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, flash_bytes, ke
 from tinyweave.simulate import emulated
 
 CORE = "cortex-m4"
-ROUNDING = 1e-4  # the search takes whole cycles of each call
+ROUNDING = 1e-4  # the search rounds the cycles of each call
 ROOMY = "tw_conv_2d_s8_winograd_dsp"
 DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 
 
 def network() -> Graph:
-    """Three convolutions that Winograd's kernel can run, the first on the largest map and with the fewest weights."""
+    """Return three convolutions that Winograd's kernel supports; the first has the largest map and the fewest weights."""
     net = Net(16, 16, 8)
     wide = net.conv(net.conv("image", 8, 3), 16, 3, stride=2)
     return filled(net.finish("convolutions", net.conv(net.conv(wide, 16, 3), 32, 3)))
@@ -57,7 +57,7 @@ def graph() -> Graph:
     return network()
 
 
-def test_flash_goes_where_it_saves_most(graph: Graph):
+def test_flash_heavy_kernels_are_chosen_where_they_save_most_cycles(graph: Graph):
     alone = [op.name for op in graph.ops if op.kind == "conv_2d" and op.attrs["stride"] == (1, 1)][:3]
     found = [
         flash_heavy(
@@ -70,13 +70,13 @@ def test_flash_goes_where_it_saves_most(graph: Graph):
 
 
 @pytest.mark.parametrize("flash", [8_000, 12_000, 20_000, 60_000])
-def test_constants_fit(graph: Graph, flash: int):
+def test_constants_fit_the_flash_limit(graph: Graph, flash: int):
     least = constant_bytes(graph, plan(graph, Request("unfused")).variants)
     made = plan(graph, Request(limits=Limits(flash=flash), core=CORE, other_flash=OtherFlash(0)))
     assert constant_bytes(made.graph, made.variants) <= max(flash, least)
 
 
-def test_what_ops_read_alike_is_counted_once_as_the_c_has_it() -> None:
+def test_shared_constants_are_counted_once() -> None:
     net = Net(8, 6, 16)
     apart = net.finish("twice", net.conv(net.conv("image", 16, 3), 16, 3))
     first, second, *rest = apart.ops
@@ -93,7 +93,7 @@ def test_what_ops_read_alike_is_counted_once_as_the_c_has_it() -> None:
         assert each[0] > 2_000
 
 
-def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):
+def test_a_flash_limit_by_estimate_removes_only_flash_heavy_kernels(graph: Graph):
     search = PlanSearch(graph, Request("unfused", core=CORE))
     search.kernel_sets = [each for each in search.kernel_sets if not any(kernels.flash_heavy for kernels in each)]
     for objective in ("balanced", "speed"):
@@ -107,7 +107,7 @@ def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):
         assert to_json(made) == to_json(others) and any(BY_NAME[name].cores for name in made.variants if name)
 
 
-def test_code_that_was_measured_is_not_estimated_again(graph: Graph):
+def test_measured_code_is_not_estimated_again(graph: Graph):
     made = plan(graph, Request(objective="speed", core=CORE))
     constants, names = constant_bytes(made.graph, made.variants), frozenset(made.variants) - {""}
     assert ROOMY in names and flash_bytes(made.graph, made.variants, OtherFlash(1000, names)) == constants + 1000
@@ -118,7 +118,7 @@ def test_code_that_was_measured_is_not_estimated_again(graph: Graph):
     assert flash_bytes(made.graph, made.variants, None) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
 
 
-def test_a_front_within_flash_is_what_plan_gives(graph: Graph):
+def test_points_of_a_front_within_a_flash_limit_equal_plans(graph: Graph):
     search = PlanSearch(graph, Request(core=CORE, max_mac_overhead=1.5, other_flash=OtherFlash(0)))
     free = search.front()
     needs = sorted({constant_bytes(made.graph, made.variants) for made in free})
@@ -134,7 +134,7 @@ def test_a_front_within_flash_is_what_plan_gives(graph: Graph):
 
 
 def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
-    """The first is the fastest of all, the last has no kernel with more constants than others."""
+    """The first plan is the fastest, the last has no flash-heavy kernel."""
     plans = PlanSearch(graph, Request(core=CORE)).by_flash()
     needs = [(cycles_to_compare(made, CORE), constant_bytes(made.graph, made.variants)) for made in plans]
     assert len(plans) > 2 and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(needs))
@@ -146,12 +146,12 @@ def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
     assert within and all(sum(made.arena.values()) <= ram for made in within)
 
 
-def test_the_code_of_every_kernel_was_measured():
+def test_every_kernel_file_has_a_measured_code_size():
     assert set(json.loads(CODE_BYTES.read_text())) == {name for name, path in FILES.items() if path.suffix == ".c"}
 
 
 @pytest.mark.emulator
-def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: Path, emulator):
+def test_a_deployment_uses_the_available_flash(graph: Graph, tmp_path: Path, emulator):
     path = tmp_path / "convolutions.tflite"
     path.write_bytes(to_tflite(graph))
     model = api.load(path)
@@ -184,7 +184,7 @@ def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: 
 
 
 def allowed(graph: Graph, kernel_set: list[Kernels]) -> list[set[str]]:
-    """Return the kernels that each op may have."""
+    """Return the allowed kernels of each op."""
     return [set(names) for names in zip(*(unfused_kernels(graph, kernels) for kernels in kernel_set), strict=True)]
 
 
@@ -197,14 +197,16 @@ def test_each_kernel_set_has_all_kernels_of_the_smaller_set(graph: Graph, core: 
         assert all(below <= above for below, above in steps) and any(below < above for below, above in steps)
     assert max_constant_bytes(graph, sets[0]) == constant_bytes(
         graph, unfused_kernels(graph, Kernels())
-    )  # the core's kernel where it keeps no more
+    )  # the core's kernel, if it has no more constants
     usual, last = unfused_kernels(graph, Kernels(core)), allowed(graph, sets[-1])
     assert all(name in names for name, names in zip(usual, last, strict=True))
 
 
 def test_kernel_sets_grow_by_cycles_saved_per_byte(graph: Graph):
-    """The heavy kernel of the first convolution has the fewest constants and saves most; before these sets comes
-    the set with kernels without scratch."""
+    """The flash-heavy kernel of the first convolution has the fewest constants and saves most cycles.
+
+    The set with kernels without scratch precedes these sets.
+    """
     sets, convolutions = kernel_sets(graph, CORE), frozenset(op.name for op in graph.ops if op.kind == "conv_2d")
     heavy = [frozenset[str]().union(*(kernels.flash_heavy for kernels in each)) for each in sets]
     lean = [frozenset[str]().union(*(kernels.lean for kernels in each)) for each in sets]
@@ -215,11 +217,11 @@ def test_kernel_sets_grow_by_cycles_saved_per_byte(graph: Graph):
 
 
 def lean_names(graph: Graph, core: str) -> set[str]:
-    """The ops that may do without scratch."""
+    """Return the names of ops that may have kernels without scratch."""
     return {name for kernels in kernel_sets(graph, core)[-1] for name in kernels.lean}
 
 
-def test_constants_that_no_cache_holds_are_weighed_by_what_flash_waits(graph: Graph):
+def test_flash_waits_count_against_constants_that_exceed_the_cache(graph: Graph):
     usual = unfused_kernels(graph, Kernels(CORE))
     held, largest = max((BY_NAME[name].flash(graph, op), op.name) for op, name in zip(graph.ops, usual, strict=True) if name)
     slow = FlashReads(waits=1000, line=16, cache=held, code_line=16, code_cache=1 << 20)
@@ -229,17 +231,17 @@ def test_constants_that_no_cache_holds_are_weighed_by_what_flash_waits(graph: Gr
     assert largest in heavy[0] and largest not in heavy[1]
 
 
-def test_there_are_no_lean_kernels_where_their_cycles_are_not_known(graph: Graph):
+def test_cores_without_cycle_constants_have_no_lean_kernels(graph: Graph):
     assert not lean_names(graph, "cortex-m55") and lean_names(graph, "cortex-m33")
 
 
-def test_no_cortex_without_dsp_has_lean_kernels(graph: Graph):
+def test_cores_without_dsp_have_no_lean_kernels(graph: Graph):
     assert not lean_names(graph, "cortex-m3")
 
 
 @pytest.fixture(scope="module")
 def large() -> Graph:
-    """Three convolutions with large maps and few weights, on which objective `balanced` takes Winograd's kernel."""
+    """Return three convolutions with large maps and few weights, for which `balanced` chooses Winograd's kernel."""
     net = Net(32, 32, 16)
     return filled(net.finish("large", net.conv(net.conv(net.conv("image", 16, 3), 16, 3), 16, 3)))
 
@@ -260,14 +262,14 @@ def test_a_looser_ram_limit_never_makes_balanced_weigh_flash(large: Graph):
 
 
 def test_more_flash_to_balance_never_gives_a_worse_plan(large: Graph):
-    """The product of RAM and cycles falls as the Flash grows, and one Flash size divides the two plans."""
+    """The product of RAM and cycles falls as the Flash grows; there are two distinct plans."""
     limits = Limits(maps=({"sram": 1 << 17},))
     made = [plan(large, Request(limits=limits, core=CORE, flash_to_balance=1 << bits)) for bits in range(14, 24)]
     products = [sum(each.arena.values()) * cycles_to_compare(each, CORE) for each in made]
     assert products == sorted(products, reverse=True) and len(set(products)) == 2
 
 
-def test_least_flash_takes_compact_kernels_and_the_layouts_with_the_least_code():
+def test_objective_flash_chooses_compact_kernels_and_the_least_code():
     net = Net(24, 24, 8)
     graph = filled(net.finish("maps", net.conv(net.depthwise(net.conv("image", 16, 3), 3), 8, 3)))
     roomy = plan(graph, Request(objective="flash", core=CORE))
@@ -282,7 +284,7 @@ def test_least_flash_takes_compact_kernels_and_the_layouts_with_the_least_code()
         assert constant_bytes(made.graph, made.variants) <= constant_bytes(roomy.graph, roomy.variants)
 
 
-def test_least_flash_keeps_a_limit_of_time(graph: Graph):
+def test_objective_flash_keeps_a_latency_limit(graph: Graph):
     plans = [plan(graph, Request(objective=which, core=CORE)) for which in ("flash", "speed")]
     slow, fast = (cycles_to_compare(each, CORE) for each in plans)
     for share in (0.05, 0.3, 0.7):
@@ -294,7 +296,7 @@ def test_least_flash_keeps_a_limit_of_time(graph: Graph):
 
 
 @pytest.mark.emulator
-def test_least_flash_is_the_least_of_all_objectives_as_linked(tmp_path: Path, emulator):
+def test_objective_flash_gives_the_smallest_linked_firmware(tmp_path: Path, emulator):
     model, flash = api.load(DIGITS), {}
     for objective in api.OPTIMIZE:
         folder = tmp_path / objective
@@ -306,8 +308,8 @@ def test_least_flash_is_the_least_of_all_objectives_as_linked(tmp_path: Path, em
 
 
 @pytest.mark.emulator
-def test_a_limit_that_code_exceeds_is_met_with_smaller_kernels(tmp_path: Path, emulator):
-    """Constants alone fit; only the build shows that the code does not."""
+def test_a_flash_limit_that_the_built_code_exceeds_is_met_with_smaller_kernels(tmp_path: Path, emulator):
+    """The constants fit; only the build shows that the code does not."""
     model = api.load(DIGITS)
     limits = results.Limits(None, 46_000)
     assert api.estimate_flash(api.plan(model, optimize="balanced")).constants < 46_000

@@ -1,4 +1,4 @@
-"""Networks with int4 maps: every schedule gives the numpy reference's bytes in half the arena.
+"""Networks with int4 maps: every strategy gives the numpy reference's bytes in half the arena.
 
 LiteRT has no kernels for int4 maps, so the numpy reference is the only one.
 """
@@ -22,12 +22,14 @@ from tinyweave.passes import run_passes
 from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare
 
-EVEN = blocks(Arch((24, 24, 3), 8, (Group(8, 1, (3, 3), (2, 2)), Group(16, 2, (3, 5), (4, 4))), 32))  # channels of whole words
+EVEN = blocks(
+    Arch((24, 24, 3), 8, (Group(8, 1, (3, 3), (2, 2)), Group(16, 2, (3, 5), (4, 4))), 32)
+)  # channels fill whole words
 ODD = narrow_mobilenet(32)[:6]
 
 
 def int8_network(found: list[Block]) -> Graph:
-    """A MobileNet with ten classes, whose channels an average_pool_2d averages."""
+    """Return a MobileNet with ten classes and an average_pool_2d."""
     graph, _ = run_passes(to_graph("twin", found, classes=10), float_io=True)
     mean = next(op for op in graph.ops if op.kind == "mean")
     x, out = graph.input(mean), graph.output(mean)
@@ -39,13 +41,13 @@ def int8_network(found: list[Block]) -> Graph:
 
 
 def int4_twin(graph: Graph) -> Graph:
-    """The same with int4 maps and weights."""
+    """Return the graph with int4 maps and weights."""
     tensors = {name: narrowed(tensor) if tensor.quant else tensor for name, tensor in graph.tensors.items()}
     return check(verify(replace(graph, tensors=tensors)))
 
 
 def with_int8_ends(graph: Graph) -> Graph:
-    """Its input and output quantised from and to int8."""
+    """Return the graph with int8 input and output, converted by quantize ops."""
     (x,), (y,) = graph.inputs, graph.outputs
     quants = [graph.tensors[name].quant for name in (x, y)]
     ends = [
@@ -60,7 +62,9 @@ def with_int8_ends(graph: Graph) -> Graph:
 @pytest.mark.emulator
 @pytest.mark.parametrize("found", [EVEN, ODD], ids=["even", "odd"])
 @pytest.mark.parametrize(("schedule", "core"), [("layer", ""), ("best", ""), ("msf", ""), ("patch", ""), ("best", "cortex-m4")])
-def test_every_schedule_gives_the_same_bytes(schedule: str, core: str, found: list[Block], tmp_path: Path) -> None:
+def test_every_strategy_gives_the_bytes_of_the_reference_with_int4_maps(
+    schedule: str, core: str, found: list[Block], tmp_path: Path
+) -> None:
     graph = with_int8_ends(int4_twin(int8_network(found)))
     made = plan(graph, Request(schedule, core=core))
     assert ("tw_conv_2d_s4_dsp" in made.variants) == (core != "")
@@ -77,7 +81,7 @@ def test_every_schedule_gives_the_same_bytes(schedule: str, core: str, found: li
 
 
 @pytest.mark.parametrize("schedule", ["layer", "best", "msf"])
-def test_the_arena_is_half_of_that_of_int8(schedule: str) -> None:
+def test_the_arena_with_int4_maps_is_half_of_that_with_int8(schedule: str) -> None:
     wide = int8_network(EVEN)
     whole, half = (plan(graph, Request(schedule)).arena["sram"] for graph in (wide, int4_twin(wide)))
     assert 2 * half == whole

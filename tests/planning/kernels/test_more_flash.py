@@ -1,4 +1,4 @@
-"""More Flash never costs what a plan is chosen by, and as much as the plan without a limit takes gives that plan."""
+"""A larger Flash limit never worsens the objective; the Flash of the unlimited plan as the limit gives that plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tinyweave.planning.kernels.flash_budget import kernel_sets
 
 CORE = "cortex-m4"
 PARTS = 9
-LARGE, MANY_MACS = 100_000, 3_000_000  # bytes of a file, and multiply-accumulates, of models that the sweep leaves out
+LARGE, MANY_MACS = 100_000, 3_000_000  # bytes of a file and MACs of models that the sweep leaves out
 MODELS = (
     "mlcommons__tiny__pretrainedResnet_quant",
     "MohamedElhadidy0019__stm32ai-modelzoo__st_mnist_v1_28_tfs_int8",
@@ -49,17 +49,17 @@ def constants(made: Plan) -> int:
 
 
 def quantity(made: Plan, objective: Objective) -> float:
-    """Return what a plan is chosen by."""
+    """Return the value of the objective for a plan."""
     return cycles_to_compare(made, CORE) * (size(made) if objective == "balanced" else 1)
 
 
 def rounding(made: Plan, objective: Objective) -> float:
-    """Return by how much that may differ from what the search counts, which takes whole cycles of each call."""
+    """Return the difference to the search's value, which rounds the cycles of each call."""
     return sum(count for _, _, count in kernel_calls(made)) / 2 * (size(made) if objective == "balanced" else 1)
 
 
-def never_costs(graph: Graph, objectives: tuple[Objective, ...] = ("speed", "balanced")) -> None:
-    """Check each objective without RAM limit, and the fastest plan in little RAM, at small to large limits of Flash."""
+def assert_more_flash_never_worsens(graph: Graph, objectives: tuple[Objective, ...] = ("speed", "balanced")) -> None:
+    """Check each objective without RAM limit, and the fastest plan in little RAM, at increasing Flash limits."""
     search = PlanSearch(graph, Request(limits=Limits(flash=0), core=CORE, other_flash=OtherFlash(0)))
     tight = round(1.05 * size(search.plan("size", checked=False)))
     search.flash_limit = None
@@ -81,21 +81,21 @@ def never_costs(graph: Graph, objectives: tuple[Objective, ...] = ("speed", "bal
 
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(16), 4))
-def test_more_flash_never_costs(seed: int) -> None:
-    never_costs(random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2))
+def test_more_flash_never_worsens_the_objective(seed: int) -> None:
+    assert_more_flash_never_worsens(random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2))
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", rest_in_sweeps(MODELS, 2))
-def test_more_flash_never_costs_real_networks(name: str, shared: Path) -> None:
+def test_more_flash_never_worsens_the_objective_of_real_networks(name: str, shared: Path) -> None:
     graph = api.load(shared / "models" / f"{name}.tflite", io="int8").graph
     assert trades_flash(graph, CORE)
-    never_costs(graph)
+    assert_more_flash_never_worsens(graph)
 
 
 @pytest.mark.sweep
 @pytest.mark.shared
-def test_more_flash_never_costs_all_small_models(shared: Path) -> None:
+def test_more_flash_never_worsens_the_objective_of_all_small_models(shared: Path) -> None:
     seen = 0
     for path in sorted((shared / "models").glob("*.tflite")):
         if path.stat().st_size > LARGE:
@@ -106,6 +106,6 @@ def test_more_flash_never_costs_all_small_models(shared: Path) -> None:
         except CompileError:
             continue
         if many and macs(graph) < MANY_MACS:
-            never_costs(graph, ("speed",))
+            assert_more_flash_never_worsens(graph, ("speed",))
             seen += 1
     assert seen > 10

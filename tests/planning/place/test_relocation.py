@@ -1,4 +1,4 @@
-"""Relocation: copying tensors between steps reduces the arena to the need of the busiest step, with the same outputs."""
+"""Relocation: copying tensors between steps reduces the arena to the bytes of the busiest step, with the same outputs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 
 
-def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: Path) -> None:
+def test_relocation_avoids_adding_up_the_overlap_distances_of_a_chain(tmp_path: Path) -> None:
     """Each output starts its overlap distance below its input; without relocation these distances add up."""
     made, layer = plan(separable()), plan(separable(), Request("layer"))
     by_op = distances(layer.graph, layer.variants, views(layer.graph))
@@ -67,13 +67,13 @@ def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: 
 
 @lru_cache
 def moving() -> dict[int, Plan]:
-    """Return seed of a random network of 16 steps -> its best unfused plan, for plans with relocations."""
+    """Return seed of a random network of 16 steps -> its best unfused plan, for those plans that have relocations."""
     plans = {seed: plan(random_network(seed, 16), Request("unfused")) for seed in SEEDS}
     assert all(map(moves, plans.values())), "take other seeds"
     return plans
 
 
-def test_random_networks_with_relocations_give_the_same_bytes(tmp_path: Path) -> None:
+def test_random_networks_with_relocations_give_the_bytes_of_the_reference(tmp_path: Path) -> None:
     for seed, made in moving().items():
         original = random_network(seed, 16)
         assert made.arena["sram"] < plan(original, Request("layer")).arena["sram"]
@@ -108,7 +108,7 @@ def test_a_relocated_tensor_that_is_overwritten_is_refused() -> None:
         check(replace(made, offsets=offsets, arena={"sram": arena}))
 
 
-def test_names_of_relocated_tensors() -> None:
+def test_ops_after_a_relocation_read_the_relocated_tensor() -> None:
     """Ops before a relocation read the old tensor, later ones the new tensor; inputs and outputs keep their names."""
     original = NETWORKS["residual"]()
     first, last = original.inputs[0], original.outputs[0]
@@ -125,7 +125,7 @@ def test_names_of_relocated_tensors() -> None:
         with_moves(original, ["nothing", *range(len(original.ops))])
 
 
-def test_which_tensors_may_be_relocated() -> None:
+def test_state_and_shared_buffers_may_not_be_relocated() -> None:
     """State may never be relocated, a buffer only while exactly one tensor in it is needed."""
     stream = NETWORKS["stream"]()
     order = file_order(stream)
@@ -140,7 +140,7 @@ def test_which_tensors_may_be_relocated() -> None:
 
 
 def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
-    """Return buffers like those of a network with branches, the rules of its outputs, and the need of its busiest step."""
+    """Return buffers like those of a network with branches, the rules of its outputs, and the bytes of its busiest step."""
     steps = rng.randint(3, 14)
     buffers = [Buffer("in", 4 * rng.randint(1, 60), 0, rng.randint(1, 3))]
     buffers += [Buffer(f"b{s}", 4 * rng.randint(1, 60), s, min(steps, s + 2 + rng.choice([0, 0, 1, 3]))) for s in range(steps)]
@@ -158,8 +158,8 @@ def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
     return buffers, rules, max(needs)
 
 
-def test_relocation_always_reaches_the_need_of_the_busiest_step() -> None:
-    """In every layout on the way, live buffers overlap only by a rule, and a relocation goes to free bytes."""
+def test_relocation_always_reaches_the_bytes_of_the_busiest_step() -> None:
+    """In every intermediate layout, live buffers overlap only by a rule, and relocations copy to free bytes."""
     moved = 0
     for seed in range(150):
         buffers, rules, need = stepwise(random.Random(seed))

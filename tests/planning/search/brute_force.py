@@ -1,8 +1,7 @@
 """Enumerate every plan of a small network from layouts and row schedules alone, without the planner's search.
 
-A point is (bytes, cycles, recomputed multiply-accumulates) of a path of unfused ops and fused stages, with tiles of any size
-and any kernels. `Network.points` returns the Pareto-optimal points of all paths, or of those that docs/ARCHITECTURE.md says the
-planner chooses from.
+A point is (bytes, cycles, recomputed MACs) of a path of unfused ops and fused stages, with tiles of any size and any kernels.
+`Network.points` returns the Pareto-optimal points of all paths, or of the planner's space described in docs/ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from tinyweave.planning.kernels.cycles import kernel_calls
 from tinyweave.planning.place.place import lower_bound
 from tinyweave.planning.plan import tiles_name
 
-HEIGHTS = (1, 2, 4, 8)  # rows of a tile
-LONGEST_TILE = 6  # ops
-WORD = 4  # bytes; tiles lie in whole ones
+HEIGHTS = (1, 2, 4, 8)  # tile heights in rows
+LONGEST_TILE = 6  # in ops
+WORD = 4  # bytes; tiles are word-aligned
 NEVER = 1 << 60
 
 Point = tuple[int, int, int]
@@ -39,7 +38,7 @@ class Segment(NamedTuple):
     untiled_bytes: int  # RAM of its step without tile buffer and scratch
     tile_bytes: int
     recomputed_macs: int
-    calls: list[tuple[int, tuple[int, int] | None, int]]  # (op, part of its output, how often)
+    calls: list[tuple[int, tuple[int, int] | None, int]]  # (op, part of its output, number of calls)
 
 
 class Option(NamedTuple):
@@ -132,7 +131,7 @@ class Network:
                     yield from ((Tile(run, cols, rows), *others) for others in self._tilings(after, end))
 
     def _doubles(self, tiles: Sequence[Tile]) -> bool:
-        """Whether all tiles are 1, 2, 4, ... columns or the whole row wide."""
+        """Return whether all tiles are 1, 2, 4, ... columns or the whole row wide."""
         widths = {tile: self.graph.output(self.graph.ops[tile.ops[-1]]).shape[2] for tile in tiles}
         return all(tile.cols in (1 << tile.cols.bit_length() - 1, width) for tile, width in widths.items())
 
@@ -176,12 +175,12 @@ class Network:
 
 
 def _is_alike(one: Segment | None, other: Segment) -> bool:
-    """Whether a stage needs the same bytes and recomputation with another kernel as with the portable ones."""
+    """Return whether a stage needs the same bytes and recomputation with both kernel choices."""
     return one is not None and one[:3] == other[:3]
 
 
 def _is_narrow(tiles: Sequence[Tile], segments: Mapping[tuple[Tile, ...], Segment]) -> bool:
-    """Whether tiles are one column wide, and taller than a row only if each doubling of their height saves recomputation."""
+    """Return whether tiles are one column wide, and taller than a row only if each doubling of height saves recomputation."""
     for tile in tiles:
         heights = [segments.get((replace(tile, rows=rows),)) for rows in HEIGHTS[: HEIGHTS.index(tile.rows) + 1]]
         work = [NEVER if segment is None else segment.recomputed_macs for segment in heights]
@@ -191,7 +190,7 @@ def _is_narrow(tiles: Sequence[Tile], segments: Mapping[tuple[Tile, ...], Segmen
 
 
 def _beats(one: Segment, other: Segment) -> bool:
-    """Whether a tiling is at least as good as another in untiled bytes, tile buffer and recomputation."""
+    """Return whether a tiling is at least as good as another in untiled bytes, tile buffer and recomputation."""
     return (
         one.untiled_bytes <= other.untiled_bytes
         and one.tile_bytes <= other.tile_bytes

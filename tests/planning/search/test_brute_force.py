@@ -1,4 +1,4 @@
-"""The Pareto front of small networks, compared with all plans."""
+"""The Pareto front of small networks compared with all plans."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tinyweave.planning.search.orders import StreamedIO, path_search_of
 from tinyweave.planning.search.pareto import ParetoSearch
 
 CORE = "cortex-m4"
-USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: one that leaves rows out
+USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: a tile that skips rows
 SWEPT = (*range(60), 166)
-TALL = -1  # a network whose tiles pay where they compute several rows
+TALL = -1  # a network in which only tiles of several rows pay
 OVERHEADS = (0.0, 0.05, 0.3, 1.0)
 
 
@@ -32,13 +32,13 @@ def graph_of(seed: int) -> Graph:
 
 @pytest.mark.parametrize("seed", [TALL, *(pytest.param(n, marks=[pytest.mark.sweep] * (n not in USUAL)) for n in SWEPT)])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_no_plan_lies_outside_of_the_front(seed: int, brought: bool) -> None:
-    """Each point of the front is a plan that exists, too."""
+def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> None:
+    """Each point of the front is also one of the enumerated plans."""
     graph = graph_of(seed)
     order = tuple(range(len(graph.ops)))
     streamed = tuple(name for name in graph.inputs if len(graph.consumers.get(name, ())) == 1) if brought else ()
     if brought and not streamed:
-        return  # an input with several readers cannot be streamed to unfused ops, which all stages are compared with
+        return  # an input with several readers cannot be streamed to unfused ops, with which all stages are compared
     network = Network(graph, order, CORE, streamed)
     space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
     for overhead in OVERHEADS:
@@ -58,5 +58,5 @@ def test_no_plan_lies_outside_of_the_front(seed: int, brought: bool) -> None:
         for bytes_, cycles, again in space_points:
             assert again > budget or any(b <= bytes_ and c <= cycles for b, c in front), (bytes_, cycles, again)
         for bytes_, cycles in front:
-            words = WORD * len(graph.tensors)  # to which a plan aligns tensors and distances
+            words = WORD * len(graph.tensors)  # a plan aligns tensors and distances to words
             assert any(b <= bytes_ + words and c <= cycles and a <= budget for b, c, a in every), (bytes_, cycles)

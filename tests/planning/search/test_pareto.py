@@ -1,4 +1,4 @@
-"""Options pick a point of one front: what they say of it, and that a looser limit never costs anything."""
+"""Options choose a point of the Pareto front, and a looser limit never worsens the objective."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from tinyweave.planning.search.path_search import Path
 DIGITS = FilePath(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 CORE = "cortex-m4"
 SEEDS = rest_in_sweeps(range(20), 8)
-MOVING = (96, 136, 153, 291)  # networks of `by_row` whose fastest path is placed in fewer bytes with moves
+MOVING = (96, 136, 153, 291)  # networks of `by_row` whose fastest path needs fewer bytes with moves
 WORD = 4
-EVERY_OP = 100  # ops at most, of which each may round its cycles
+EVERY_OP = 100  # most ops of a network, each of which may round its cycles
 
 
 def by_row(seed: int) -> Graph:
@@ -50,7 +50,7 @@ def model() -> results.Model:
 
 
 def cycles(made: Plan) -> float:
-    """Rounded, since ops in another order are added up in that order."""
+    """Return rounded cycles, since the sum in floats depends on the order of ops."""
     return round(cycles_to_compare(made, CORE), 6)
 
 
@@ -59,18 +59,18 @@ def size(made: Plan) -> int:
 
 
 def falls(values: Sequence[float]) -> bool:
-    """Whether no value is more than the one before, but for the rounding of cycles."""
+    """Return whether no value exceeds the preceding one, up to the rounding of cycles."""
     return all(after <= before + EVERY_OP for before, after in pairwise(values))
 
 
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_planned_is_a_point_of_the_front(seed: int, brought: bool) -> None:
+def test_a_plan_is_a_point_of_the_front(seed: int, brought: bool) -> None:
     graph, more = by_row(seed), {"core": CORE, "stream_inputs": brought, "max_mac_overhead": 1.3}
     try:
         points = front(graph, Request(**more))
     except CompileError:
-        assert brought  # what reads the input cannot do so by rows
+        assert brought  # a reader of the input cannot run by rows
         return
     assert all(a > b for a, b in pairwise(map(size, points)))
     assert all(a < b + EVERY_OP for a, b in pairwise(map(cycles, points)))
@@ -86,7 +86,7 @@ def test_what_is_planned_is_a_point_of_the_front(seed: int, brought: bool) -> No
 
 
 def call_cycles(made: Plan) -> int:
-    """The cycles of all calls, each rounded as the search rounds them, without moves between steps."""
+    """Return the cycles of all calls, each rounded as in the search, without moves between steps."""
     once = {
         (index, part): round(layer_cycles(made.graph, made.graph.ops[index], made.variants[index], CORE, part) or 0)
         for index, part, _ in kernel_calls(made)
@@ -96,21 +96,21 @@ def call_cycles(made: Plan) -> int:
 
 
 def is_proved(search: planner.PlanSearch, points: Sequence[Plan]) -> bool:
-    """Whether no path takes fewer cycles than a point, moves apart, in as many bytes as it needs without its gap."""
+    """Return whether no path takes fewer cycles than a point, without moves, within the point's bytes minus its gap."""
     fastest = [(strategies.pareto_search_of(search.spaces()).fastest(size(each) - each.gap), each) for each in points]
     return all(found is None or found.path.cycles >= call_cycles(each) for found, each in fastest)
 
 
 @pytest.mark.parametrize("overhead", [1.0, 1.3])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_front_calls_proved_is_so(seed: int, overhead: float) -> None:
+def test_points_of_the_front_are_proved_by_the_search(seed: int, overhead: float) -> None:
     search = planner.PlanSearch(by_row(seed), Request(core=CORE, max_mac_overhead=overhead))
     assert is_proved(search, search.front(checked=False))
 
 
 @pytest.mark.parametrize("seed", SEEDS[::2])
-def test_what_was_asked_before_changes_no_answer(seed: int) -> None:
-    """A PlanSearch remembers what it has computed for one limit."""
+def test_earlier_queries_of_a_plan_search_do_not_change_its_results(seed: int) -> None:
+    """A PlanSearch caches results per limit."""
     used, fresh = (planner.PlanSearch(by_row(seed), Request(core=CORE, max_mac_overhead=1.3)) for _ in range(2))
     points = fresh.front(checked=False)
     for objective, each in product(COSTS, points[::3]):
@@ -120,7 +120,7 @@ def test_what_was_asked_before_changes_no_answer(seed: int) -> None:
 
 
 def same_by_ram(model: results.Model, flash: int | None = None) -> int:
-    """Return the points of a front, of which each is what `plan --ram` gives in as many bytes."""
+    """Check that each point of a front equals the plan of `plan --ram` with its bytes; return the number of points."""
     known, limits = planner.SpaceCache(), results.Limits(None, flash)
     points = api.front(model, api.Request(limits=limits, core=CORE), known=known)
     for each in points:
@@ -129,7 +129,7 @@ def same_by_ram(model: results.Model, flash: int | None = None) -> int:
     return len(points)
 
 
-def test_points_of_a_front_are_what_plan_gives_in_as_much_ram(model: results.Model) -> None:
+def test_points_of_a_front_equal_plans_with_their_ram_as_limit(model: results.Model) -> None:
     assert same_by_ram(model) > 5
     assert same_by_ram(model, flash=20_000) > 1
 
@@ -143,8 +143,8 @@ REAL = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", REAL.values(), ids=list(REAL))
-def test_points_of_a_front_of_a_real_network_are_what_plan_gives(name: str, shared: FilePath) -> None:
-    """ResNet-8 is one of which kernels that keep many constants are faster than TFLite Micro's Flash allows."""
+def test_points_of_a_front_of_real_networks_equal_plans(name: str, shared: FilePath) -> None:
+    """In ResNet-8 flash-heavy kernels are faster, but exceed TFLite Micro's Flash."""
     real = api.load(shared / "models" / f"{name}.tflite")
     assert same_by_ram(real) > 2
     search = planner.PlanSearch(real.graph, Request(core=CORE))
@@ -152,7 +152,7 @@ def test_points_of_a_front_of_a_real_network_are_what_plan_gives(name: str, shar
 
 
 def dense_chain(*sizes: int) -> Graph:
-    """Fully connected layers one after the other, as autoencoders have them."""
+    """Return a chain of fully connected layers, as in autoencoders."""
     tensors, ops = {"x0": Tensor("x0", (1, sizes[0]), "int8", Quant((2.0**-4,), (0,)))}, list[Op]()
     for number, (before, after) in enumerate(pairwise(sizes)):
         values = np.random.default_rng(number).integers(-127, 128, (after, before)).astype(np.int8)
@@ -163,8 +163,8 @@ def dense_chain(*sizes: int) -> Graph:
     return verify(Graph("chain", tensors, tuple(ops), ("x0",), (f"x{len(ops)}",)))
 
 
-def no_objective_loses(model: results.Model, core: str) -> None:
-    """Check that none is beaten by another at its own objective, and that less RAM costs cycles."""
+def assert_each_objective_is_best_at_its_value(model: results.Model, core: str) -> None:
+    """Check that no objective is beaten by another at its own value, and that less RAM costs cycles."""
     plans = [api.plan(model, core, optimize=name) for name in ("size", "balanced", "speed")]
     assert list(map(size, plans)) == sorted(map(size, plans))
     like = [cycles_to_compare(made, cost_model_core(core)) for made in plans]
@@ -177,18 +177,18 @@ def no_objective_loses(model: results.Model, core: str) -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
 def test_no_objective_loses_to_another_at_its_own_objective(core: str) -> None:
-    """Kernels of a core may overlap more than the portable ones: of dense layers they write four outputs at a time."""
+    """Kernels of a core may need other overlap distances than portable ones: dense ones write four outputs at once."""
     for number, sizes in enumerate(((640, 128, 8, 128, 640), (1, 16, 16, 1), (30, 10, 10))):
-        no_objective_loses(model_of(dense_chain(*sizes)), core)
-        no_objective_loses(model_of(random_network(number, 10, growers=BY_ROW, live=2)), core)
+        assert_each_objective_is_best_at_its_value(model_of(dense_chain(*sizes)), core)
+        assert_each_objective_is_best_at_its_value(model_of(random_network(number, 10, growers=BY_ROW, live=2)), core)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_objective_loses_on_random_networks(seed: int) -> None:
-    no_objective_loses(model_of(random_network(seed, random.Random(seed).randint(4, 12))), CORE)
+    assert_each_objective_is_best_at_its_value(model_of(random_network(seed, random.Random(seed).randint(4, 12))), CORE)
 
 
-SMALL = 1_000_000  # multiply-accumulates
+SMALL = 1_000_000  # MACs
 
 
 @pytest.mark.shared
@@ -201,14 +201,14 @@ def test_no_objective_loses_on_real_networks(shared: FilePath) -> None:
         except CompileError:
             continue
         if taken:
-            no_objective_loses(real, CORE)
+            assert_each_objective_is_best_at_its_value(real, CORE)
             checked += 1
     assert checked > 10
 
 
 @pytest.mark.parametrize("seed", SEEDS[::2])
-def test_a_looser_limit_never_costs_anything(seed: int) -> None:
-    """Of RAM, of work done again, of cycles and of Flash: what the plan is chosen by never gets worse."""
+def test_a_looser_limit_never_worsens_the_objective(seed: int) -> None:
+    """The limits are those of RAM, recomputation, cycles and Flash."""
     graph = by_row(seed)
     by = {"size": size, "speed": cycles, "balanced": lambda made: size(made) * cycles(made)}
     for objective, quantity in by.items():
@@ -245,8 +245,8 @@ def test_a_looser_limit_never_costs_anything(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", (6, 7, 36, 39, 43, 66))
-def test_what_is_too_slow_is_the_fastest_that_fits_in_ram(seed: int) -> None:
-    """Some limits lie between what a path needs and what its placement needs, so that the fastest path does not fit."""
+def test_if_no_plan_is_fast_enough_the_fastest_that_fits_in_ram_is_chosen(seed: int) -> None:
+    """Some limits are between the bytes of a path and of its placement, so that the fastest path does not fit."""
     search = planner.PlanSearch(random_network(seed, 10 + seed % 10, growers=BY_ROW, live=3), Request(core=CORE))
     least, most = (size(search.plan(objective, checked=False)) for objective in ("size", "speed"))
     for ram in [least + (most - least) * part // 9 for part in range(1, 9)]:
@@ -256,8 +256,8 @@ def test_what_is_too_slow_is_the_fastest_that_fits_in_ram(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_known_spaces_change_no_plan(seed: int) -> None:
-    """Whatever was asked of them before: spaces remember what they have worked out."""
+def test_shared_plan_spaces_do_not_change_plans(seed: int) -> None:
+    """Plan spaces cache their results, in any order of queries."""
     graph, shared = by_row(seed), planner.SpaceCache()
     asked = [(schedule, overhead) for schedule in strategies.STRATEGIES for overhead in (None, 1.2)]
     random.Random(seed).shuffle(asked)
@@ -272,7 +272,7 @@ def test_known_spaces_change_no_plan(seed: int) -> None:
 
 
 def slower_with_more(graph: Graph, overhead: float) -> list[tuple[int, float]]:
-    """Return the limits of RAM, and their plans' cycles, at which the fastest plan takes longer than at a tighter one."""
+    """Return the RAM limits, and the cycles of their plans, at which the fastest plan takes longer than at a tighter limit."""
     search, found = planner.PlanSearch(graph, Request(core=CORE, max_mac_overhead=overhead)), list[tuple[int, float]]()
     free, least = (size(search.plan(objective, checked=False)) for objective in ("speed", "size"))
     for limit in sorted({least + (free - least) * part // 8 for part in range(9)} | {free - 1, 2 * free}):
@@ -280,13 +280,13 @@ def slower_with_more(graph: Graph, overhead: float) -> list[tuple[int, float]]:
         if size(made) <= limit:
             found.append((limit, cycles(made)))
     assert found[-1][1] == cycles(search.plan("speed", checked=False))
-    rounding = len(graph.ops)  # the search takes whole cycles of each call
+    rounding = len(graph.ops)  # the search rounds the cycles of each call
     return [after for before, after in pairwise(found) if after[1] > before[1] + rounding]
 
 
 @pytest.mark.parametrize("seed", MOVING)
 def test_more_ram_never_costs_cycles(seed: int) -> None:
-    """The fastest plan has moves only where it does not fit without them; else they would cost time for nothing."""
+    """The fastest plan has moves only if it does not fit without them."""
     assert not slower_with_more(by_row(seed), 1.0)
     assert not any(map(is_move, plan(by_row(seed), Request(objective="speed", core=CORE)).graph.ops))
 
@@ -299,8 +299,8 @@ def test_more_ram_never_costs_cycles_of_real_networks(name: str, shared: FilePat
 
 
 @pytest.mark.shared
-def test_moves_that_take_too_long_leave_time_for_others(shared: FilePath) -> None:
-    """The path with the fewest bytes within the looser limit needs moves that exceed it; another one has time for its moves."""
+def test_a_path_whose_moves_exceed_the_time_limit_is_replaced(shared: FilePath) -> None:
+    """The path of fewest bytes within the looser limit exceeds it with its moves; another path has time for its moves."""
     model = api.load(shared / "models" / "SiliconLabs__mltk__fingerprint_signature_generator.tflite", io="int8", layout="nhwc")
     search = planner.PlanSearch(model.graph, Request(core=CORE, max_mac_overhead=1.1))
     limits = 46_667_795, 49_294_032
@@ -311,8 +311,8 @@ def test_moves_that_take_too_long_leave_time_for_others(shared: FilePath) -> Non
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("core", ["", CORE])
-def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
-    """The cycles that the search counts are those of the plan that comes of it."""
+def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str) -> None:
+    """Moves that placement adds are not counted."""
     graph, found, lay_out = by_row(seed), list[Path](), strategies.PlanSpace.lay_out
 
     def noted(space: strategies.PlanSpace, path: Path) -> PlacedLayout:
@@ -325,15 +325,15 @@ def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
             patch.setattr(strategies.PlanSpace, "lay_out", noted)
             made = plan(graph, Request(objective=objective, core=core, max_mac_overhead=overhead))
         assert sum(plan_macs(made)) <= overhead * macs(graph)
-        if not any(map(is_move, made.graph.ops)):  # which placement adds where buffers do not fit otherwise
+        if not any(map(is_move, made.graph.ops)):  # placement adds moves if buffers do not fit otherwise
             foreseen = cycles_to_compare(made, CORE if core else "cortex-m3")
             assert any(abs(foreseen - path.cycles) <= EVERY_OP for path in found)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("schedule", ["best", "unfused", "stream2d"])
-def test_bytes_of_a_path_are_those_of_its_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for what aligning buffers and distances to words makes of them; also where each op has one kernel, with scratch."""
+def test_the_search_counts_the_bytes_of_the_resulting_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They differ only by the alignment of buffers and distances. Plans with one kernel per op, with scratch, are included."""
     graph, found, lay_out = by_row(seed), list[Path](), strategies.PlanSpace.lay_out
 
     def noted(space: strategies.PlanSpace, path: Path) -> PlacedLayout:
@@ -354,19 +354,19 @@ def test_bytes_of_a_path_are_those_of_its_plan(seed: int, schedule: str, monkeyp
 
 
 @pytest.mark.parametrize("optimize", ["speed", "balanced"])
-def test_no_plan_is_slower_and_larger_than_op_by_op(model: results.Model, optimize: str) -> None:
+def test_no_plan_is_both_slower_and_larger_than_the_unfused_plan(model: results.Model, optimize: str) -> None:
     unfused = plan(model.graph, Request("unfused", objective="speed", core=CORE))
     made = api.plan(model, CORE, optimize=optimize)
     assert cycles(made) <= cycles(unfused) + EVERY_OP or size(made) * cycles(made) <= size(unfused) * cycles(unfused)
     assert size(made) <= size(unfused)
 
 
-def test_more_time_buys_memory(model: results.Model) -> None:
+def test_objectives_trade_time_for_memory(model: results.Model) -> None:
     speed, balanced, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "balanced", "size"))
     assert size(least) < size(balanced) <= size(speed) and cycles(speed) <= cycles(balanced) < cycles(least)
 
 
-def test_memory_that_is_short_costs_time(model: results.Model) -> None:
+def test_a_tighter_ram_limit_costs_cycles(model: results.Model) -> None:
     fast, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "size"))
     found = []
     for ram in (size(fast), size(fast) - 1, (size(fast) + size(least)) // 2):
@@ -376,13 +376,13 @@ def test_memory_that_is_short_costs_time(model: results.Model) -> None:
     assert found == sorted(found) and found[0] == cycles(fast) < found[1]
 
 
-def test_where_nothing_fits_the_smallest_is_shown(model: results.Model) -> None:
+def test_if_no_plan_fits_the_smallest_is_returned(model: results.Model) -> None:
     made = api.make_plan(model, api.Request(objective="speed", limits=results.Limits(100, None), core=CORE))
     assert size(made) == size(api.plan(model, optimize="size"))
 
 
-def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
-    """Only that of the first layer, whose scratch would lie beside the input; the others need less than it."""
+def test_if_the_input_does_not_fit_only_the_first_layer_loses_its_scratch() -> None:
+    """The scratch of the first layer would add to the input; the other layers need fewer bytes than the input."""
     net = Net(64, 64, 8)
     graph = net.finish("input", net.conv(net.conv(net.conv("image", 4, 3, 4), 6, 3, 2), 8, 3, 2))
     made = plan(graph, Request(limits=Limits(ram=100), core=CORE))
@@ -391,7 +391,7 @@ def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
 
 
 @pytest.mark.parametrize("core", ["rv32imac", "sifive-e31", "cortex-m85"])
-def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str) -> None:
+def test_a_core_without_cycle_constants_gets_the_plan_of_a_similar_core(model: results.Model, core: str) -> None:
     like = {"cortex-m85": "cortex-m55"}.get(core, "rv32imc")
     made, other = (api.plan(model, name) for name in (core, like))
     assert (made.offsets, made.variants) == (other.offsets, other.variants)
@@ -402,7 +402,7 @@ def test_xtensa_has_portable_kernels_and_no_cycles(model: results.Model) -> None
     assert api.estimate_cycles(api.plan(model, "xtensa-lx7"), find("esp32-s3")) is None
 
 
-def test_a_sifive_e31_has_no_cycles_before_it_runs(model: results.Model) -> None:
+def test_cycles_of_a_sifive_e31_are_not_predicted(model: results.Model) -> None:
     board = find("fe310-g002")
     made = api.plan(model, board.core)
     assert (
@@ -412,7 +412,7 @@ def test_a_sifive_e31_has_no_cycles_before_it_runs(model: results.Model) -> None
 
 
 @pytest.mark.parametrize(("placed", "looks"), [(10_100, 0), (10_101, 1)])
-def test_other_paths_are_laid_out_where_a_placement_needs_a_hundredth_more_than_its_path(
+def test_a_placement_1_percent_above_its_path_makes_the_search_try_another(
     placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     laid_out, path, other = list[Path](), Path((), 10_000, 5), Path((), 9_000, 6)

@@ -1,4 +1,4 @@
-"""The fastest path within a byte limit, compared with all paths of small networks."""
+"""The fastest path within a byte limit compared with all paths of small networks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def all_paths(space: PathSearch) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("budget", [0, 2000, 20_000])
 def test_no_path_is_faster_within_as_many_bytes(seed: int, budget: int) -> None:
-    """Query fresh path searches with falling and with rising limits."""
+    """Fresh path searches are queried with increasing and with decreasing limits."""
     _, known = random_space(seed, budget)
     every = [path for path in all_paths(known) if path[2] <= budget]
     limits = sorted({bytes_ for bytes_, _, _ in every})
@@ -66,7 +66,7 @@ def test_no_path_is_faster_within_as_many_bytes(seed: int, budget: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[::3])
-def test_of_equally_fast_paths_the_one_that_fuses_least_is_taken(seed: int) -> None:
+def test_ties_of_cycles_are_broken_by_the_least_fusion(seed: int) -> None:
     """Without a core all paths take 0 cycles; without a byte limit nothing is fused."""
     graph, known = random_space(seed, 0)
     shared = shared_in(graph, known.order, parts=False)

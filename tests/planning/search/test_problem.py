@@ -1,4 +1,4 @@
-"""A saved planning problem has the stages of the original one, without the model."""
+"""A saved planning problem gives the stages of the original one without the model."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_a_printed_problem_names_its_tensors_and_ops() -> None:
     ],
     ids=["cut off", "a list", "another format", "an unknown field"],
 )
-def test_other_text_is_refused(damaged: Callable[[str], str]) -> None:
+def test_text_that_is_not_a_saved_problem_is_refused(damaged: Callable[[str], str]) -> None:
     with pytest.raises(CompileError, match="not a saved planning problem"):
         Problem.from_json(damaged(small_problem().to_json()))

@@ -1,4 +1,4 @@
-"""Shortest paths compared with all paths of small random graphs."""
+"""Shortest paths under a weight limit compared with all paths of small random graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tinyweave.planning.search.shortest_path import NEVER, SOURCE, CutGraph
 
 
 def paths(edges: list[tuple[int, int]], last: int, at: int = 0) -> Iterator[tuple[int, ...]]:
-    """Yield every path from a cut to the last, as edges."""
+    """Yield every path from a node to the last one, as edges."""
     if at == last:
         yield ()
     for number, (begin, end) in enumerate(edges):
@@ -23,7 +23,7 @@ def paths(edges: list[tuple[int, int]], last: int, at: int = 0) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_the_path_costs_least_of_all_that_weigh_no_more(seed: int) -> None:
+def test_the_path_has_the_least_cost_among_all_within_the_weight(seed: int) -> None:
     rng = random.Random(seed)
     last = rng.randint(1, 7)
     edges = [tuple(sorted(rng.sample(range(last + 1), 2))) for _ in range(rng.randint(1, 16))]
@@ -42,8 +42,8 @@ def test_the_path_costs_least_of_all_that_weigh_no_more(seed: int) -> None:
             assert library is None or cuts.within_in_c(library, cost, limit) == cuts.within(cost, limit)
 
 
-def test_both_searches_within_a_limit_agree_with_all_paths_of_all_small_cuts() -> None:
-    """Of four edges between three cuts all costs and weights, forbidden edges included: also where no path is."""
+def test_both_searches_equal_brute_force_on_all_small_graphs() -> None:
+    """The graphs have four edges between three nodes with all costs and weights, including forbidden edges and no path."""
     edges = [(0, 1), (0, 1), (0, 2), (1, 2)]
     begin, end = np.array(edges, np.int64).T
     every, library = [list(path) for path in paths(edges, 2)], toolchain.library(SOURCE)
