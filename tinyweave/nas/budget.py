@@ -21,7 +21,7 @@ FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_STEPS = 10_000  # training steps after which more epochs hardly help
 MAX_EPOCHS = 400  # the same in epochs, for small sets of samples
-MIN_EPOCHS = 40  # epochs of the final training; networks that are too large for them are no candidates
+MIN_FINAL_STEPS = 2_000  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
 
@@ -56,8 +56,8 @@ class Budget:
         return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
     def is_trainable(self, arch: Arch) -> bool:
-        """Return whether the final training of a network can have MIN_EPOCHS epochs within the time limit."""
-        return self._final_steps(arch) >= MIN_EPOCHS * self.steps_per_epoch
+        """Return whether the final training of a network can have MIN_FINAL_STEPS steps within the time limit."""
+        return self._final_steps(arch) >= MIN_FINAL_STEPS
 
     def trial_epochs(self, arch: Arch, trials: int) -> int:
         """Return the epochs of each of several trials of the first network `arch`."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,7 @@ def successive_halving(
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
-    """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, file of weights.
+    """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
     The most accurate candidates of a rung enter the next; break ties by order. Trainings that the folder already records are
     not repeated.
@@ -246,7 +247,8 @@ def successive_halving(
         report(number)
         for index, accuracy in workers.as_they_end(calls):
             record = {"rung": number, "candidate": missing[index], "accuracy": accuracy, "weights": weights[index]}
-            journal.append(folder / RESULTS, record | {"epochs": rung.epochs})
+            record["epochs"] = rung.epochs
+            journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
             report(number)
         survivors.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
@@ -316,9 +318,8 @@ def choose_augmentation(
 ) -> str:
     """Train a network once with each augmentation, and return the name of the best one.
 
-    It is the strongest that is not clearly worse than the best. Clearly worse is an accuracy on the validation samples that is
-    lower by more than a standard error of the best: short trainings favour weak augmentations. The accuracies are recorded in
-    `folder`; trainings that are recorded already are not repeated.
+    It is the strongest that is not clearly worse than the best (`clearly_worse_below`), because short trainings favour weak
+    augmentations. The accuracies are recorded in `folder`; trainings that are recorded already are not repeated.
 
     Args:
         arch: The network.
@@ -351,10 +352,14 @@ def choose_augmentation(
         journal.append(folder / TRIALS, {"augmentation": missing[index], "accuracy": accuracy, "epochs": epochs})
         best = f"the first network, best {100 * max(done.values()):.1f} %"
         progress(best, len(done), len(names))
-    best, count = max(done.values()), load_data(folder / DATA).counts()["validation"]
-    share = (best * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
-    error = (share * (1 - share) / (count + 4)) ** 0.5
-    return next(name for name in names if done[name] >= best - error)
+    least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
+    return next(name for name in names if done[name] >= least)
+
+
+def clearly_worse_below(accuracy: float, count: int) -> float:
+    """Return the accuracy on `count` samples below which another is clearly worse: lower by more than a standard error."""
+    share = (accuracy * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
+    return accuracy - sqrt(share * (1 - share) / (count + 4))
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:

@@ -298,9 +298,11 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         progress=this.progress,
     )
     if is_timed:
-        best = best_first(records)[0]
-        epochs = run["final_epochs"][best["candidate"]]
-        arch = archs[best["candidate"]]
+        all_epochs, last = run["final_epochs"], [each for each in records if each["rung"] == len(rungs) - 1]
+        least = halving.clearly_worse_below(max(each["accuracy"] for each in last), this.data.counts()["validation"])
+        good = [each for each in last if each["accuracy"] >= least]  # of these, the one that can be trained longest
+        best = max(good, key=lambda each: (all_epochs[each["candidate"]], each["accuracy"], -each["candidate"]))
+        arch, epochs = archs[best["candidate"]], all_epochs[best["candidate"]]
         records.append(
             halving.train_finally(
                 arch, best, epochs, this.folder, this.workers, augmentation=augmentation, seed=seed, progress=this.progress

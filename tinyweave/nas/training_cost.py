@@ -23,6 +23,7 @@ from .workers import Workers
 PER_LAYER = 0.38e-3  # for each layer, whatever its size
 PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
 PER_DEPTHWISE_MAC = 0.7e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
 FILE = "training_speed.json"  # in the cache folder
 SAMPLES, STEPS, REPEATS = 64, 3, 5  # of the training that measures the machine; the fastest of the repeats counts
@@ -45,9 +46,9 @@ def machine_factor(workers: Workers) -> float:
     """
     path = cache_folder() / FILE
     with suppress(OSError, ValueError, KeyError, TypeError):
-        factor = float(json.loads(path.read_text())["factor"])
-        if 0 < factor < 1e3:
-            return factor
+        known = float(json.loads(path.read_text())["factor"])
+        if 0 < known < MOST_FACTOR:
+            return known
     factor: float = min(workers.each(_measured_factor, [()] * workers.count))
     with suppress(OSError):
         write_file(path, json.dumps({"factor": factor}))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..nas.arch import Arch, macs, to_json, weights
 from ..nas.costs import NAME
-from ..nas.halving import Rung, total_epochs
 from ..nas.searching import SearchResult
 from ..nas.trained import FIRMWARE
 from .columns import clean
@@ -34,8 +33,8 @@ def search_record(found: SearchResult, run: Record) -> Record:
     """Return the record of a finished search; `run` is the dict of settings that the search saved in its folder."""
     profile, done = found.deployment.profile, found.deployment
     archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
-    rungs = [Rung(*pair) for pair in run["rungs"]]
-    epochs = total_epochs(rungs) + (supernet["warm_up"] + supernet["epochs"] if supernet else 0)
+    epochs = sum(each.get("epochs", 0) for each in found.trained)
+    epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
     right = {each["candidate"]: each["accuracy"] for each in found.trained}  # after the last training of each
     candidates = [
         {key: getattr(cost, key) for key in ("ram", "flash", "macs", "ms", "mj")} | {"accuracy": right.get(number)}

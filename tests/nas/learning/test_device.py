@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tinyweave.nas.halving import AUGMENTATIONS  # noqa: E402
 from tinyweave.nas.learning import detection, supernet, train  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.space import SearchSpace, arch_of, keywords, sensors, small_images, smallest  # noqa: E402

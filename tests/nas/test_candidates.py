@@ -1,0 +1,92 @@
+"""Candidates of a search: networks that fit, the first network, and what is drawn where little fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.ir import CompileError
+from tinyweave.nas import candidates
+from tinyweave.nas.arch import macs
+from tinyweave.nas.candidates import first_network, sample_fitting
+from tinyweave.nas.costs import Costs, Overhead, Target, costs
+from tinyweave.nas.space import arch_of, plain, sensors, small_images, smallest
+
+BOARD = find("stm32f412")
+SPACE = sensors(24, 2)
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="58k", latency_ms=30))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"), [({"ram": "500"}, "B of RAM"), ({"flash": "4k"}, "B of Flash"), ({"latency_ms": 0.01}, "ms")]
+)
+def test_limits_below_the_smallest_network_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, str], message: str
+) -> None:
+    monkeypatch.setattr(candidates, "MAX_SAMPLES_IF_INFEASIBLE", 16)
+    target = Target(BOARD, api.limits_of(BOARD, **limits), overhead=Overhead(500, 9000))
+    with pytest.raises(
+        CompileError, match=f"none of .* networks sampled from the space 'sensors' fits; its smallest network needs .*{message}"
+    ):
+        sample_fitting(SPACE, target, 2, 3, seed=0, progress=lambda *_: None)
+
+
+def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = macs(arch_of(SPACE, smallest(SPACE), 2))
+    monkeypatch.setattr(candidates, "SAMPLES_PER_CANDIDATE", 1)
+    strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
+    monkeypatch.setattr(candidates, "costs", strict)
+    monkeypatch.setattr(candidates, "quick_costs", lambda target, arch: strict(arch, target))
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, seed=0, tries=1000, progress=lambda *_: None)) == 8
+    monkeypatch.setattr(candidates, "UNIFORM", 1.0)
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, seed=0, tries=1000, progress=lambda *_: None)) < 8
+
+
+def test_sampled_candidates_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "SAMPLES_PER_CANDIDATE", 2)
+    target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), overhead=Overhead(500, 9000))
+    pairs = sample_fitting(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
+    assert len(pairs) == 3 and all(cost.fit and cost.ram <= 3072 and cost.flash <= 40960 for _, cost in pairs)
+    assert all(costs(arch, target) == cost for arch, cost in pairs)
+    assert pairs == sample_fitting(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
+
+
+def test_candidates_are_the_same_if_they_are_priced_in_parallel() -> None:
+    target, calls = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000)), list[int]()
+
+    def price(archs: list) -> list:
+        calls.append(len(archs))
+        return [costs(arch, target) for arch in archs]
+
+    pairs = sample_fitting(SPACE, target, 2, 2, seed=3, price=price, progress=lambda *_: None)
+    assert pairs == sample_fitting(SPACE, target, 2, 2, seed=3, progress=lambda *_: None) and max(calls) > 1
+
+
+def test_networks_that_cannot_be_trained_in_time_are_not_planned() -> None:
+    most, planned = 2 * macs(arch_of(SPACE, smallest(SPACE), 2)), list[int]()
+    target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="58k"))
+
+    def price(archs: list) -> list:
+        planned.extend(map(macs, archs))
+        return [costs(arch, target) for arch in archs]
+
+    is_trainable = lambda arch: macs(arch) <= most  # noqa: E731
+    pairs = sample_fitting(
+        SPACE, target, 2, 3, seed=0, tries=64, price=price, is_trainable=is_trainable, progress=lambda *_: None
+    )
+    assert max(planned) <= most and {macs(arch) for arch, _ in pairs} <= set(planned)
+
+
+def test_the_first_network_is_the_largest_plain_network_that_fits() -> None:
+    space, target = small_images((16,)), Target(BOARD, api.limits_of(BOARD, ram="12k", flash="40k"))
+    found = first_network(space, target, 4)
+    archs = [arch_of(space, plain(space, width, depth), 4) for width in space.widths for depth in (1, 2, 3)]
+    fitting = [arch for arch in archs if costs(arch, target).fit]
+    assert found is not None and 0 < len(fitting) < len(archs)
+    assert found == (found[0], costs(found[0], target)) and found[0] in fitting and macs(found[0]) == max(map(macs, fitting))
+    for group in found[0].groups:
+        assert set(group.kernels) == {3} and set(group.expansions) == {1}, "depthwise separable convolutions"
+    less = first_network(space, target, 4, lambda arch: macs(arch) < macs(found[0]))
+    assert less is not None and macs(less[0]) < macs(found[0])
+    assert first_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), 4) is None
