@@ -67,20 +67,48 @@ def test_parts_follow_from_names_alone() -> None:
     assert [part_of(str(n)) for n in range(8)] == [part_of(str(n)) for n in range(8)]
 
 
+def files_of_class(label: str, names: list[str]) -> list[LabelledFile]:
+    return [LabelledFile(Path(name), label, name) for name in names]
+
+
+def trained_names(count: int) -> list[str]:
+    """Return names of which the hash puts each into training."""
+    return [name for name in map(str, range(1000)) if part_of(name) == "train"][:count]
+
+
 def test_a_class_of_few_files_is_in_all_parts() -> None:
-    """Of sixteen names that all hash to training the least ones go to the test and to validation; no other file moves."""
-    names = [name for name in map(str, range(100)) if part_of(name) == "train"][:16]
-    few = [LabelledFile(Path(name), "few", name) for name in names]
-    many = [LabelledFile(Path(name), "many", f"many {name}") for name in map(str, range(200))]
+    """Of sixteen names that all hash to training, those of the lowest hash move: one to the test, a quarter to validation."""
+    names = trained_names(16)
+    few, many = files_of_class("few", names), files_of_class("many", [f"many {number}" for number in range(200)])
     parts = parts_of([*few, *many])
     assert parts[16:] == [part_of(file.group) for file in many]
     least = sorted(names, key=share_of)
-    assert [parts[names.index(name)] for name in least[:2]] == ["test", "validation"] and parts[:16].count("train") == 14
+    assert [parts[names.index(name)] for name in least[:5]] == ["test"] + 4 * ["validation"] and parts[:16].count("train") == 11
     assert parts_of(few[:6]).count("train") == 5, "too few for three parts: check_classes says so"
-    assert parts_of([LabelledFile(each.path, "other", each.group) for each in few] + few).count("train") == 32, (
-        "of both classes"
-    )
-    assert parts_of([few[0], LabelledFile(Path("x"), "few", "x", "test"), *few[1:]]).count("test") == 1, "folders say the parts"
+    folders = parts_of([few[0], LabelledFile(Path("x"), "few", "x", "test"), *few[1:]])
+    assert folders.count("test") == 1 and folders.count("validation") == 0, "folders say the parts"
+
+
+@pytest.mark.parametrize(("count", "validation"), [(40, 10), (28, 7), (100, 10)])
+def test_validation_has_ten_samples_of_a_class_or_a_quarter(count: int, validation: int) -> None:
+    assert parts_of(files_of_class("few", trained_names(count))).count("validation") == validation
+
+
+def test_groups_move_as_a_whole_and_leave_half_of_each_class_for_training() -> None:
+    """Each of six speakers says both words eight times, and the hash puts all of them into training."""
+    speakers = [name for name in map(str, range(100)) if part_of(name) == "train"][:6]
+    files = [
+        LabelledFile(Path(f"{speaker} {word} {take}"), word, speaker)
+        for speaker in speakers
+        for word in ("no", "yes")
+        for take in range(8)
+    ]
+    parts = parts_of(files)
+    of_speaker = dict[str, set[str]]()
+    for file, part in zip(files, parts, strict=True):
+        of_speaker.setdefault(file.group, set()).add(part)
+    expected = [{"test"}, {"validation"}, {"validation"}, {"train"}, {"train"}, {"train"}]
+    assert [of_speaker[name] for name in sorted(speakers, key=share_of)] == expected
 
 
 def test_images(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from .. import api
 from ..ir import CompileError
 from ..tasks.boxes import head_of
 from ..tasks.dataset import SCALE, Dataset, sized
+from ..tasks.evaluation.intervals import wilson
 from .arch import Arch
 from .costs import NAME
 from .precision import precision
 
 TIMED = (4, 12)  # test samples whose evaluation is timed; the time of all samples is extrapolated
-Z_95 = 1.96  # half-width of a 95 % interval in standard deviations
 
 
 def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
@@ -86,10 +85,3 @@ def quantisation_seconds(arch: Arch, data: Dataset) -> float:
         times.append(time.perf_counter() - begin)
     converted, short, long = times
     return converted + short + max(0.0, long - short) * (len(unseen) - counts[0]) / max(1, counts[1] - counts[0])
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval (Wilson score interval) of a success rate `share` in `count` trials."""
-    z = Z_95**2 / count
-    middle, half = share + z / 2, math.sqrt(share * (1 - share) * z + z * z / 4)
-    return (middle - half) / (1 + z), (middle + half) / (1 + z)
