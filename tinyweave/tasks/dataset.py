@@ -30,8 +30,8 @@ MAX_LIST = 1 << 26  # bytes of a list of files
 MAX_BYTES = 1 << 33  # of all samples as int8
 RESIZE_BATCH = 256  # samples that are resized at a time
 MIN_OF_CLASS = 5  # training samples per class at least
-MIN_VALIDATION = 10  # validation samples per class, for classes of at least MIN_VALIDATION * MAX_SHARE samples
-MAX_SHARE = 4  # at most 1 / MAX_SHARE of the samples of a class are moved to validation
+MIN_VALIDATION = 10  # validation files per class, if there are enough, see `topped_up`
+MAX_SHARE = 4  # at most 1 / MAX_SHARE of the files of a class move to validation
 FEW = 30  # a class with fewer samples is named in `advice`
 SCALE = 1 / 128  # real value of one step of the network's input
 FOLDERS = "give a folder with one subfolder of files per class"
@@ -165,51 +165,58 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
     """Return the files, some of them moved to the validation part if folders or lists set parts, but no validation part.
 
-    If they set no part but training, all parts are reset to None, and the hash of `parts_of` decides. If they set a test part,
-    the hash moves some training files to validation.
+    If they set no part but training, all parts are reset to None, and `parts_of` decides. If they set a test part, the hash
+    moves some training files to validation, and `topped_up` more if these are too few.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
         return [replace(file, part=None) for file in files]
     if "validation" in named:
         return files
-    moved = {file.path for file in files if file.part == "train" and part_of(file.group) == "validation"}
-    return [replace(file, part="validation") if file.path in moved else file for file in files]
+    is_moved = [file.part == "train" and part_of(file.group) == "validation" for file in files]
+    parts = ["validation" if moved else file.part or "" for file, moved in zip(files, is_moved, strict=True)]
+    parts = topped_up(files, parts, "validation")
+    return [replace(file, part=part or None) for file, part in zip(files, parts, strict=True)]
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
     """Return the part of each file: the one that is set, else by the hash of its group.
 
-    If the hash puts no file of a class into the test part, or too few into validation, groups of this class move there from
-    training, those with the lowest hash first. Validation needs MIN_VALIDATION files of a class, or 1 / MAX_SHARE of the class
-    if that is less. (With 10 samples of each of 10 classes, an accuracy of 80 % has a standard error of 4 points; with fewer
-    the choice among candidates is chance.) A group does not move if a class would keep fewer than MIN_OF_CLASS files for
-    training, or, if the part is not empty, fewer than half of its files. No group moves if folders or lists set the parts.
+    If the hash puts no file of a class into the test part, or too few into validation, `topped_up` moves some there from
+    training, unless folders or lists set the parts.
     """
     parts = [file.part or part_of(file.group) for file in files]
-    if any(file.part for file in files):
-        return parts
-    total = Counter(file.label for file in files)
-    members = dict[str, list[int]]()
+    return parts if any(file.part for file in files) else topped_up(files, topped_up(files, parts, "test"), "validation")
+
+
+def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) -> list[str]:
+    """Return the parts of files after groups of training files moved to `part`, if it has too few files of a class.
+
+    The test part needs one file of each class. Validation needs MIN_VALIDATION, or 1 / MAX_SHARE of those that are not for test
+    if this is less. (With 10 samples of each of 10 classes, an accuracy of 80 % has a standard error of 4 points; with fewer
+    the choice among candidates is chance.) Groups with the lowest hash move first. A group stays if a class would keep fewer
+    than MIN_OF_CLASS files for training or, unless `part` has none of the class, fewer than half of its files.
+    """
+    parts, members = list(parts), dict[str, list[int]]()
     for index, file in enumerate(files):
-        members.setdefault(file.group, []).append(index)
-    counts = Counter((file.label, part) for file, part in zip(files, parts, strict=True))
+        if parts[index] == "train":
+            members.setdefault(file.group, []).append(index)
+    counts = Counter((file.label, own) for file, own in zip(files, parts, strict=True))
+    learned = {label: counts[label, "train"] + counts[label, "validation"] for label in sorted({file.label for file in files})}
     ordered = sorted(members, key=share_of)
-    for part, label in product(("test", "validation"), sorted(total)):
-        needed = 1 if part == "test" else max(1, min(MIN_VALIDATION, total[label] // MAX_SHARE))
-        for group in ordered:
+    for label, count in learned.items():
+        needed = 1 if part == "test" else max(1, min(MIN_VALIDATION, count // MAX_SHARE))
+        for group in [each for each in ordered if any(files[index].label == label for index in members[each])]:
             if counts[label, part] >= needed:
                 break
+            least = {each: max(MIN_OF_CLASS, learned[each] / 2 if counts[label, part] else 0) for each in learned}
             own = Counter(files[index].label for index in members[group])
-            rest = {each: counts[each, "train"] - count for each, count in own.items()}
-            least = {each: max(MIN_OF_CLASS, total[each] / 2 if counts[label, part] else 0) for each in own}
-            spare = all(left >= least[each] for each, left in rest.items())
-            if own[label] and parts[members[group][0]] == "train" and spare:
+            if parts[members[group][0]] == "train" and all(counts[each, "train"] - own[each] >= least[each] for each in own):
                 for index in members[group]:
                     parts[index] = part
-                for each, count in own.items():
-                    counts[each, "train"] -= count
-                    counts[each, part] += count
+                for each in own:
+                    counts[each, "train"] -= own[each]
+                    counts[each, part] += own[each]
     return parts
 
 
