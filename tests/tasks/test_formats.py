@@ -147,7 +147,7 @@ def test_an_archive_of_images_in_parts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(half, np.asarray(expected).astype(int) - 128)
 
 
-TS = "#A comment: one\n@problemName Motion\n@timestamps false\n@classLabel true walk run\n@data\n"
+TS = "#A comment: one\n%another: 2\n@problemName Motion\n@timestamps false\n@classLabel true walk run\n@data\n"
 
 
 def test_series_of_sktime(tmp_path: Path) -> None:
@@ -244,10 +244,10 @@ TWO = [1, 2] * 30  # labels
         ("x.csv", "x,label,split\n1,a,lost\n", "x.csv, line 2' has the part 'lost'; give train, validation or test"),
         ("x.csv", 'x,label\n"1,a\n', "x.csv', line 2 has 1 cells"),
         ("x.ts", "@data\n1,2:a\n", "x.ts' has no class labels or no @data; give a .ts file of labelled series"),
-        ("x.ts", f"{TS}1,2:3:walk\n", "x.ts, line 6' has no channels, or channels of different lengths"),
-        ("x.ts", f"{TS}walk\n", "x.ts, line 6' has no channels"),
-        ("x.ts", f"{TS}1,?:walk\n", "x.ts, line 6' has missing values; fill them in, or leave the line out"),
-        ("x.ts", f"{TS}1,b:walk\n", "x.ts, line 6' is not a series of numbers"),
+        ("x.ts", f"{TS}1,2:3:walk\n", "x.ts, line 7' has no channels, or channels of different lengths"),
+        ("x.ts", f"{TS}walk\n", "x.ts, line 7' has no channels"),
+        ("x.ts", f"{TS}1,?:walk\n", "x.ts, line 7' has missing values; fill them in, or leave the line out"),
+        ("x.ts", f"{TS}1,b:walk\n", "x.ts, line 7' is not a series of numbers"),
         ("x.ts", TS, "x.ts' holds no samples"),
         ("x.ts", TS.replace("timestamps false", "timeStamps true"), "x.ts' has a time beside each value; resample"),
         ("x.npz", "x", "x.npz' is not a NumPy file"),

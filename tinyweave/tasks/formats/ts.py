@@ -19,15 +19,14 @@ FORM = "give a .ts file of labelled series: a header with '@classLabel true ...'
 def read_ts(path: Path) -> list[Sample]:
     """Read a .ts file of labelled series, of equal or different lengths; its name may say the part, as in NAME_TRAIN.ts."""
     lines = read_file(path, MAX_ARRAYS, MEND).decode("utf-8-sig", errors="replace").splitlines()
-    rows = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    header = [line.lower().split() for _, line in rows if line.startswith("@")]
+    header = [line.lower().split() for line in lines if line.startswith("@")]
     if ["@data"] not in header or not any(words[:2] == ["@classlabel", "true"] for words in header):
         raise CompileError(f"'{path}' has no class labels or no @data", FORM)
     if ["@timestamps", "true"] in header:
         raise CompileError(f"'{path}' has a time beside each value", "resample its series to equal steps, without times")
-    samples = []
-    for number, line in rows:
-        if line.startswith("@"):
+    samples, begin = [], [line.strip().lower() for line in lines].index("@data") + 1
+    for number, line in enumerate(lines[begin:], begin + 1):
+        if not line.strip():
             continue
         *channels, label = line.split(":")
         place = f"{path}, line {number}"
