@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import PAGES, blocks
 from PIL import Image
 
 from tinyweave.ir import CompileError
@@ -31,12 +32,12 @@ def written(path: Path, text: str) -> Path:
 
 
 def table(path: Path, *, subjects: int = 8, rows: int = 40, separator: str = ",", extra: str = "") -> Path:
-    """Write recordings of two activities by each subject: `rows` successive lines each, with a time and two channels."""
-    lines = [separator.join(["Time", "Subject", "X", "y", "Label"])]
+    """Write recordings of two activities by each subject: `rows` successive lines each, two channels, and a time and an id."""
+    lines = [separator.join(["Time", "Subject", "X", "y", "Label", "id"])]
     for subject in range(subjects):
         for label in ("rest", "run"):
             values = RNG.normal(0, 1, (rows, 2)).round(3).astype(str)
-            lines += [separator.join([str(t), f"s{subject}", *own, label]) for t, own in enumerate(values)]
+            lines += [separator.join([str(t), f"s{subject}", *own, label, str(t)]) for t, own in enumerate(values)]
     return written(path, "\n".join(lines) + "\n" + extra)
 
 
@@ -54,11 +55,19 @@ def test_a_table_of_recordings_keeps_each_subject_in_one_part(tmp_path: Path) ->
     assert "the interval cannot be trusted: test on at least 5 groups" in warned
 
 
+def test_the_table_of_the_page_is_one(tmp_path: Path) -> None:
+    (page,) = (page for page in PAGES if page.name == "SEARCH.md")
+    (block,) = (block for block in blocks(page) if block.language == "csv")
+    found = read_samples([written(tmp_path / "x.csv", block.text)])
+    assert [(file.label, file.group) for file in found] == [("walk", "anna"), ("sit", "ben")]
+    assert next(iter(found.values())).value.tolist() == [[0.02, -0.98, 0.11], [0.05, -1.01, 0.09]]
+
+
 def test_a_table_may_look_different(tmp_path: Path) -> None:
-    """Semicolons, decimal commas, a byte order mark, empty lines, names in capitals and cells in quotes."""
-    text = '\ufeffLABEL;"a";b;ID\n\nwalk;"1,5";2;k\nwalk;3;4,25;k\n\nsit;5;6;m\n'
+    """Semicolons, decimal commas, a byte order mark, empty lines, capitals, cells in quotes, and labels of two lines."""
+    text = '\ufeffLABEL;"a";b;ID\n\nwalk;"1,5";2;k\n walk;3;4,25;k\n\n"si\x1bt\non";5;6;m\n'
     samples = read_samples([written(tmp_path / "x.csv", text)])
-    assert [(file.label, file.group) for file in samples] == [("walk", "k"), ("sit", "m")]
+    assert [(file.label, file.group) for file in samples] == [("walk", "k"), ("sit on", "m")]
     assert [sample.value.tolist() for sample in samples.values()] == [[[1.5, 2.0], [3.0, 4.25]], [[5.0, 6.0]]]
     tabs = written(tmp_path / "y.tsv", "split\tx\tclass\ntrain\t1\t3\ntest\t2\t3\nval\t2\t10\n")
     found = [(file.label, file.part) for file in read_samples([tabs])]
@@ -113,7 +122,7 @@ def test_tables_may_be_named_as_parts(tmp_path: Path) -> None:
 
 
 def test_short_recordings_are_left_out_if_their_class_has_others(tmp_path: Path) -> None:
-    made = read_sensors(table(tmp_path / "x.csv", extra="0,s0,1,2,run\n" + "0,s1,1,2,rest\n" * 3), 16)
+    made = read_sensors(table(tmp_path / "x.csv", extra="0,s0,1,2,run,5\n" + "0,s1,1,2,rest,6\n" * 3), 16)
     assert len(made.values) == 8 * 2 * 4
     with pytest.raises(CompileError, match="has no 41 successive rows of one recording of the class 'rest'; give a"):
         read_sensors(table(tmp_path / "y.csv"), 41)
@@ -265,6 +274,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, name: str, content: str, mess
     [
         (read_sensors, {"a": [1], "b": [2]}, r"x.npz' holds the arrays a, b, not x and y; save it with numpy.savez"),
         (read_sensors, {"x": np.zeros((3, 4)), "y": [1, 2]}, "x.npz' holds 3 samples and an array of 2 labels or groups"),
+        (read_sensors, {"x": np.float64(1), "y": 2}, "x.npz' holds 0 samples and an array of 1 labels or groups"),
         (read_sensors, {"x": np.zeros((3, 4, 2, 2)), "y": [1, 2, 3]}, r"x.npz, sample 0' has the shape \[4, 2, 2\]; give numb"),
         (read_images, {"x": np.zeros((60, 4, 4)), "y": TWO}, r"x.npz, sample 0' holds float64\[4, 4\], no image; give whole"),
         (read_images, {"x": np.zeros((60, 4, 4, 2), int), "y": TWO}, r"holds int64\[4, 4, 2\], no image"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..dataset import Dataset, pooled
 from .intervals import Groups, Interval, paired_interval, too_few_groups
 
 Floats = NDArray[np.float32]
-MAX_SAMPLES = 4_000  # that a baseline is fitted on, drawn at random from a larger training part
+MAX_SAMPLES = 8_000  # that a baseline is fitted on, drawn at random from a larger training part
 MAX_FEATURES = 1_024  # of a sample; larger samples are average pooled
 MAX_ITERATIONS = 60  # of the solver of logistic regression
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression, the inverse of its regularisation
@@ -66,13 +66,15 @@ def baselines(data: Dataset) -> list[Baseline]:
         raise CompileError("baselines classify samples, and a detector does not", "give samples with one class each")
     try:
         from threadpoolctl import threadpool_limits
+
+        models = {name: _models(name) for name in (MAJORITY, LOGISTIC, NEAREST)}  # loads the libraries that are to be limited
     except ImportError as error:
         raise CompileError("baselines need scikit-learn, which is not installed", install("search")) from error
     labels = [data.part(name)[1] for name in ("train", "validation", "test")]
     features = [_features(data.part(name)[0]) for name in ("train", "validation", "test")]
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns that MAX_ITERATIONS ended the solver
-        return [_fitted(name, features, labels) for name in (MAJORITY, LOGISTIC, NEAREST)]
+        return [_fitted(name, own, features, labels) for name, own in models.items()]
 
 
 def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
@@ -105,27 +107,27 @@ def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
     return f"{said} {doubt}" if doubt else said
 
 
-def _fitted(name: str, features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:
+def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:
     """Choose the setting of a baseline on the validation part, fit it on both parts, and predict the test part.
 
-    `features` and `labels` are those of training, validation and test.
+    `models` has the classifier of each setting. `features` and `labels` are those of training, validation and test.
     """
     begin = time.process_time()
     train, both = _drawn(len(labels[0])), _drawn(len(labels[0]) + len(labels[1]))
     chosen, right = max(
         (
             (setting, float((model.fit(features[0][train], labels[0][train]).predict(features[1]) == labels[1]).mean()))
-            for setting, model in _models(name)
+            for setting, model in models.items()
         ),
         key=lambda pair: pair[1],
     )
-    model = dict(_models(name))[chosen].fit(*(np.concatenate(parts[:2])[both] for parts in (features, labels)))
+    model = models[chosen].fit(*(np.concatenate(parts[:2])[both] for parts in (features, labels)))
     predicted = np.asarray(model.predict(features[2]), np.int64)
     return Baseline(name, chosen, right, predicted, predicted == labels[2], time.process_time() - begin)
 
 
-def _models(name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the settings of a baseline and their unfitted classifiers of scikit-learn."""
+def _models(name: str) -> dict[str, Any]:
+    """Return the classifiers of scikit-learn that a baseline chooses from, by their settings."""
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier
@@ -133,16 +135,11 @@ def _models(name: str) -> Iterator[tuple[str, Any]]:
     from sklearn.preprocessing import StandardScaler
 
     if name == MAJORITY:
-        yield "", DummyClassifier()
-    elif name == LOGISTIC:
-        for strength in STRENGTHS:
-            yield (
-                f"C = {strength:g}",
-                make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MAX_ITERATIONS)),
-            )
-    else:
-        for count in NEIGHBOURS:
-            yield f"k = {count}", KNeighborsClassifier(count, algorithm="brute")
+        return {"": DummyClassifier()}
+    if name == NEAREST:
+        return {f"k = {count}": KNeighborsClassifier(count, algorithm="brute") for count in NEIGHBOURS}
+    solvers = {f"C = {each:g}": LogisticRegression(C=each, max_iter=MAX_ITERATIONS) for each in STRENGTHS}
+    return {setting: make_pipeline(StandardScaler(), solver) for setting, solver in solvers.items()}
 
 
 def _drawn(count: int) -> NDArray[np.int64]:

@@ -41,9 +41,10 @@ def _samples(path: Path, arrays: Mapping[str, NDArray[Any]], word: str, part: st
     values, labels, groups, parts = (find(names) for names in (X, Y, OWNERS, PARTS))
     if values is None or labels is None:
         return []
+    count = len(values) if values.ndim else 0
     for array in (labels, groups, parts):
-        if array is not None and (array.size != len(values) or not len(values)):
-            raise CompileError(f"'{path}' holds {len(values)} samples and an array of {array.size} labels or groups", NAMES)
+        if array is not None and (array.size != count or not count):
+            raise CompileError(f"'{path}' holds {count} samples and an array of {array.size} labels or groups", NAMES)
     classes = arrays.get("classes")
     samples = []
     for index, (label, value) in enumerate(zip(labels.ravel(), values, strict=True)):

@@ -36,7 +36,12 @@ def read_parquet(path: Path) -> list[Sample]:
     except ImportError as error:
         raise CompileError("reading .parquet files needs pyarrow", f"{install('parquet')}, or give an .npz file") from error
     try:
-        table = parquet.read_table(BytesIO(read_file(path, MAX_ARRAYS, MEND)))
+        file = parquet.ParquetFile(BytesIO(read_file(path, MAX_ARRAYS, MEND)))
+        groups = (file.metadata.row_group(index) for index in range(file.num_row_groups))
+        if (unpacked := sum(each.total_byte_size for each in groups)) > MAX_ARRAYS:
+            raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {MAX_ARRAYS:,} are supported")
+        table = file.read()
+        table.validate(full=True)
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise CompileError(f"'{path}' is not a .parquet file: {' '.join(str(error).split())[:100]}", MEND) from error
     features = _features(table.schema.metadata or {})
@@ -44,11 +49,9 @@ def read_parquet(path: Path) -> list[Sample]:
     label = next((index for index, name in enumerate(table.column_names) if "names" in features.get(name, {})), None)
     label = column_of(names, LABELS) if label is None else label
     group, part = (column_of(names, wanted) for wanted in (GROUPS, PARTS))
-    values = [
-        index
-        for index, field in enumerate(table.schema)
-        if index not in (label, group, part) and (pyarrow.types.is_struct(field.type) or _is_list(field.type))
-    ]
+    others = [(index, field.type) for index, field in enumerate(table.schema) if index not in (label, group, part)]
+    files = [index for index, kind in others if pyarrow.types.is_struct(kind)]
+    values = files[:1] or [index for index, kind in others if _is_list(kind)]
     if label is None or not values:
         raise CompileError(f"'{path}' has the columns {', '.join(names)[:80]}: no labels or no values", FORM)
     classes = features.get(table.column_names[label], {}).get("names")

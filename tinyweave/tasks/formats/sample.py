@@ -46,17 +46,17 @@ def part_in_name(path: Path) -> str | None:
 def as_part(text: str, place: str) -> str:
     """Return the part that a cell names; raise CompileError if it names none."""
     if (part := PART_WORDS.get(text.strip().lower())) is None:
-        raise CompileError(f"'{place}' has the part '{text[:20]}'", "give train, validation or test")
+        raise CompileError(f"'{place}' has the part '{as_label(text)[:20]}'", "give train, validation or test")
     return part
 
 
 def as_label(value: Any) -> str:
-    """Return a label as text: whole numbers without a decimal point, text without spaces around it."""
+    """Return a label as one line of printable text; whole numbers have no decimal point."""
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, float | np.floating) and float(value).is_integer():
         value = int(value)
-    return str(value).strip()
+    return "".join(filter(str.isprintable, " ".join(str(value).split())))
 
 
 def as_series(value: Any, place: str) -> NDArray[np.float64]:

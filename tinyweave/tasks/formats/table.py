@@ -23,7 +23,8 @@ from ...media import MAX_ARRAYS, MEND
 from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of
 
 RECORDINGS = ("recording", "recording_id", "file", "session", "trial")
-IGNORED = ("", "time", "timestamp", "date", "datetime", "index", "row", "unnamed: 0")  # columns of neither labels nor values
+IGNORED = ("", "time", "timestamp", "date", "datetime", "index", "row", "unnamed: 0")
+NO_VALUES = {*LABELS, *GROUPS, *RECORDINGS, *PARTS, *IGNORED}  # a second column of labels as values would give them away
 DELIMITERS = ",;\t"
 MIN_NUMBERED = 16  # rows of a series in one line; fewer numbered columns are the channels of a sensor
 
@@ -43,7 +44,7 @@ def read_table(path: Path) -> list[Sample]:
     text = read_file(path, MAX_ARRAYS, MEND).decode("utf-8-sig", errors="replace")
     first = text.partition("\n")[0]
     delimiter = max(DELIMITERS, key=first.count)
-    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
     try:
         lines = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
@@ -53,7 +54,7 @@ def read_table(path: Path) -> list[Sample]:
     if path.suffix.lower() == ".tsv" and all(map(_is_number, lines[0][1])):
         lines = [(0, ["label", *(f"x_{index}" for index in range(len(lines[0][1]) - 1))]), *lines]
     (_, header), *rows = lines
-    names = [cell.strip().lower() for cell in header]
+    names = [as_label(cell).lower() for cell in header]
     columns = _columns(path, names)
     for number, row in rows:
         if len(row) != len(names):
@@ -76,8 +77,7 @@ def _columns(path: Path, names: Sequence[str]) -> Columns:
         what = "no header" if any(map(_is_number, names)) and not _numbered(names) else "no column of labels"
         shown = ", ".join(names)[:80]
         raise CompileError(f"'{path}' has {what}: its first line is {shown}", "name its columns, the one of labels 'label'")
-    known = {label, group, recording, part}
-    values = [index for index, name in enumerate(names) if index not in known and name not in IGNORED]
+    values = [index for index, name in enumerate(names) if name not in NO_VALUES]
     if not values:
         raise CompileError(f"'{path}' has no column of values beside '{names[label]}'", "add a column per channel")
     return Columns(label, group, recording, part, values)
@@ -94,9 +94,9 @@ def _values(
             values[index] = [float(cell.replace(",", ".") if decimal_comma else cell) for cell in cells]
         except ValueError as error:
             column = next(each for each in columns if not _is_number(row[each].replace(",", ".")))
-            cell = row[column].strip()[:20]
+            cell = as_label(row[column])[:20]
             said = f"is '{cell}', which is no number" if cell else "is empty"
-            what_to_do = "fill it in, leave the line out, or name a column of text 'label', 'group' or 'recording'"
+            what_to_do = "fill it in, leave the line out, or delete the column"
             raise CompileError(f"'{path}', line {number}: column '{names[column]}' {said}", what_to_do) from error
     return values
 
