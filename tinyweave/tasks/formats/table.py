@@ -126,7 +126,7 @@ def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str
     label = as_label(row[columns.label])
     if not label:
         raise CompileError(f"'{place}' has no label", "give one, or leave the line out")
-    group = None if columns.group is None else row[columns.group].strip()
+    group = None if columns.group is None else as_label(row[columns.group])
     return label, place, group, None if columns.part is None else as_part(row[columns.part], place)
 
 
@@ -142,7 +142,7 @@ def _recordings(
     keys = [index for index in (columns.label, columns.group, columns.recording, columns.part) if index is not None]
 
     def key(pair: tuple[int, Any]) -> list[str]:
-        return [pair[1][1][index] for index in keys]
+        return [pair[1][1][index].strip() for index in keys]
 
     samples, placed = [], _placed(path, rows)
     for _, run in groupby(enumerate(rows), key):
