@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "planning": {"ir", "notebook", "ops", "kernels", "devices", "progress", "toolchain"},
     "papers": {"ir", "ops", "planning"},
     "codegen": {"ir", "ops", "kernels", "planning", "version"},
-    "tasks": {"files", "ir", "media", "progress"},
+    "tasks": {"files", "installing", "ir", "media", "progress"},
     "camera": {"ir"},
     "nas": {
         "installing",
@@ -136,7 +136,11 @@ MAY_IMPORT = {
         "version",
     },
 }
-HEAVY = {"PIL", "torch", "onnx", "starlette", "uvicorn", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
+HEAVY = set(
+    """
+    PIL torch onnx starlette uvicorn ray unicorn capstone elftools ai_edge_litert ziglang sklearn threadpoolctl pyarrow
+    """.split()
+)
 
 
 def modules() -> list[Path]:

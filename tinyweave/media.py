@@ -63,20 +63,49 @@ def _read(
     path: Path, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
     """Return an image resized to `size((rows, columns) of the file)`, and the (rows, columns) of the file."""
-    raw = read_file(path, MAX_SAMPLE, MEND)
+    return _decoded(read_file(path, MAX_SAMPLE, MEND), str(path), channels, size)
+
+
+def image_of_bytes(raw: bytes, name: str, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
+    """Return the image in the bytes of an image file, as `read_image` does; `name` says in messages where they come from."""
+    return _decoded(raw, name, channels, lambda own: (rows, columns))[0]
+
+
+def image_of_array(values: NDArray[np.uint8], rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
+    """Return pixels [rows, columns] or [rows, columns, 1 or 3], resized and converted as in `read_image`."""
+    pixels = values[..., None] if values.ndim == 2 else values
+    if pixels.shape == (rows, columns, channels):
+        return pixels
+    return _resized(_pillow().fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels), rows, columns, channels)
+
+
+def _pillow() -> Any:
+    """Return Pillow's module Image; raise CompileError if it is not installed."""
     try:
         from PIL import Image
     except ImportError as error:
         raise CompileError("reading images needs Pillow", f"{install('images')}, or give an .npy file") from error
+    return Image
+
+
+def _decoded(
+    raw: bytes, name: str, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
+) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+    """Return what `_read` does, of the bytes of an image file with a name for messages."""
+    pillow = _pillow()
     try:
-        with Image.open(BytesIO(raw)) as image:
+        with pillow.open(BytesIO(raw)) as image:
             own = image.height, image.width
-            rows, columns = size(own)
-            shown = Image.fromarray(_high_bytes(np.asarray(image))) if image.mode.startswith("I") else image
-            seen = shown.convert("L" if channels == 1 else "RGB").resize((columns, rows), Image.Resampling.BILINEAR)
-            return np.asarray(seen).reshape(rows, columns, channels), own
-    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError, EOFError) as error:
-        raise CompileError(f"'{path}' cannot be read as an image: {error}", MEND) from error
+            shown = pillow.fromarray(_high_bytes(np.asarray(image))) if image.mode.startswith("I") else image
+            return _resized(shown, *size(own), channels), own
+    except (OSError, ValueError, SyntaxError, MemoryError, pillow.DecompressionBombError, EOFError) as error:
+        raise CompileError(f"'{name}' cannot be read as an image: {error}", MEND) from error
+
+
+def _resized(image: Any, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
+    """Return a Pillow image as an array [rows, columns, channels], resized with bilinear interpolation."""
+    seen = image.convert("L" if channels == 1 else "RGB").resize((columns, rows), _pillow().Resampling.BILINEAR)
+    return np.asarray(seen).reshape(rows, columns, channels)
 
 
 def _high_bytes(values: Array) -> NDArray[np.uint8]:
@@ -86,7 +115,11 @@ def _high_bytes(values: Array) -> NDArray[np.uint8]:
 
 def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
     """Return the sample rate of a wav file in Hz, and its samples in [-1, 1), the mean of all channels."""
-    raw = read_file(path, MAX_SAMPLE, MEND)
+    return recording_of_bytes(read_file(path, MAX_SAMPLE, MEND), str(path))
+
+
+def recording_of_bytes(raw: bytes, name: str) -> tuple[int, NDArray[np.float64]]:
+    """Return what `read_recording` does, of the bytes of a wav file; `name` says in messages where they come from."""
     try:
         with wave.open(BytesIO(raw)) as recording:
             width, channels, rate = recording.getsampwidth(), recording.getnchannels(), recording.getframerate()
@@ -97,7 +130,7 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
         values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
     except (wave.Error, ValueError, EOFError, OSError, RuntimeError, OverflowError) as error:
         why = str(error) or "it is cut short or damaged"
-        raise CompileError(f"'{path}' cannot be read as a wav file: {why}", MEND) from error
+        raise CompileError(f"'{name}' cannot be read as a wav file: {why}", MEND) from error
     if kind is np.uint8:
         values = values - 128
     return rate, values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)

@@ -32,7 +32,7 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.nas.arch import Arch, macs, stride, to_json
 from tinyweave.nas.halving import augmentations_of, batch_of
-from tinyweave.nas.int8 import quantise, wilson
+from tinyweave.nas.int8 import quantise
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import Recipe, fit, save, scores
 from tinyweave.nas.precision import int8_outputs, precision
@@ -43,6 +43,7 @@ from tinyweave.simulate import target
 from tinyweave.tasks.boxes import head_of as boxes_head_of
 from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.detection import read_detection
+from tinyweave.tasks.evaluation.intervals import wilson
 from tinyweave.tasks.images import read_images
 
 ROOT = Path(__file__).resolve().parents[2]

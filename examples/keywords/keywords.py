@@ -21,11 +21,11 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.files import write_below
 from tinyweave.media import write_recording
-from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import int8_outputs
 from tinyweave.report.recognised import Heard, confusion, recognised_svg
 from tinyweave.simulate import target
 from tinyweave.tasks import listening
+from tinyweave.tasks.evaluation.intervals import wilson
 
 MODEL, INPUTS, TRAINED = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "trained.json"
 BOARD = "mps2-an500"  # where the firmware runs, which QEMU plays

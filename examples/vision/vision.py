@@ -20,12 +20,12 @@ from tinyweave.devices import find
 from tinyweave.files import read_file
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import from_json
-from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import quant_of
 from tinyweave.nas.trained import open_trained, outputs_on_core
 from tinyweave.report.recognised import confusion, recognised_svg
 from tinyweave.tasks.boxes import as_rows, head_of
 from tinyweave.tasks.detection import boxes_of
+from tinyweave.tasks.evaluation.intervals import wilson
 
 HERE = Path(__file__).parent
 MAX_NET = 1 << 20  # bytes of a network's .json

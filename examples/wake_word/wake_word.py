@@ -23,13 +23,13 @@ import tinyweave as tw
 from tinyweave import api, toolchain
 from tinyweave.files import write_below
 from tinyweave.media import read_recording, write_recording
-from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import int8_outputs
 from tinyweave.packages import Package
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import Cycles, milliseconds
 from tinyweave.tasks import listening
 from tinyweave.tasks.dataset import files_of
+from tinyweave.tasks.evaluation.intervals import wilson
 from tinyweave.tasks.sounds import as_int16
 from tinyweave.tasks.wake_word import BANDS, HOP, RATE, WakeWordMel, wake_word_mel
 

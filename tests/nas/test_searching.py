@@ -24,7 +24,6 @@ from tinyweave.nas import halving, searching
 from tinyweave.nas.arch import PlanGene, macs, weights
 from tinyweave.nas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinyweave.nas.halving import Rung
-from tinyweave.nas.int8 import wilson
 from tinyweave.nas.prepare import Preparation, task_of
 from tinyweave.nas.proxies import ranked
 from tinyweave.nas.searching import SearchOptions, SearchResult, best_first, search, with_measured_overhead
@@ -33,6 +32,7 @@ from tinyweave.nas.workers import Workers
 from tinyweave.report.schema import faults, kind_of
 from tinyweave.report.search import card, search_record
 from tinyweave.tasks.dataset import Dataset
+from tinyweave.tasks.evaluation.intervals import wilson
 
 BOARD = find("stm32f412")
 SPACE = sensors(24, 2)

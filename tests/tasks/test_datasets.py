@@ -13,7 +13,18 @@ import pytest
 from PIL import Image
 
 from tinyweave.ir import CompileError
-from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, LabelledFile, part_of, parts_of, share_of, sized
+from tinyweave.tasks.dataset import (
+    PARTS,
+    TEST,
+    VALIDATION,
+    Dataset,
+    LabelledFile,
+    advice,
+    part_of,
+    parts_of,
+    share_of,
+    sized,
+)
 from tinyweave.tasks.features import LogMel
 from tinyweave.tasks.images import read_images
 from tinyweave.tasks.sensors import read_rows, read_sensors
@@ -67,27 +78,55 @@ def test_the_part_of_a_file_depends_only_on_its_name() -> None:
     assert [part_of(str(n)) for n in range(8)] == [part_of(str(n)) for n in range(8)]
 
 
+def files_of_class(label: str, names: list[str]) -> list[LabelledFile]:
+    return [LabelledFile(Path(name), label, name) for name in names]
+
+
+def trained_names(count: int) -> list[str]:
+    """Return names of which the hash puts each into training."""
+    return [name for name in map(str, range(1000)) if part_of(name) == "train"][:count]
+
+
 def test_a_class_of_few_files_is_in_all_parts() -> None:
-    """Of sixteen names that all hash to training, those of least hash move to test and validation; no other file moves."""
-    names = [name for name in map(str, range(100)) if part_of(name) == "train"][:16]
-    few = [LabelledFile(Path(name), "few", name) for name in names]
-    many = [LabelledFile(Path(name), "many", f"many {name}") for name in map(str, range(200))]
+    """Of 17 names that all hash to training, those of the lowest hash move: one to the test, a quarter of 16 to validation."""
+    names = trained_names(17)
+    few, many = files_of_class("few", names), files_of_class("many", [f"many {number}" for number in range(200)])
     parts = parts_of([*few, *many])
-    assert parts[16:] == [part_of(file.group) for file in many]
+    assert parts[17:] == [part_of(file.group) for file in many]
     least = sorted(names, key=share_of)
-    assert [parts[names.index(name)] for name in least[:2]] == ["test", "validation"] and parts[:16].count("train") == 14
+    assert [parts[names.index(name)] for name in least[:5]] == ["test"] + 4 * ["validation"] and parts[:17].count("train") == 12
     assert parts_of(few[:6]).count("train") == 5, "too few for three parts: check_classes says so"
-    assert parts_of([LabelledFile(each.path, "other", each.group) for each in few] + few).count("train") == 32, (
-        "of both classes"
-    )
-    assert parts_of([few[0], LabelledFile(Path("x"), "few", "x", "test"), *few[1:]]).count("test") == 1, "folders say the parts"
+    folders = parts_of([few[0], LabelledFile(Path("x"), "few", "x", "test"), *few[1:]])
+    assert folders.count("test") == 1 and folders.count("validation") == 0, "folders say the parts"
+
+
+@pytest.mark.parametrize(("count", "validation"), [(41, 10), (29, 7), (100, 10)])
+def test_validation_has_ten_samples_of_a_class_or_a_quarter(count: int, validation: int) -> None:
+    assert parts_of(files_of_class("few", trained_names(count))).count("validation") == validation
+
+
+def test_groups_move_as_a_whole_and_leave_half_of_each_class_for_training() -> None:
+    """Each of six speakers says both words eight times, and the hash puts all of them into training."""
+    speakers = [name for name in map(str, range(100)) if part_of(name) == "train"][:6]
+    files = [
+        LabelledFile(Path(f"{speaker} {word} {take}"), word, speaker)
+        for speaker in speakers
+        for word in ("no", "yes")
+        for take in range(8)
+    ]
+    parts = parts_of(files)
+    of_speaker = dict[str, set[str]]()
+    for file, part in zip(files, parts, strict=True):
+        of_speaker.setdefault(file.group, set()).add(part)
+    expected = [{"test"}, {"validation"}, {"validation"}, {"train"}, {"train"}, {"train"}]
+    assert [of_speaker[name] for name in sorted(speakers, key=share_of)] == expected
 
 
 def test_images_become_int8_pixels_with_labels_and_parts(tmp_path: Path) -> None:
     made = read_images(images(tmp_path), (4, 5))
     assert made.values.shape == (2 * COUNT, 4, 5, 3) and made.values.dtype == np.int8 and made.classes == ("cat", "dog")
     assert sorted({int(v) for v in made.values.ravel()}) == [n - 128 for n in range(COUNT)], "pixel - 128"
-    assert sum(made.counts().values()) == 2 * COUNT and min(made.counts().values()) > 5
+    assert sum(made.counts().values()) == 2 * COUNT and min(made.counts().values()) > 5 and made.groups is None
     values, labels = made.part("test")
     assert len(values) == len(labels) == made.counts()["test"]
     more = read_images(images(tmp_path, ("emu",)), (4, 5))
@@ -117,9 +156,17 @@ def test_folders_named_train_test_and_val_give_the_parts(tmp_path: Path) -> None
         images(tmp_path / part, count=count)
     made = read_images(tmp_path, (4, 4))
     assert made.counts()["test"] == 24 and made.counts()["train"] + made.counts()["validation"] == 100
-    assert 4 < made.counts()["validation"] < 30
+    assert min(np.bincount(made.part("validation")[1])) == 10 and made.counts()["validation"] < 30
     images(tmp_path / "val", count=7)
     assert read_images(tmp_path, (4, 4)).counts() == {"train": 100, "validation": 14, "test": 24}
+
+
+def test_advice_names_what_is_weak_in_a_data_set() -> None:
+    labels, parts = np.array([0] * 40 + [1] * 29), np.array([2] * 20 + [0] * 49, np.uint8)
+    data = Dataset("sensors", ("many", "few"), np.zeros((69, 1, 4, 1), np.int8), labels, parts, {})
+    assert advice(data) == ["class 'few' has 29 samples; below 30 a network learns little: add samples"]
+    assert len(advice(replace(data, groups=np.arange(69) // 5))) == 2, "four groups in the test part"
+    assert advice(replace(data, groups=np.arange(69) // 4)) == advice(data), "five groups"
 
 
 def test_a_train_folder_alone_is_split_into_all_parts(tmp_path: Path) -> None:
@@ -134,6 +181,8 @@ def test_no_speaker_is_in_two_parts(tmp_path: Path) -> None:
     made = read_sounds(sounds(tmp_path), 0.5, 16)
     assert made.values.shape == (120, (4000 - 256) // 160 + 1, 16, 1) and made.classes == ("no", "yes")
     assert {int(count) % 3 for count in made.counts().values()} == {0}, "three takes a speaker and word"
+    assert made.groups is not None and len(set(made.groups)) == 20
+    assert sum(len(set(groups)) for part in PARTS if (groups := made.groups_of(part)) is not None) == 20
     write_wav(tmp_path / "_background_noise_" / "hum.wav", np.zeros(100))
     assert len(read_sounds(tmp_path, 0.5, 16).values) == 120
     (tmp_path / "validation_list.txt").write_text("".join(f"{label}/3_nohash_0.wav\n" for label in ("yes", "no")))
@@ -163,6 +212,7 @@ def test_file_names_give_class_and_speaker_of_a_sound(tmp_path: Path) -> None:
         read_sounds(tmp_path, 0.5, 16, coefficients=17)
     assert made.classes == apart.classes == ("no", "yes") and made.counts() != apart.counts()
     assert {count % 3 for count in apart.counts().values()} == {0}
+    assert made.groups is None and apart.groups is not None and len(set(apart.groups)) == 20
 
 
 def test_recordings_are_cropped_or_padded_at_both_ends() -> None:
@@ -174,6 +224,7 @@ def test_recordings_are_cropped_or_padded_at_both_ends() -> None:
 def test_rows_of_sensors_become_scaled_windows(tmp_path: Path) -> None:
     made = read_sensors(sensors(tmp_path), 16)
     assert made.values.shape == (60 * 4, 1, 16, 3) and {count % 4 for count in made.counts().values()} == {0}
+    assert made.groups is not None and (made.groups == np.repeat(made.groups[::4], 4)).all() and len(set(made.groups)) == 60
     trained = made.part("train")[0]
     assert all(trained[..., c].min() == -128 and trained[..., c].max() == 127 for c in range(3)), "each channel spans all"
     row = read_rows(tmp_path / "rest" / "0.csv")[:16]

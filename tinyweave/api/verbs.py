@@ -478,8 +478,8 @@ def search(
     have an effect.
 
     Args:
-        data: a folder that has a subfolder of files per class; for detection a folder with a VOC or COCO data set; or a
-            Dataset, which needs `space`.
+        data: a folder that has a subfolder of files per class, or a file of labelled samples; for detection a folder with a
+            VOC or COCO data set; or a Dataset, which needs `space`.
         device: a device, or its name.
         options: options of the planner.
         folder: the folder, created if necessary.

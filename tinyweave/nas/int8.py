@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .. import api
 from ..ir import CompileError
 from ..tasks.boxes import head_of
 from ..tasks.dataset import SCALE, Dataset, sized
+from ..tasks.evaluation.intervals import Groups, Interval, accuracy_interval
 from .arch import Arch
 from .costs import NAME
 from .precision import precision
 
 TIMED = (4, 12)  # test samples whose evaluation is timed; the time of all samples is extrapolated
-Z_95 = 1.96  # half-width of a 95 % interval in standard deviations
 
 
-def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
+class Evaluation(NamedTuple):
+    """An int8 network and its results on the test samples."""
+
+    model: Any  # the int8 model, `api.results.Model`
+    accuracy: dict[str, float]  # `test` (float) and `test_int8`; of detectors, average precisions
+    interval: Interval  # 95 % confidence interval of `test_int8`; it resamples groups if samples come in groups
+    predicted: NDArray[np.int64] | None  # class of each test sample by the int8 network; None for a detector
+
+
+def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
     """Quantise a trained network to int8 and evaluate it on the test samples, which are scaled to the network's image size.
 
     Args:
         arch: The network.
         weights_file: File of its trained weights.
         data: The data set; training samples calibrate the quantisation.
-
-    Returns:
-        The int8 model; the accuracies `test` (float) and `test_int8`; and the 95 % confidence interval of `test_int8`.
     """
     import torch
 
@@ -38,7 +46,12 @@ def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tupl
     module.load_state_dict(torch.load(weights_file, weights_only=True))
     data = sized(data, arch.image[:2])
     done = quantise(module.eval(), data)
-    return done.model, *_evaluate(module, done, data, *data.part("test"))
+    return Evaluation(done.model, *_evaluate(module, done, data, *data.part("test"), groups=data.groups_of("test")))
+
+
+def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], Interval]:
+    """Return the model, the accuracy and the interval of `evaluate_int8`, which says more."""
+    return evaluate_int8(arch, weights_file, data)[:3]
 
 
 def quantise(module: Any, data: Dataset) -> Any:
@@ -54,8 +67,10 @@ def quantise(module: Any, data: Dataset) -> Any:
     return api.quantize_model(loaded, values[evenly_spaced(CALIBRATION, len(values))], api.SampleOptions((SCALE,)))
 
 
-def _evaluate(module: Any, done: Any, data: Dataset, unseen: Any, labels: Any) -> tuple[dict[str, float], tuple[float, float]]:
-    """Return (accuracies, interval) as `quantise_and_evaluate` does, for the samples `unseen` and their `labels`.
+def _evaluate(
+    module: Any, done: Any, data: Dataset, unseen: Any, labels: Any, *, groups: Groups = None
+) -> tuple[dict[str, float], Interval, NDArray[np.int64] | None]:
+    """Return (accuracy, interval, predicted) of `Evaluation`, for the samples `unseen` and their `labels` and `groups`.
 
     `module` is the float network, `done` the result of `quantise`.
     """
@@ -64,11 +79,12 @@ def _evaluate(module: Any, done: Any, data: Dataset, unseen: Any, labels: Any) -
     from .learning.train import scores
 
     if (head := head_of(data)) is not None:
-        return precision(scores(module, unseen), done.model, unseen, labels, head)
+        return *precision(scores(module, unseen), done.model, unseen, labels, head), None
     agreement = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    if agreement.accuracy is None:
+    if agreement.accuracy is None or agreement.predicted is None:
         raise CompileError("the network has a single class", "give samples of at least two classes")
-    return {"test": agreement.accuracy[0], "test_int8": agreement.accuracy[1]}, wilson(agreement.accuracy[1], len(labels))
+    interval = accuracy_interval(agreement.predicted == labels, groups)
+    return {"test": agreement.accuracy[0], "test_int8": agreement.accuracy[1]}, interval, agreement.predicted
 
 
 def quantisation_seconds(arch: Arch, data: Dataset) -> float:
@@ -86,10 +102,3 @@ def quantisation_seconds(arch: Arch, data: Dataset) -> float:
         times.append(time.perf_counter() - begin)
     converted, short, long = times
     return converted + short + max(0.0, long - short) * (len(unseen) - counts[0]) / max(1, counts[1] - counts[0])
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval (Wilson score interval) of a success rate `share` in `count` trials."""
-    z = Z_95**2 / count
-    middle, half = share + z / 2, math.sqrt(share * (1 - share) * z + z * z / 4)
-    return (middle - half) / (1 + z), (middle + half) / (1 + z)

@@ -6,7 +6,7 @@ If an output is computed by a softmax, a sigmoid or a similar op, SQNR is measur
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Fidelity:
     sqnr_db: float
     agreement: float | None  # fraction of samples with the same predicted class; None if the network is no classifier
     accuracy: tuple[float, float] | None  # fraction of samples with the right class (float, int8); None without labels
+    predicted: Array | None = field(default=None, compare=False, repr=False)  # class of each sample by the int8 network
 
 
 def signal_tensors(graph: Graph) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
     right = None
     if samples.labels is not None:
         right = float(np.mean(before == samples.labels)), float(np.mean(after == samples.labels))
-    return Fidelity(len(samples), sqnr_db, float(np.mean(before == after)), right)
+    return Fidelity(len(samples), sqnr_db, float(np.mean(before == after)), right, after)
 
 
 def accuracy(graph: Graph, samples: Samples, inputs: Sequence[str]) -> float:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..files import read_file
 from ..ir import CompileError
 from ..progress import Progress, silent
+from .evaluation.intervals import too_few_groups
 
 PARTS = ("train", "validation", "test")
 PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
@@ -29,6 +30,9 @@ MAX_LIST = 1 << 26  # bytes of a list of files
 MAX_BYTES = 1 << 33  # of all samples as int8
 RESIZE_BATCH = 256  # samples that are resized at a time
 MIN_OF_CLASS = 5  # training samples per class at least
+MIN_VALIDATION = 10  # validation files per class, if there are enough, see `topped_up`
+MAX_SHARE = 4  # at most 1 / MAX_SHARE of the files of a class move to validation
+FEW = 30  # a class with fewer samples is named in `advice`
 SCALE = 1 / 128  # real value of one step of the network's input
 FOLDERS = "give a folder with one subfolder of files per class"
 PLURALS = {"sample": "samples", "box": "boxes"}
@@ -45,11 +49,16 @@ class Dataset:
     labels: NDArray[Any]  # class indices [samples]; for detection, boxes [samples, boxes, 6], see `detection.BOX`
     parts: NDArray[np.uint8]  # indices in PARTS, [samples]
     preparation: Mapping[str, Any]  # how files were converted to values, which firmware must do as well; JSON values
+    groups: NDArray[np.int64] | None = None  # index of each sample's group (speaker, subject, recording); None: one each
 
     def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[Any]]:
         """Return the values and the labels of the samples in one part: "train", "validation" or "test"."""
         chosen = np.flatnonzero(self.parts == PARTS.index(name))
         return self.values[chosen], self.labels[chosen]
+
+    def groups_of(self, name: str) -> NDArray[np.int64] | None:
+        """Return the group of each sample in a part, in the order of `part`; None if the samples are independent."""
+        return None if self.groups is None else self.groups[self.parts == PARTS.index(name)]
 
     def counts(self) -> dict[str, int]:
         """Return the number of samples in each part, by the part's name."""
@@ -57,25 +66,32 @@ class Dataset:
 
 
 def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
-    """Resize the images of a data set to `size` (rows, columns) by averaging pixels.
-
-    Output pixel i is the rounded mean of the pixels floor(i * side / new) up to ceil((i + 1) * side / new), as in torch's area
-    interpolation.
-    """
+    """Resize the images of a data set to `size` (rows, columns) by averaging pixels, see `pooled`."""
     if data.values.shape[1:3] == size:
         return data
-    values = np.empty((len(data.values), *size, data.values.shape[3]), np.int8)
+    prepared = {**data.preparation, "size": list(size)} if "size" in data.preparation else data.preparation
+    return replace(data, values=pooled(data.values, size), preparation=prepared)
+
+
+def pooled(values: NDArray[np.int8], size: tuple[int, int]) -> NDArray[np.int8]:
+    """Resize samples [samples, rows, columns, channels] to `size` (rows, columns) by averaging values.
+
+    Output value i is the rounded mean of the values floor(i * side / new) up to ceil((i + 1) * side / new), as in torch's area
+    interpolation.
+    """
+    if values.shape[1:3] == size:
+        return values
+    means = np.empty((len(values), *size, values.shape[3]), np.int8)
     for first in range(0, len(values), RESIZE_BATCH):
-        sums, count = data.values[first : first + RESIZE_BATCH].astype(np.int64), 1
+        sums, count = values[first : first + RESIZE_BATCH].astype(np.int64), 1
         for axis, new in ((1, size[0]), (2, size[1])):
             side, at = sums.shape[axis], np.arange(new)
             begin, end = at * side // new, -(-(at + 1) * side // new)
             before = np.insert(np.cumsum(sums, axis), 0, 0, axis)
             sums = before.take(end, axis) - before.take(begin, axis)
             count = count * (end - begin).reshape([-1 if other == axis else 1 for other in range(4)])
-        values[first : first + RESIZE_BATCH] = (2 * sums + count) // (2 * count)
-    prepared = {**data.preparation, "size": list(size)} if "size" in data.preparation else data.preparation
-    return replace(data, values=values, preparation=prepared)
+        means[first : first + RESIZE_BATCH] = (2 * sums + count) // (2 * count)
+    return means
 
 
 @dataclass(frozen=True)
@@ -149,38 +165,81 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
     """Return the files, some of them moved to the validation part if folders or lists set parts, but no validation part.
 
-    If they set no part but training, all parts are reset to None, and the hash of `parts_of` decides. If they set a test part,
-    the hash moves some training files to validation.
+    If they set no part but training, all parts are reset to None, and `parts_of` decides. If they set a test part, the hash
+    moves some training files to validation, and `topped_up` more if these are too few.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
         return [replace(file, part=None) for file in files]
     if "validation" in named:
         return files
-    moved = {file.path for file in files if file.part == "train" and part_of(file.group) == "validation"}
-    return [replace(file, part="validation") if file.path in moved else file for file in files]
+    is_moved = [file.part == "train" and part_of(file.group) == "validation" for file in files]
+    parts = ["validation" if moved else file.part or "" for file, moved in zip(files, is_moved, strict=True)]
+    parts = topped_up(files, parts, "validation")
+    return [replace(file, part=part or None) for file, part in zip(files, parts, strict=True)]
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
     """Return the part of each file: the one that is set, else by the hash of its group.
 
-    If the hash puts no file of a class into test or validation, the group of this class with the lowest hash is moved there,
-    unless folders or lists set the parts. Groups with files of several classes are not moved.
+    If the hash puts no file of a class into the test part, or too few into validation, `topped_up` moves some there from
+    training, unless folders or lists set the parts.
     """
     parts = [file.part or part_of(file.group) for file in files]
-    if any(file.part for file in files):
-        return parts
-    by_class, labels_of = dict[str, list[int]](), dict[str, set[str]]()
+    return parts if any(file.part for file in files) else topped_up(files, topped_up(files, parts, "test"), "validation")
+
+
+def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) -> list[str]:
+    """Return the parts of files after groups of training files moved to `part`, if it has too few files of a class.
+
+    The test part needs one file of each class. Validation needs MIN_VALIDATION, or 1 / MAX_SHARE of those that are not for test
+    if this is less. (With 10 samples of each of 10 classes, an accuracy of 80 % has a standard error of 4 points; with fewer
+    the choice among candidates is chance.) Groups with the lowest hash move first. A group stays if a class would keep fewer
+    than MIN_OF_CLASS files for training or, unless `part` has none of the class, fewer than half of its files.
+    """
+    parts, members = list(parts), dict[str, list[int]]()
     for index, file in enumerate(files):
-        by_class.setdefault(file.label, []).append(index)
-        labels_of.setdefault(file.group, set()).add(file.label)
-    for own, part in product(by_class.values(), ("test", "validation")):
-        if all(parts[index] != part for index in own):
-            spare = {files[i].group for i in own if parts[i] == "train" and len(labels_of[files[i].group]) == 1}
-            moved = min(spare, key=share_of) if len(spare) > MIN_OF_CLASS else None
-            for index in own:
-                parts[index] = part if files[index].group == moved else parts[index]
+        if parts[index] == "train":
+            members.setdefault(file.group, []).append(index)
+    counts = Counter((file.label, own) for file, own in zip(files, parts, strict=True))
+    learned = {label: counts[label, "train"] + counts[label, "validation"] for label in sorted({file.label for file in files})}
+    ordered = sorted(members, key=share_of)
+    for label, count in learned.items():
+        needed = 1 if part == "test" else max(1, min(MIN_VALIDATION, count // MAX_SHARE))
+        for group in [each for each in ordered if any(files[index].label == label for index in members[each])]:
+            if counts[label, part] >= needed:
+                break
+            least = {each: max(MIN_OF_CLASS, learned[each] / 2 if counts[label, part] else 0) for each in learned}
+            own = Counter(files[index].label for index in members[group])
+            if parts[members[group][0]] == "train" and all(counts[each, "train"] - own[each] >= least[each] for each in own):
+                for index in members[group]:
+                    parts[index] = part
+                for each in own:
+                    counts[each, "train"] -= own[each]
+                    counts[each, part] += own[each]
     return parts
+
+
+def sorted_classes(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the distinct labels, sorted by value if they are numbers, else by name."""
+    return tuple(sorted(set(labels), key=lambda name: (int(name) if name.isdecimal() else MAX_FILES, name)))
+
+
+def group_indices(names: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the index of each sample's group; None if each sample is a group. `names` has the group of each sample."""
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    return np.array([numbers[name] for name in names]) if len(numbers) < len(names) else None
+
+
+def advice(data: Dataset) -> list[str]:
+    """Return a line for each weakness of a data set of a classifier, with what to do: classes of few samples, few groups."""
+    counts = np.bincount(data.labels, minlength=len(data.classes))
+    lines = [
+        f"class '{data.classes[label]}' has {counts[label]} samples; below {FEW} a network learns little: add samples"
+        for label in np.flatnonzero(counts < FEW)
+    ]
+    tested = too_few_groups(data.groups_of("test"))
+    return [*lines, tested] if tested else lines
 
 
 def dataset(
@@ -202,7 +261,7 @@ def dataset(
     Raises:
         CompileError: there is only one class, or a part has too few samples of a class.
     """
-    classes = tuple(sorted({file.label for file in files}))
+    classes = sorted_classes([file.label for file in files])
     parts = parts_of(files)
     check_classes(classes, [file.label for file in files], parts)
     sample = read(files[0].path)
@@ -213,7 +272,8 @@ def dataset(
         values[index] = read(file.path)
         progress(f"reading {kind}", index + 1, len(files))
     labels = np.array([classes.index(file.label) for file in files])
-    return Dataset(kind, classes, values, labels, np.array([PARTS.index(part) for part in parts], np.uint8), preparation)
+    numbers = np.array([PARTS.index(part) for part in parts], np.uint8)
+    return Dataset(kind, classes, values, labels, numbers, preparation, group_indices([file.group for file in files]))
 
 
 def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str]) -> None:

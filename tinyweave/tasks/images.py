@@ -1,27 +1,63 @@
-"""Images of classes, resized to the network's input. In: a folder with a subfolder of images per class. Out: a Dataset."""
+"""Images of classes, resized to the network's input. In: folders of images, .npz or .parquet files. Out: a Dataset."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..media import IMAGES, read_image
+from ..ir import CompileError
+from ..media import IMAGES, image_of_array, image_of_bytes, read_image
 from ..progress import Progress, silent
-from .dataset import SCALE, Dataset, by_folder, dataset
+from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset
+from .formats.reading import read_samples, sample_files
+from .formats.sample import Sample
 
 ZERO = 128  # the pixel value that is 0 in the network's input
+FILES = (".npz", ".parquet")
 
 
-def read_images(folder: Path, size: tuple[int, int], channels: int = 3, progress: Progress = silent) -> Dataset:
-    """Read the images of a folder that has a subfolder per class.
+def read_images(path: Path, size: tuple[int, int], channels: int = 3, progress: Progress = silent) -> Dataset:
+    """Read the images of a folder that has a subfolder per class, or of files that hold many images.
 
     They are resized to `size` (rows, columns) without keeping their aspect ratio. The values are pixel - 128.
     """
+    found = sample_files(path, FILES)
+    samples = read_samples(found) if found else {}
+    files, read_pixels = _from_files(samples, size, channels) if found else _from_folders(path, size, channels)
 
-    def read(path: Path) -> NDArray[np.int8]:
-        return (read_image(path, *size, channels).astype(np.int16) - ZERO).astype(np.int8)
+    def read(file: Path) -> NDArray[np.int8]:
+        return (read_pixels(file).astype(np.int16) - ZERO).astype(np.int8)
 
     prepared = {"source": "images", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
-    return dataset("images", by_folder(folder, IMAGES), read, prepared, progress)
+    return dataset("images", files, read, prepared, progress)
+
+
+Found = tuple[list[LabelledFile], Callable[[Path], NDArray[np.uint8]]]
+
+
+def _from_folders(folder: Path, size: tuple[int, int], channels: int) -> Found:
+    """Return the image files of a folder with a subfolder per class, and a function that reads one."""
+    return by_folder(folder, IMAGES), lambda path: read_image(path, *size, channels)
+
+
+def _from_files(samples: dict[LabelledFile, Sample], size: tuple[int, int], channels: int) -> Found:
+    """Return samples of files as labelled files, and a function that reads the one of a path."""
+    values = {file.path: sample for file, sample in samples.items()}
+
+    def read(path: Path) -> NDArray[np.uint8]:
+        sample = values[path]
+        if isinstance(sample.value, bytes):
+            return image_of_bytes(sample.value, sample.place, *size, channels)
+        pixels = np.asarray(sample.value)
+        fits = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (1, 3))
+        if not fits or not pixels.size or pixels.dtype.kind not in "iu" or pixels.min() < 0 or pixels.max() > 255:
+            raise CompileError(
+                f"'{sample.place}' holds {pixels.dtype}{list(pixels.shape)}, no image",
+                "give whole numbers from 0 to 255, [rows, columns] or [rows, columns, 1 or 3]",
+            )
+        return image_of_array(pixels.astype(np.uint8), *size, channels)
+
+    return list(samples), read

@@ -1,9 +1,11 @@
-"""Windows of sensor values. In: recordings as .csv or .npy files, in a folder per class. Out: a Dataset."""
+"""Windows of sensor values, or whole series. In: recordings in a folder per class, or labelled files. Out: a Dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +14,45 @@ from ..files import read_file
 from ..ir import CompileError
 from ..media import MAX_SAMPLE, MEND, read_arrays
 from ..progress import Progress, silent
-from .dataset import MAX_BYTES, PARTS, Dataset, by_folder, check_classes, parts_of
+from .dataset import (
+    MAX_BYTES,
+    PARTS,
+    Dataset,
+    LabelledFile,
+    by_folder,
+    check_classes,
+    group_indices,
+    parts_of,
+    sorted_classes,
+)
+from .formats.reading import read_samples, sample_files
+from .formats.sample import Sample, as_series
 
-FILES = (".csv", ".npy")
+Floats = NDArray[np.float64]
+FILES = (".csv", ".npy")  # recordings in the folder of their class
+TABLES = (".csv", ".tsv", ".npz", ".ts", ".parquet")  # files of many labelled recordings or series
 RANGE = (0.1, 99.9)  # percentiles of a channel that map to the ends of the int8 range; values beyond are clipped
 
 
-def read_sensors(folder: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
-    """Cut the recordings of a folder into samples [1, window, channels], whose first rows are `stride` rows apart.
+class Recording(NamedTuple):
+    """A recording, or a series that is one sample, and a function that returns its values [rows, channels]."""
+
+    file: LabelledFile
+    read: Callable[[], Floats]
+
+
+def read_sensors(path: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
+    """Cut recordings into samples [1, window, channels], whose first rows are `stride` rows apart; or read whole series.
 
     A recording has a row per moment and a column per channel. All its samples are in the same part (training, validation,
     test). The stride is half a window if it is None.
+
+    Args:
+        path: a folder with a subfolder of recordings per class, or a file of labelled recordings or series, or a folder of
+            such files. A series is one sample. A shorter series than the longest is filled up with its last row.
+        window: rows of a sample of recordings.
+        stride: rows from the start of one sample of a recording to the next.
+        progress: called for each recording.
 
     Raises:
         CompileError: a file is shorter than a window, has another number of columns, or holds text.
@@ -30,10 +60,15 @@ def read_sensors(folder: Path, window: int = 128, stride: int | None = None, pro
     if window < 1 or (stride is not None and stride < 1):
         apart = "" if stride is None else f", one each {stride} rows,"
         raise CompileError(f"windows of {window} rows{apart} are out of range", "give whole numbers above 0")
-    files = by_folder(folder, FILES)
-    windows, labels, parts = list[NDArray[np.float64]](), list[str](), list[str]()
-    for index, (file, part) in enumerate(zip(files, parts_of(files), strict=True)):
-        cut = windows_of(read_rows(file.path), window, stride or max(1, window // 2))
+    if found := sample_files(path, TABLES):
+        recordings, rows = _from_files(path, read_samples(found), window)
+    else:
+        recordings, rows = [Recording(file, partial(read_rows, file.path)) for file in by_folder(path, FILES)], None
+    window, stride = (window, stride or max(1, window // 2)) if rows is None else (rows, rows)
+    files = [recording.file for recording in recordings]
+    windows, labels, parts, groups = list[Floats](), list[str](), list[str](), list[str]()
+    for index, ((file, read), part) in enumerate(zip(recordings, parts_of(files), strict=True)):
+        cut = windows_of(read(), window, stride)
         if not len(cut):
             raise CompileError(
                 f"'{file.path}' has fewer rows than a window, {window}", "leave it out, or give a shorter window"
@@ -46,17 +81,39 @@ def read_sensors(folder: Path, window: int = 128, stride: int | None = None, pro
         windows.append(cut)
         labels += [file.label] * len(cut)
         parts += [part] * len(cut)
+        groups += [file.group] * len(cut)
         if sum(map(len, windows)) * window * cut.shape[2] > MAX_BYTES:
-            raise CompileError(f"the windows of '{folder}' have more than {MAX_BYTES:,} B", "give fewer, or shorter ones")
+            raise CompileError(f"the windows of '{path}' have more than {MAX_BYTES:,} B", "give fewer, or shorter ones")
         progress("reading sensors", index + 1, len(files))
-    classes = tuple(sorted(set(labels)))
+    classes = sorted_classes(labels)
     check_classes(classes, labels, parts)
     values = np.concatenate(windows)
     of_part = np.array([PARTS.index(part) for part in parts], np.uint8)
     scale, offset = scaling(values[of_part == 0])
     steps = np.clip(np.round(values * scale + offset), -128, 127).astype(np.int8)
     prepared = {"source": "sensors", "window": window, "scale": scale.tolist(), "offset": offset.tolist()}
-    return Dataset("sensors", classes, steps[:, None], np.array(list(map(classes.index, labels))), of_part, prepared)
+    numbers = np.array(list(map(classes.index, labels)))
+    return Dataset("sensors", classes, steps[:, None], numbers, of_part, prepared, group_indices(groups))
+
+
+def _from_files(path: Path, samples: dict[LabelledFile, Sample], window: int) -> tuple[list[Recording], int | None]:
+    """Return the recordings of a table with at least `window` rows, and None; or series of equal length, and their rows.
+
+    Series are filled up with their last row to the length of the longest.
+    """
+    series = {file: as_series(sample.value, sample.place) for file, sample in samples.items()}
+    longest = max(map(len, series.values()))
+    if not any(sample.is_recording for sample in samples.values()):
+        filled = {file: np.pad(own, ((0, longest - len(own)), (0, 0)), "edge") for file, own in series.items()}
+        return [Recording(file, partial(np.asarray, own)) for file, own in filled.items()], longest
+    long = [Recording(file, partial(np.asarray, own)) for file, own in series.items() if len(own) >= window]
+    lost = {file.label for file in series} - {recording.file.label for recording in long}
+    if lost:
+        raise CompileError(
+            f"'{path}' has no {window} successive rows of one recording of the class '{min(lost)}'",
+            f"give a shorter window; the longest recording has {longest} rows",
+        )
+    return long, None
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

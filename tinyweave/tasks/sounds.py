@@ -1,4 +1,4 @@
-"""Recordings of words as log-mel features or MFCC. In: wav files, by class in folders or file names. Out: a Dataset."""
+"""Recordings of words as log-mel features or MFCC. In: wav files, by class in folders or names, or .parquet. Out: a Dataset."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from ..media import RECORDINGS, read_recording
+from ..media import RECORDINGS, read_recording, recording_of_bytes
 from ..progress import Progress, silent
 from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of, listed
 from .features import LogMel, log_mel
+from .formats.reading import read_samples, sample_files
 
 LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # as in Speech Commands
 MAX_SECONDS = 60  # of a recording
 SPEAKER = "_nohash_"  # separates speaker and take in file names of Speech Commands
+FILES = (".parquet",)
 NAMES = "give a folder for each class, or names as LABEL_SPEAKER_TAKE.wav"
 
 
 def read_sounds(
-    folder: Path,
+    path: Path,
     seconds: float = 1.0,
     bands: int = 40,
     *,
@@ -36,7 +38,7 @@ def read_sounds(
     folder if `by_speaker`.
 
     Args:
-        folder: the folder.
+        path: the folder, or a .parquet file that holds wav files, or a folder of such files.
         seconds: length of a sample.
         bands: number of mel bands.
         coefficients: number of MFCC per frame, 0 for log-mel features.
@@ -46,8 +48,18 @@ def read_sounds(
     Raises:
         CompileError: sample rates differ, a class has too few samples in a part, or a setting is out of range.
     """
-    files = labelled_sounds(folder, by_speaker=by_speaker)
-    rate, _ = read_recording(files[0].path)
+    samples = read_samples(found) if (found := sample_files(path, FILES)) else {}
+    files = list(samples) or labelled_sounds(path, by_speaker=by_speaker)
+    inside = {file.path: sample for file, sample in samples.items()}
+
+    def hear(path: Path) -> tuple[int, NDArray[np.float64]]:
+        if (sample := inside.get(path)) is None:
+            return read_recording(path)
+        if not isinstance(sample.value, bytes):
+            raise CompileError(f"'{sample.place}' holds numbers, not the bytes of a wav file", "give a column of recordings")
+        return recording_of_bytes(sample.value, sample.place)
+
+    rate, _ = hear(files[0].path)
     features = features_of(rate, bands, coefficients)
     if not abs(seconds) <= MAX_SECONDS:
         raise CompileError(f"recordings of {seconds:g} s are not supported", f"give at most {MAX_SECONDS} s")
@@ -56,7 +68,7 @@ def read_sounds(
         raise CompileError(f"{seconds:g} s are shorter than a frame", f"give at least {features.frame / rate:.3f} s")
 
     def read(path: Path) -> NDArray[np.int8]:
-        own, values = read_recording(path)
+        own, values = hear(path)
         if own != rate:
             raise CompileError(f"'{path}' has {own} samples a second, '{files[0].path}' has {rate}", "give one rate for all")
         return features.of(fitted(as_int16(values), length))[..., None]

@@ -1,0 +1,122 @@
+"""Baselines: what they predict, that the test part decides nothing, what the verdict says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tinyweave.ir import CompileError
+from tinyweave.tasks.dataset import Dataset
+from tinyweave.tasks.evaluation import baselines as tested
+from tinyweave.tasks.evaluation.baselines import LOGISTIC, MAJORITY, NEAREST, Baseline, baselines, compare, verdict
+
+SCIKIT_LEARN = "needs scikit-learn: pip install '.[search]'"
+
+
+@pytest.fixture
+def blobs() -> Dataset:
+    """Return 600 samples of 8 x 6 pixels: noise around the mean of their class; half of them are of class 0."""
+    rng = np.random.default_rng(0)
+    means, labels = rng.normal(0, 25, (3, 8, 6, 1)), np.array([0, 0, 1, 2] * 150)
+    values = np.clip(means[labels] + rng.normal(0, 40, (600, 8, 6, 1)), -128, 127).astype(np.int8)
+    parts = np.array(([0] * 7 + [1] + [2] * 2) * 60, np.uint8)
+    return Dataset("images", ("a", "b", "c"), values, labels, parts, {})
+
+
+def test_baselines_of_classes_that_a_line_tells_apart(blobs: Dataset) -> None:
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    majority, logistic, nearest = baselines(blobs)
+    assert [each.name for each in (majority, logistic, nearest)] == [MAJORITY, LOGISTIC, NEAREST]
+    labels = blobs.part("test")[1]
+    for each in (majority, logistic, nearest):
+        np.testing.assert_array_equal(each.correct, each.predicted == labels)
+        assert each.accuracy == each.correct.mean() and each.seconds < 10
+    assert (majority.predicted == 0).all() and majority.accuracy == pytest.approx(0.5, abs=0.02)
+    assert logistic.accuracy > 0.95 and nearest.accuracy > 0.9
+    assert logistic.setting.startswith("C = ") and nearest.setting.startswith("k = ")
+    again = baselines(blobs)
+    assert all(
+        (a.predicted == b.predicted).all() and a.setting == b.setting for a, b in zip(again, baselines(blobs), strict=True)
+    )
+
+
+def test_the_test_part_decides_nothing(blobs: Dataset) -> None:
+    """Other labels of the test samples change neither the settings nor what is predicted."""
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    wrong = replace(blobs, labels=np.where(blobs.parts == 2, (blobs.labels + 1) % 3, blobs.labels))
+    for own, other in zip(baselines(blobs), baselines(wrong), strict=True):
+        assert own.setting == other.setting and own.validation == other.validation
+        np.testing.assert_array_equal(own.predicted, other.predicted)
+
+
+def test_validation_is_learned_from_once_the_setting_is_chosen(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearest neighbour of a test sample that repeats a validation sample is this validation sample."""
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    values, labels = blobs.values.copy(), blobs.labels.copy()
+    known, unseen = np.flatnonzero(blobs.parts == 1)[0], np.flatnonzero(blobs.parts == 2)[0]
+    values[known] = values[unseen] = 127
+    monkeypatch.setattr(tested, "NEIGHBOURS", (1,))
+    for label in range(3):
+        labels[known] = label
+        (nearest,) = (each for each in baselines(replace(blobs, values=values, labels=labels)) if each.name == NEAREST)
+        assert nearest.predicted[0] == label
+
+
+def test_large_sets_cost_bounded_time(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger samples are pooled, and training samples are drawn; every test sample is predicted."""
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    monkeypatch.setattr(tested, "MAX_FEATURES", 12)
+    monkeypatch.setattr(tested, "MAX_SAMPLES", 50)
+    assert tested._features(blobs.values).shape == (600, 12) and len(tested._drawn(600)) == len(set(tested._drawn(600))) == 50
+    assert all(len(each.predicted) == 120 for each in baselines(blobs))
+
+
+def test_what_has_no_baselines_says_so(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CompileError, match="baselines classify samples, and a detector does not"):
+        baselines(replace(blobs, kind="detection"))
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    with pytest.raises(CompileError, match=r"baselines need scikit-learn, which is not installed; .*\[search\]"):
+        baselines(blobs)
+
+
+def of(name: str, right: int, count: int = 200) -> Baseline:
+    correct = np.arange(count) < right
+    return Baseline(name, "", 0.5, correct.astype(np.int64), correct, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("right", "outcome", "says"),
+    [
+        (
+            196,
+            "better",
+            r"^Better than the best baseline, k-NN \(90.0 %\): \+8.0 points \(95 % interval \+\d.\d to \+1\d.\d\).$",
+        ),
+        (
+            182,
+            "not distinguishable",
+            r"^Not distinguishable from the best baseline, k-NN .*: \+1.0 points .* -0.\d to .*Add test",
+        ),
+        (140, "worse", r"^Worse than the best baseline, .*: -20.0 points .* to -\d+.\d\). Give the search more minutes"),
+    ],
+)
+def test_verdicts(right: int, outcome: str, says: str) -> None:
+    others, correct = [of(MAJORITY, 20), of(NEAREST, 180), of(LOGISTIC, 150)], np.arange(200) < right
+    found = compare(correct, others)
+    assert found.outcome == outcome and found.baseline.name == NEAREST and found.groups is None
+    assert found.difference == pytest.approx(right / 200 - 0.9) and found.interval[0] < found.difference < found.interval[1]
+    said = verdict(correct, others)
+    assert re.search(says, said), said
+
+
+def test_a_verdict_on_few_groups_is_in_doubt() -> None:
+    """All that is gained is gained in one of four groups: that may be chance, and so few groups cannot say."""
+    correct, groups = np.ones(200, bool), np.arange(200) // 50
+    said = verdict(correct, [of(NEAREST, 180)], groups)
+    assert verdict(correct, [of(NEAREST, 180)]).startswith("Better") and said.startswith("Not distinguishable")
+    assert said.endswith("come from 4 groups, so the interval cannot be trusted: test on at least 5 groups.")
+    assert compare(correct, [of(NEAREST, 180)], groups).groups == 4

@@ -1,0 +1,155 @@
+"""Simple classifiers as baselines of a network, on the same samples. In: a Dataset. Out: their predictions on the test part.
+
+The baselines are the majority class, multinomial logistic regression, and k nearest neighbours. The strength of the
+regularisation and k are chosen on the validation part, then the classifier is fitted again on training and validation together.
+A network that is not better than these is not worth its Flash. CPU time is bounded: at most MAX_SAMPLES samples of at most
+MAX_FEATURES features, on one thread.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...installing import install
+from ...ir import CompileError
+from ..dataset import Dataset, pooled
+from .intervals import Groups, Interval, paired_interval, too_few_groups
+
+Floats = NDArray[np.float32]
+MAX_SAMPLES = 8_000  # that a baseline is fitted on, drawn at random from a larger training part
+MAX_FEATURES = 1_024  # of a sample; larger samples are average pooled
+MAX_ITERATIONS = 60  # of the solver of logistic regression
+STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression, the inverse of its regularisation
+NEIGHBOURS = (1, 3, 7, 15)  # k
+MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
+
+
+class Baseline(NamedTuple):
+    """A baseline and its predictions of the test samples."""
+
+    name: str
+    setting: str  # chosen on the validation part, such as "C = 0.1"
+    validation: float  # accuracy on the validation part
+    predicted: NDArray[np.int64]  # class indices [test samples]
+    correct: NDArray[np.bool_]  # which test samples are right
+    seconds: float  # CPU time
+
+    @property
+    def accuracy(self) -> float:
+        """Return the accuracy on the test part."""
+        return float(self.correct.mean())
+
+
+class Comparison(NamedTuple):
+    """A classifier compared with the most accurate baseline on the same test samples."""
+
+    outcome: str  # "better", "not distinguishable" or "worse"
+    baseline: Baseline
+    difference: float  # accuracy of the classifier minus that of the baseline
+    interval: Interval  # 95 % confidence interval of the difference
+    groups: int | None  # number of groups in the test part; None for independent samples
+
+
+def baselines(data: Dataset) -> list[Baseline]:
+    """Return the baselines of a data set of a classifier: majority class, logistic regression, k nearest neighbours.
+
+    Raises:
+        CompileError: scikit-learn is missing, or the data set is one of a detector.
+    """
+    if data.kind == "detection":
+        raise CompileError("baselines classify samples, and a detector does not", "give samples with one class each")
+    try:
+        from threadpoolctl import threadpool_limits
+
+        models = {name: _models(name) for name in (MAJORITY, LOGISTIC, NEAREST)}  # loads the libraries that are to be limited
+    except ImportError as error:
+        raise CompileError("baselines need scikit-learn, which is not installed", install("search")) from error
+    labels = [data.part(name)[1] for name in ("train", "validation", "test")]
+    features = [_features(data.part(name)[0]) for name in ("train", "validation", "test")]
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns that MAX_ITERATIONS ended the solver
+        return [_fitted(name, own, features, labels) for name, own in models.items()]
+
+
+def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
+    """Compare a classifier with the baseline that is most accurate on the test part.
+
+    Args:
+        correct: which test samples the classifier predicts right.
+        others: the baselines of the same data set.
+        groups: group of each test sample, `Dataset.groups_of("test")`.
+    """
+    best = max(others, key=lambda other: other.accuracy)
+    low, high = paired_interval(correct, best.correct, groups)
+    outcome = "better" if low > 0 else "worse" if high < 0 else "not distinguishable"
+    count = None if groups is None else len(np.unique(groups))
+    return Comparison(outcome, best, float(correct.mean()) - best.accuracy, (low, high), count)
+
+
+def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> str:
+    """Return a sentence: is a classifier better than the best baseline, and what to do? Its arguments are as in `compare`."""
+    outcome, best, difference, (low, high), _ = compare(correct, others, groups)
+    does = {"better": "Better than", "worse": "Worse than", "not distinguishable": "Not distinguishable from"}[outcome]
+    figures = f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
+    what_to_do = {
+        "better": "",
+        "not distinguishable": " Add test samples to tell them apart, or give the search more minutes or training samples.",
+        "worse": " Give the search more minutes or training samples, or raise its limits of RAM, Flash and time.",
+    }[outcome]
+    doubt = too_few_groups(groups)
+    said = f"{does} the best baseline, {best.name} ({100 * best.accuracy:.1f} %): {figures}.{what_to_do}"
+    return f"{said} {doubt}" if doubt else said
+
+
+def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:
+    """Choose the setting of a baseline on the validation part, fit it on both parts, and predict the test part.
+
+    `models` has the classifier of each setting. `features` and `labels` are those of training, validation and test.
+    """
+    begin = time.process_time()
+    train, both = _drawn(len(labels[0])), _drawn(len(labels[0]) + len(labels[1]))
+    chosen, right = max(
+        (
+            (setting, float((model.fit(features[0][train], labels[0][train]).predict(features[1]) == labels[1]).mean()))
+            for setting, model in models.items()
+        ),
+        key=lambda pair: pair[1],
+    )
+    model = models[chosen].fit(*(np.concatenate(parts[:2])[both] for parts in (features, labels)))
+    predicted = np.asarray(model.predict(features[2]), np.int64)
+    return Baseline(name, chosen, right, predicted, predicted == labels[2], time.process_time() - begin)
+
+
+def _models(name: str) -> dict[str, Any]:
+    """Return the classifiers of scikit-learn that a baseline chooses from, by their settings."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if name == MAJORITY:
+        return {"": DummyClassifier()}
+    if name == NEAREST:
+        return {f"k = {count}": KNeighborsClassifier(count, algorithm="brute") for count in NEIGHBOURS}
+    solvers = {f"C = {each:g}": LogisticRegression(C=each, max_iter=MAX_ITERATIONS) for each in STRENGTHS}
+    return {setting: make_pipeline(StandardScaler(), solver) for setting, solver in solvers.items()}
+
+
+def _drawn(count: int) -> NDArray[np.int64]:
+    """Return the indices of at most MAX_SAMPLES of `count` samples, drawn at random with a fixed seed, in rising order."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:MAX_SAMPLES])
+
+
+def _features(values: NDArray[np.int8]) -> Floats:
+    """Return samples as vectors of at most MAX_FEATURES features: of larger ones the longer axis is halved until they fit."""
+    rows, columns, channels = values.shape[1:]
+    while rows * columns * channels > MAX_FEATURES and max(rows, columns) > 1:
+        rows, columns = (-(-rows // 2), columns) if rows >= columns else (rows, -(-columns // 2))
+    return pooled(values, (rows, columns)).reshape(len(values), -1).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Read files that hold many labelled samples. In: tables, NumPy archives, .ts and .parquet files. Out: `sample.Sample`."""

@@ -1,0 +1,106 @@
+"""Parquet files as the Hugging Face hub has them: images, recordings or series, with labels. In: a path. Out: Samples.
+
+A column of images or recordings is a structure with the bytes of each file. The schema's metadata may have the names of the
+classes of a column of labels (the feature ClassLabel).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...files import read_file
+from ...installing import install
+from ...ir import CompileError
+from ...media import MAX_ARRAYS, MEND
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, column_of, part_in_name
+
+FORM = "give a column of images, recordings or lists of numbers, and a column 'label'"
+
+
+def read_parquet(path: Path) -> list[Sample]:
+    """Read a .parquet file; its name may say the part, as in train-00000-of-00001.parquet.
+
+    Raises:
+        CompileError: pyarrow is missing, or the file has no labels or no values.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise CompileError("reading .parquet files needs pyarrow", f"{install('parquet')}, or give an .npz file") from error
+    try:
+        file = parquet.ParquetFile(BytesIO(read_file(path, MAX_ARRAYS, MEND)))
+        groups = (file.metadata.row_group(index) for index in range(file.num_row_groups))
+        if (unpacked := sum(each.total_byte_size for each in groups)) > MAX_ARRAYS:
+            raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {MAX_ARRAYS:,} are supported")
+        table = file.read()
+        table.validate(full=True)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise CompileError(f"'{path}' is not a .parquet file: {' '.join(str(error).split())[:100]}", MEND) from error
+    features = _features(table.schema.metadata or {})
+    names = [name.lower() for name in table.column_names]
+    label = next((index for index, name in enumerate(table.column_names) if "names" in features.get(name, {})), None)
+    label = column_of(names, LABELS) if label is None else label
+    group, part = (column_of(names, wanted) for wanted in (GROUPS, PARTS))
+    others = [(index, field.type) for index, field in enumerate(table.schema) if index not in (label, group, part)]
+    files = [index for index, kind in others if pyarrow.types.is_struct(kind)]
+    values = files[:1] or [index for index, kind in others if _is_list(kind)]
+    if label is None or not values:
+        raise CompileError(f"'{path}' has the columns {', '.join(names)[:80]}: no labels or no values", FORM)
+    classes = features.get(table.column_names[label], {}).get("names")
+    columns = [table.column(index).to_pylist() for index in values]
+    owners, parts = (None if index is None else table.column(index).to_pylist() for index in (group, part))
+    samples = []
+    for index, number in enumerate(table.column(label).to_pylist()):
+        place = f"{path}, row {index}"
+        samples.append(
+            Sample(
+                _value([column[index] for column in columns], place),
+                _label(number, classes, place),
+                place,
+                None if owners is None else as_label(owners[index]),
+                part_in_name(path) if parts is None else as_part(as_label(parts[index]), place),
+            )
+        )
+    return samples
+
+
+def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """Return the features in the metadata that Hugging Face writes, by column; empty if there are none."""
+    with suppress(ValueError, KeyError, TypeError):
+        found = json.loads(metadata[b"huggingface"])["info"]["features"]
+        return {name: feature for name, feature in found.items() if isinstance(feature, dict)}
+    return {}
+
+
+def _label(value: Any, classes: Sequence[str] | None, place: str) -> str:
+    """Return a label as text, a number of a class as the name of the class; raise CompileError if it is missing or unknown."""
+    if value is None or (classes is not None and isinstance(value, int) and not 0 <= value < len(classes)):
+        raise CompileError(f"'{place}' has the label {value}", "leave the row out")
+    return as_label(classes[value] if classes is not None and isinstance(value, int) else value)
+
+
+def _value(cells: Sequence[Any], place: str) -> Any:
+    """Return the bytes of a file, or the numbers of the columns as an array, with a channel per column if there are several."""
+    if isinstance(cells[0], dict):
+        if not isinstance(raw := cells[0].get("bytes"), bytes):
+            raise CompileError(f"'{place}' holds no bytes of a file", "save the data set with its files embedded")
+        return raw
+    try:
+        arrays = [np.asarray(cell, np.float64) for cell in cells]
+        return arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=-1)
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"'{place}' holds lists that are no numbers, or have different lengths", FORM) from error
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))

@@ -1,0 +1,66 @@
+"""Find and read files that hold many samples, as labelled files. In: a path. Out: `LabelledFile`s and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ...ir import CompileError
+from ...media import MEND
+from ..dataset import FOLDERS, LabelledFile, with_all_parts
+from .npz import read_npz
+from .parquet import read_parquet
+from .sample import Sample, part_in_name
+from .table import read_table
+from .ts import read_ts
+
+READERS: Mapping[str, Callable[[Path], list[Sample]]] = {
+    ".csv": read_table,
+    ".tsv": read_table,
+    ".npz": read_npz,
+    ".ts": read_ts,
+    ".parquet": read_parquet,
+}
+HUB = "data"  # folder of the .parquet files in a repository of the Hugging Face hub
+
+
+def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Return the files of samples with one of the suffixes that `path` is, or that lie directly in the folder `path`.
+
+    Return none if `path` does not exist, or is a folder with other folders, which are those of classes. A file with "train"
+    in its name is joined by the file with "test" in its place.
+    """
+    if path.is_file():
+        if path.suffix.lower() not in suffixes:
+            raise CompileError(f"'{path}' is no file of samples", f"{FOLDERS}, or a file {', '.join(suffixes)}")
+        partner = re.sub("train", lambda match: "TEST" if match[0].isupper() else "test", path.name, flags=re.IGNORECASE)
+        other = path.with_name(partner)
+        return [path, other] if other != path and other.is_file() else [path]
+    folder = path / HUB if (path / HUB).is_dir() and ".parquet" in suffixes and any((path / HUB).glob("*.parquet")) else path
+    if not folder.is_dir() or any(each.is_dir() and not each.name.startswith(".") for each in folder.iterdir()):
+        return []
+    files = sorted(each for each in folder.iterdir() if each.suffix.lower() in suffixes and each.is_file())
+    if len(kinds := {each.suffix.lower() for each in files}) > 1:
+        raise CompileError(f"'{folder}' holds files {' and '.join(sorted(kinds))}", "keep the files of one kind")
+    return files
+
+
+def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
+    """Read files of samples; return each sample by a `LabelledFile` that says its class, its group and perhaps its part.
+
+    If a sample has no group, it is a group of its own. But if there are several files, and their names say no parts, each file
+    is a group: often each has the recordings of one subject.
+    """
+    by_file = len(files) > 1 and not any(map(part_in_name, files))
+    found = dict[LabelledFile, Sample]()
+    for file in files:
+        for sample in READERS[file.suffix.lower()](file):
+            own = file.name if by_file else sample.place.removeprefix(f"{file.parent}/")
+            group = own if sample.group is None else sample.group
+            part = sample.part or (part_in_name(file) if len(files) > 1 else None)
+            found[LabelledFile(Path(sample.place), sample.label, group, part)] = sample
+    if not found:
+        raise CompileError(f"'{files[0]}' holds no samples", MEND)
+    moved = with_all_parts(list(found))
+    return dict(zip(moved, found.values(), strict=True))

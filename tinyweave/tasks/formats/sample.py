@@ -1,0 +1,72 @@
+"""One labelled sample of a file that holds many, and the names that its label, group and part have there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir import CompileError
+from ..dataset import PART_NAMES
+
+LABELS = ("label", "labels", "class", "target", "activity", "gesture")
+GROUPS = ("group", "groups", "subject", "subject_id", "speaker", "user", "person", "participant", "patient", "id")
+PARTS = ("part", "parts", "split", "set")
+PART_WORDS = PART_NAMES | {"training": "train", "valid": "validation", "testing": "test"}
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A labelled sample, or a recording that is to be cut into samples."""
+
+    value: Any  # array: an image [rows, columns, channels], a series [rows, channels]; or the bytes of an image or wav file
+    label: str
+    place: str  # file and line or index, for messages
+    group: str | None = None  # samples of one group (subject, speaker, recording) stay in one part; None if the file names none
+    part: str | None = None
+    is_recording: bool = False  # cut `value` into windows
+
+
+def column_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
+    """Return the index of the first wanted name that is among the names, or None."""
+    return next((names.index(name) for name in wanted if name in names), None)
+
+
+def part_in_name(path: Path) -> str | None:
+    """Return the part that a file's name contains as a word, such as "test" for BasicMotions_TEST.ts; else None."""
+    words = re.findall("[a-z]+", path.stem.lower())
+    return next((PART_WORDS[word] for word in words if word in PART_WORDS), None)
+
+
+def as_part(text: str, place: str) -> str:
+    """Return the part that a cell names; raise CompileError if it names none."""
+    if (part := PART_WORDS.get(text.strip().lower())) is None:
+        raise CompileError(f"'{place}' has the part '{as_label(text)[:20]}'", "give train, validation or test")
+    return part
+
+
+def as_label(value: Any) -> str:
+    """Return a label as one line of printable text; whole numbers have no decimal point."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    return "".join(filter(str.isprintable, " ".join(str(value).split())))
+
+
+def as_series(value: Any, place: str) -> NDArray[np.float64]:
+    """Return a series as finite numbers [rows, channels]; raise CompileError if it is none."""
+    try:
+        series = np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"'{place}' is not a series of numbers", "give numbers [rows, channels]") from error
+    if series.ndim not in (1, 2) or not series.size:
+        raise CompileError(f"'{place}' has the shape {list(series.shape)}", "give numbers [rows, channels]")
+    if not np.isfinite(series).all():
+        raise CompileError(f"'{place}' holds NaN or infinite values", "fill them in, or leave the sample out")
+    return series.reshape(len(series), -1)

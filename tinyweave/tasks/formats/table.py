@@ -1,0 +1,161 @@
+"""Tables of sensor values (.csv, .tsv): a header, a column of labels, columns of values. In: a path. Out: Samples.
+
+A row is a moment, and successive rows with the same label, group and recording are one recording. But if all columns of values
+are numbered, at least MIN_NUMBERED times each (x_0, x_1 .. x_99), a row is one sample: a series with a channel per name. So it
+is in a .tsv file without a header, as the UCR archive has them: the first column is the label, the others are the series.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...files import read_file
+from ...ir import CompileError
+from ...media import MAX_ARRAYS, MEND
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of
+
+RECORDINGS = ("recording", "recording_id", "file", "session", "trial")
+IGNORED = ("", "time", "timestamp", "date", "datetime", "index", "row", "unnamed: 0")
+NO_VALUES = {*LABELS, *GROUPS, *RECORDINGS, *PARTS, *IGNORED}  # a second column of labels as values would give them away
+DELIMITERS = ",;\t"
+MIN_NUMBERED = 16  # rows of a series in one line; fewer numbered columns are the channels of a sensor
+
+
+class Columns(NamedTuple):
+    """The indices of the columns of a table by what they hold."""
+
+    label: int
+    group: int | None
+    recording: int | None
+    part: int | None
+    values: list[int]
+
+
+def read_table(path: Path) -> list[Sample]:
+    """Read a table with one header line; the columns are separated by commas, semicolons or tabs."""
+    text = read_file(path, MAX_ARRAYS, MEND).decode("utf-8-sig", errors="replace")
+    first = text.partition("\n")[0]
+    delimiter = max(DELIMITERS, key=first.count)
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    try:
+        lines = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise CompileError(f"'{path}' cannot be read as a table: {error}", MEND) from error
+    if len(lines) < 2:
+        raise CompileError(f"'{path}' holds no rows", MEND)
+    if path.suffix.lower() == ".tsv" and all(map(_is_number, lines[0][1])):
+        lines = [(0, ["label", *(f"x_{index}" for index in range(len(lines[0][1]) - 1))]), *lines]
+    (_, header), *rows = lines
+    names = [as_label(cell).lower() for cell in header]
+    columns = _columns(path, names)
+    for number, row in rows:
+        if len(row) != len(names):
+            raise CompileError(f"'{path}', line {number} has {len(row)} cells, the header has {len(names)}", MEND)
+    values = _values(path, names, rows, columns.values, decimal_comma=delimiter != ",")
+    numbered = _numbered([names[index] for index in columns.values])
+    if numbered is not None:
+        order = np.array(numbered)  # [rows of the series, channels]
+        return [
+            Sample(as_series(own[order], place), *_labels(place, row, columns))
+            for own, (place, row) in zip(values, _placed(path, rows), strict=True)
+        ]
+    return _recordings(path, rows, values, columns)
+
+
+def _columns(path: Path, names: Sequence[str]) -> Columns:
+    """Return what each column holds, by its name; raise CompileError if there is no column of labels or of values."""
+    label, group, recording, part = (column_of(names, wanted) for wanted in (LABELS, GROUPS, RECORDINGS, PARTS))
+    if label is None:
+        what = "no header" if any(map(_is_number, names)) and not _numbered(names) else "no column of labels"
+        shown = ", ".join(names)[:80]
+        raise CompileError(f"'{path}' has {what}: its first line is {shown}", "name its columns, the one of labels 'label'")
+    values = [index for index, name in enumerate(names) if name not in NO_VALUES]
+    if not values:
+        raise CompileError(f"'{path}' has no column of values beside '{names[label]}'", "add a column per channel")
+    return Columns(label, group, recording, part, values)
+
+
+def _values(
+    path: Path, names: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: list[int], *, decimal_comma: bool
+) -> NDArray[np.float64]:
+    """Return the cells of the columns as numbers [rows, columns]; raise CompileError with the line of a cell that is none."""
+    values = np.empty((len(rows), len(columns)))
+    for index, (number, row) in enumerate(rows):
+        cells = [row[column] for column in columns]
+        try:
+            values[index] = [float(cell.replace(",", ".") if decimal_comma else cell) for cell in cells]
+        except ValueError as error:
+            column = next(each for each in columns if not _is_number(row[each].replace(",", ".")))
+            cell = as_label(row[column])[:20]
+            said = f"is '{cell}', which is no number" if cell else "is empty"
+            what_to_do = "fill it in, leave the line out, or delete the column"
+            raise CompileError(f"'{path}', line {number}: column '{names[column]}' {said}", what_to_do) from error
+    return values
+
+
+def _numbered(names: Sequence[str]) -> list[list[int]] | None:
+    """Return the columns of a series [rows][channels] if all names are a name and a number that counts up; else None."""
+    matches = [re.fullmatch(r"(.*?)[ _.\[-]*(\d+)\]?", name) for name in names]
+    by_stem = dict[str, dict[int, int]]()
+    for index, match in enumerate(matches):
+        if match is None:
+            return None
+        by_stem.setdefault(match[1], {})[int(match[2])] = index
+    channels = [[columns[number] for number in sorted(columns)] for columns in by_stem.values()]
+    in_turn = all(max(columns) - min(columns) == len(columns) - 1 for columns in by_stem.values())
+    lengths = {len(channel) for channel in channels}
+    if not in_turn or len(lengths) != 1 or min(lengths) < MIN_NUMBERED or sum(map(len, channels)) != len(names):
+        return None
+    return [list(row) for row in zip(*channels, strict=True)]
+
+
+def _placed(path: Path, rows: Sequence[tuple[int, list[str]]]) -> list[tuple[str, list[str]]]:
+    return [(f"{path}, line {number}", row) for number, row in rows]
+
+
+def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str | None, str | None]:
+    """Return the label, the place, the group and the part of a row."""
+    label = as_label(row[columns.label])
+    if not label:
+        raise CompileError(f"'{place}' has no label", "give one, or leave the line out")
+    group = None if columns.group is None else as_label(row[columns.group])
+    return label, place, group, None if columns.part is None else as_part(row[columns.part], place)
+
+
+def _recordings(
+    path: Path, rows: Sequence[tuple[int, list[str]]], values: NDArray[np.float64], columns: Columns
+) -> list[Sample]:
+    """Join successive rows with the same label, group, recording and part into recordings.
+
+    A group that is another one in each row numbers the rows, and is ignored.
+    """
+    if columns.group is not None and len({row[columns.group] for _, row in rows}) == len(rows):
+        columns = columns._replace(group=None)
+    keys = [index for index in (columns.label, columns.group, columns.recording, columns.part) if index is not None]
+
+    def key(pair: tuple[int, Any]) -> list[str]:
+        return [pair[1][1][index].strip() for index in keys]
+
+    samples, placed = [], _placed(path, rows)
+    for _, run in groupby(enumerate(rows), key):
+        indices = [index for index, _ in run]
+        place, row = placed[indices[0]]
+        series = as_series(values[indices[0] : indices[-1] + 1], place)
+        samples.append(Sample(series, *_labels(place, row, columns), is_recording=True))
+    return samples
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
