@@ -35,7 +35,7 @@ AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit the
     "sounds": ("sounds", "none"),
     "sensors": ("sensors_shifted", "sensors", "none"),
 }
-ARRAYS = ("values", "labels", "parts")  # fields of a Dataset, one file each
+ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; without groups an empty one
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def save_data(data: Dataset, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ARRAYS:
         with named(path := folder / f"{name}.npy"):
-            np.save(path, getattr(data, name))
+            np.save(path, getattr(data, name) if getattr(data, name) is not None else np.empty(0, np.int64))
     about = {"kind": data.kind, "classes": data.classes, "preparation": dict(data.preparation)}
     write_below(folder, {"data.json": json.dumps(about, indent=2)})  # written last: if it exists, the arrays are complete
 
@@ -76,8 +76,10 @@ def load_data(folder: Path) -> Dataset:
     """Read a data set that `save_data` wrote; raise CompileError if it is damaged."""
     try:
         about = json.loads((folder / "data.json").read_text())
-        values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
-        return Dataset(about["kind"], tuple(about["classes"]), values, np.array(labels), np.array(parts), about["preparation"])
+        values, *others = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
+        labels, parts, groups = map(np.array, others)
+        prepared = about["preparation"]
+        return Dataset(about["kind"], tuple(about["classes"]), values, labels, parts, prepared, groups if len(groups) else None)
     except (OSError, ValueError, KeyError, TypeError) as error:
         fault = " ".join(f"{type(error).__name__} {error}".split())[:100]
         raise CompileError(f"the samples in '{folder}' are damaged: {fault}", "run it again in another folder") from error

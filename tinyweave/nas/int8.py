@@ -49,11 +49,6 @@ def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
     return Evaluation(done.model, *_evaluate(module, done, data, *data.part("test"), groups=data.groups_of("test")))
 
 
-def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], Interval]:
-    """Return the model, the accuracy and the interval of `evaluate_int8`, which says more."""
-    return evaluate_int8(arch, weights_file, data)[:3]
-
-
 def quantise(module: Any, data: Dataset) -> Any:
     """Quantise a trained PyTorch module to int8, with activation ranges calibrated on training samples."""
     import torch

@@ -25,12 +25,16 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..api.results import Deployment
 from ..files import write_file
 from ..installing import install
 from ..ir import CompileError
 from ..progress import Progress, silent
 from ..tasks.dataset import Dataset, sized
+from ..tasks.evaluation.baselines import Baseline, baselines
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import MOST_CANDIDATES, Budget
@@ -38,7 +42,7 @@ from .candidates import first_network, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
-from .int8 import quantisation_seconds, quantise_and_evaluate
+from .int8 import evaluate_int8, quantisation_seconds
 from .journal import Ledger
 from .one_shot import SupernetBudget
 from .proxies import DEFAULT, check_proxies, first_batch, ranked
@@ -72,6 +76,9 @@ class SearchResult:
     costs: Costs  # as built with random weights; code and stack of the other candidates are estimates
     accuracy: dict[str, float]  # `validation`, which decided the search, `test` and `test_int8`; detectors: average precision
     interval: tuple[float, float]  # 95 % confidence interval of `test_int8`
+    predicted: NDArray[np.int64] | None  # class of each test sample by the int8 network; None for a detector
+    baselines: tuple[Baseline, ...]  # simple classifiers on the same samples; empty for a detector
+    data: Dataset
     deployment: Deployment
     companions: dict[str, int] | None  # `ram` and `flash` bytes of the companion C (`trained.companion`); None for no such C
     candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
@@ -119,6 +126,7 @@ class _Search:
     team: Team | None
     begin: float  # time.perf_counter() at the start
     progress: Progress
+    baselines: tuple[Baseline, ...] = ()
 
     @property
     def classes(self) -> int:
@@ -168,6 +176,7 @@ def search(
         begin = time.perf_counter()
         options = replace(options, strategy=_strategy_for(data, options, folder, team))
         this = _Search(data, space, target, folder, options, workers, team, begin, progress)
+        this = replace(this, baselines=_fit_baselines(this))
         identity = _identity(this)
         run = _read_run(folder, identity) or _start_run(this, identity)
         this = replace(this, target=replace(target, overhead=Overhead(**run["beside"])))
@@ -179,6 +188,17 @@ def search(
         else:
             candidates, records = _halve(this, run, build)
         return _deploy_best(this, candidates, records, build)
+
+
+def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
+    """Fit simple classifiers to the samples, which the network must beat, and report the accuracy of the best one."""
+    if this.data.kind == "detection":
+        return ()
+    this.progress("fitting simple classifiers to compare with", 0, 1)
+    found = baselines(this.data)
+    best = max(found, key=lambda each: each.validation)
+    this.progress(f"to beat on validation: {best.name}, {100 * best.validation:.1f} %", 1, 1)
+    return tuple(found)
 
 
 def _check(options: SearchOptions, data: Dataset) -> None:
@@ -342,15 +362,18 @@ def _deploy_best(this: _Search, candidates: Candidates, records: Records, build:
         arch, _ = candidates[best["candidate"]]
         this.progress("quantising the best network", 0, 1)
         own = sized(this.data, arch.image[:2])
-        cost, (model, accuracy, interval) = build(arch), quantise_and_evaluate(arch, this.folder / best["weights"], own)
-        deployment = deploy(model, this.target.with_plan(arch.plan), own, this.folder, this.progress)
+        cost, evaluation = build(arch), evaluate_int8(arch, this.folder / best["weights"], own)
+        deployment = deploy(evaluation.model, this.target.with_plan(arch.plan), own, this.folder, this.progress)
         if deployment.fits:  # code and stack are estimates until a network is built
             break
     return SearchResult(
         arch,
         cost,
-        accuracy | {"validation": best["accuracy"]},
-        interval,
+        evaluation.accuracy | {"validation": best["accuracy"]},
+        evaluation.interval,
+        evaluation.predicted,
+        this.baselines,
+        this.data,
         deployment,
         companion_bytes(own, deployment.model, this.target.device),
         tuple(candidates),

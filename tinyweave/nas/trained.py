@@ -98,7 +98,7 @@ def deploy(small: Any, target: Target, data: Dataset, folder: Path, progress: Pr
     The C's outputs on some test samples are compared with the reference, byte by byte.
 
     Args:
-        small: The int8 network, from `int8.quantise_and_evaluate`.
+        small: The int8 network, from `int8.evaluate_int8`.
         target: The device, its limits, and the planner options.
         data: The network's data set.
         folder: Folder of the run.

@@ -6,11 +6,15 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import __version__
 from ..nas.arch import Arch, macs, to_json, weights
 from ..nas.costs import NAME
 from ..nas.searching import SearchResult
 from ..nas.trained import FIRMWARE
+from ..tasks.evaluation.baselines import verdict
+from ..tasks.evaluation.confusion import class_rates, confusion_matrix
 from .columns import clean
 from .schema import VERSION
 from .text import heading, show_lines
@@ -40,6 +44,11 @@ def search_record(found: SearchResult, run: Record) -> Record:
         {key: getattr(cost, key) for key in ("ram", "flash", "macs", "ms", "mj")} | {"accuracy": right.get(number)}
         for number, (_, cost) in enumerate(found.candidates[:RECORDED])
     ]
+    labels = found.data.part("test")[1]
+    matrix, said = None, None
+    if found.predicted is not None:
+        matrix = confusion_matrix(labels, found.predicted, len(found.data.classes)).tolist()
+        said = verdict(found.predicted == labels, found.baselines, found.data.groups_of("test"))
     return {
         "tinyweave": __version__,
         "schema": VERSION,
@@ -58,6 +67,9 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "parameters": weights(found.arch),
         "measure": MEASURES.get(run["data"]["kind"], ACCURACY),
         "accuracy": {**found.accuracy, "interval_95": list(found.interval)},
+        "baselines": [{"name": each.name, "setting": each.setting, "accuracy": each.accuracy} for each in found.baselines],
+        "verdict": said,
+        "confusion": matrix,
         "searched": found.costs.record(),
         "deployed": {
             "ram": profile.ram,
@@ -133,6 +145,7 @@ def card(record: Record) -> str:
         "",
         f"The network's input: {_input_of(record['task']['preparation'])}.",
         "",
+        *_rates(record),
         f"| RAM, B | Flash, B | M MACs | ms | {record['measure']}, % |",
         "|---:|---:|---:|---:|---:|",
     ]
@@ -150,6 +163,23 @@ def card(record: Record) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _rates(record: Record) -> list[str]:
+    """Return tables of the baselines and of the rates of each class, on the test samples; none for a detector."""
+    if record["confusion"] is None:
+        return []
+    names = [clean(name, 40).replace("|", r"\|") for name in record["task"]["classes"]]
+    rows = [(each["name"], each["setting"] or "-", each["accuracy"]) for each in record["baselines"]]
+    rows.append(("**this network**", "int8", record["accuracy"]["test_int8"]))
+    return [
+        "| on the test samples | setting | accuracy, % |",
+        "|---|---|---:|",
+        *(f"| {name} | {setting} | {100 * share:.1f} |" for name, setting, share in rows),
+        "",
+        *class_rates(np.array(record["confusion"]), names),
+        "",
+    ]
 
 
 def _facts(record: Record) -> list[str]:
@@ -170,6 +200,8 @@ def _facts(record: Record) -> list[str]:
             f"beside it, not counted in these: the C that makes {what}, {record['companions']['flash']:,} B of Flash and "
             f"{record['companions']['ram']:,} B of RAM for {kept}"
         )
+    if record["verdict"]:
+        lines.insert(1, record["verdict"])
     if record["measure"] != ACCURACY:
         others = (
             f"{100 * accuracy[key]:.1f} % {how}"

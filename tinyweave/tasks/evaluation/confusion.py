@@ -8,48 +8,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 Labels = NDArray[np.int64]  # class indices, one per sample
+Matrix = NDArray[np.int64]  # [classes, classes]: samples of each class (row) by the class that is predicted (column)
 UNEVEN = 1.5  # classes are uneven if the largest has this many times the samples of the smallest
 MAX_SHOWN = 20  # most classes of a matrix that is shown
 
 
-def confusion_matrix(labels: Labels, predicted: Labels, classes: int) -> NDArray[np.int64]:
+def confusion_matrix(labels: Labels, predicted: Labels, classes: int) -> Matrix:
     """Return the number of samples of each class (row) that were predicted as each class (column)."""
     return np.bincount(labels * classes + predicted, minlength=classes * classes).reshape(classes, classes)
 
 
-def balanced_accuracy(labels: Labels, predicted: Labels) -> float:
-    """Return the mean over all classes of the share of their samples that are right; chance is 1 / classes."""
-    return float(np.mean([(predicted[labels == label] == label).mean() for label in np.unique(labels)]))
+def balanced_accuracy(matrix: Matrix) -> float:
+    """Return the mean over all classes of the share of their samples that are right; chance is 1 / classes.
+
+    Classes without samples do not count. `matrix` is a `confusion_matrix`.
+    """
+    counts = matrix.sum(axis=1)
+    return float(np.mean((np.diag(matrix) / np.maximum(counts, 1))[counts > 0]))
 
 
-def is_uneven(labels: Labels) -> bool:
+def is_uneven(matrix: Matrix) -> bool:
     """Return whether a class has at least UNEVEN times the samples of another, so that the accuracy alone may mislead."""
-    counts = np.unique(labels, return_counts=True)[1]
-    return bool(counts.max() >= UNEVEN * counts.min())
+    counts = matrix.sum(axis=1)
+    return bool(counts.max() >= UNEVEN * counts[counts > 0].min())
 
 
-def class_rates(labels: Labels, predicted: Labels, names: Sequence[str]) -> str:
-    """Return the rates of each class and the confusion matrix as Markdown tables, for a model card.
+def class_rates(matrix: Matrix, names: Sequence[str]) -> list[str]:
+    """Return the rates of each class and the confusion matrix as the lines of Markdown tables, for a model card.
 
     Recall is the share of a class's samples that are right, precision the share of the predictions of a class that are right.
-    With more than MAX_SHOWN classes, the matrix is left out.
+    With more than MAX_SHOWN classes, the matrix is left out. `names` has the name of each class, without `|`.
     """
-    matrix = confusion_matrix(labels, predicted, len(names))
-    cells = [name.replace("|", r"\|") for name in names]
     lines = ["| class | test samples | recall, % | precision, % | most often taken for |", "|---|---:|---:|---:|---|"]
-    for label, name in enumerate(cells):
+    for label, name in enumerate(names):
         right, own, called = (int(each) for each in (matrix[label, label], matrix[label].sum(), matrix[:, label].sum()))
         wrong = np.where(np.arange(len(names)) == label, 0, matrix[label])
-        taken = f"{cells[int(wrong.argmax())]} ({int(wrong.max())})" if wrong.any() else "-"
+        taken = f"{names[int(wrong.argmax())]} ({int(wrong.max())})" if wrong.any() else "-"
         lines.append(f"| {name} | {own} | {_percent(right, own)} | {_percent(right, called)} | {taken} |")
-    if is_uneven(labels):
-        share = balanced_accuracy(labels, predicted)
+    if is_uneven(matrix):
+        share = balanced_accuracy(matrix)
         lines += ["", f"The classes are uneven. The balanced accuracy, the mean recall, is {100 * share:.1f} %."]
     if len(names) <= MAX_SHOWN:
-        head = ["", f"| true class | {' | '.join(f'as {name}' for name in cells)} |", f"|---|{'---:|' * len(names)}"]
-        rows = [f"| {name} | {' | '.join(map(str, row))} |" for name, row in zip(cells, matrix, strict=True)]
+        head = ["", f"| true class | {' | '.join(f'as {name}' for name in names)} |", f"|---|{'---:|' * len(names)}"]
+        rows = [f"| {name} | {' | '.join(map(str, row))} |" for name, row in zip(names, matrix, strict=True)]
         lines += [*head, *rows]
-    return "\n".join(lines)
+    return lines
 
 
 def _percent(part: int, whole: int) -> str:
