@@ -138,20 +138,20 @@ PLAIN = set(
     interval io kept label labels least left line litert load lost ma made max measure measured memories method methods min
     minutes missing mj module ms name nearest needs new note now of offset offsets ok on optimize options orders original
     out output outputs owner parameters per pixels places planned planning prefix preparation prepare prepared processes
-    producers proxies prune pruned published quantize ram range rate ray read real reason reorder run saved schema sha256
-    shape shapes share shares stride test timings tinyweave tool top total train trained unsupported until up used
-    validation verified verify version voc volts warm way ways why without written
+    producers proxies prune pruned published quantize ram range rate ray read real reason reorder run saved schema setting
+    sha256 shape shapes share shares stride test timings tinyweave tool top total train trained unsupported until up used
+    validation verdict verified verify version voc volts warm way ways why without written
     """.split()
 )
 # terms of the field, which are not in TERMS.md
 FIELD = set(
     """
-    activations adaptive agreement aliases buffers calibration candidate candidates constants cycles data deployment device
-    devices difference emulator energy export feasible fidelity first fit fits front graph guard guarded instructions isa
-    iteration kernel kind latency layer layers limit limits maps memory op ops optimal package pareto peak plan point points
-    precision preprocessing profile pruning qat quantisation reference reordering rounding rungs sample samples scale scratch
-    search searched second seed slowdown sqnr stack state states static strategy supernet tables task tensor tensors
-    verification wait waits weight weights widths window zero
+    activations adaptive agreement aliases baselines buffers calibration candidate candidates confusion constants cycles
+    data deployment device devices difference emulator energy export feasible fidelity first fit fits front graph guard
+    guarded instructions isa iteration kernel kind latency layer layers limit limits maps memory op ops optimal package
+    pareto peak plan point points precision preprocessing profile pruning qat quantisation reference reordering rounding
+    rungs sample samples scale scratch search searched second seed slowdown sqnr stack state states static strategy
+    supernet tables task tensor tensors verification wait waits weight weights widths window zero
     """.split()
 )
 

@@ -70,6 +70,7 @@ MAY_IMPORT = {
         "papers",
         "codegen",
         "simulate",
+        "tasks",
         "tflite_schema",
         "devices",
         "api",

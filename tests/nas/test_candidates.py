@@ -9,7 +9,7 @@ from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import candidates
 from tinyweave.nas.arch import macs
-from tinyweave.nas.candidates import first_network, sample_fitting
+from tinyweave.nas.candidates import Sampling, first_network, sample_fitting
 from tinyweave.nas.costs import Costs, Overhead, Target, costs
 from tinyweave.nas.space import arch_of, plain, sensors, small_images, smallest
 
@@ -29,7 +29,7 @@ def test_limits_below_the_smallest_network_are_refused_at_once(
     with pytest.raises(
         CompileError, match=f"none of .* networks sampled from the space 'sensors' fits; its smallest network needs .*{message}"
     ):
-        sample_fitting(SPACE, target, 2, 3, seed=0, progress=lambda *_: None)
+        sample_fitting(SPACE, target, 2, 3, Sampling(0), progress=lambda *_: None)
 
 
 def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,18 +38,18 @@ def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytes
     strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
     monkeypatch.setattr(candidates, "costs", strict)
     monkeypatch.setattr(candidates, "quick_costs", lambda target, arch: strict(arch, target))
-    assert len(sample_fitting(SPACE, TARGET, 2, 8, seed=0, tries=1000, progress=lambda *_: None)) == 8
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda *_: None)) == 8
     monkeypatch.setattr(candidates, "UNIFORM", 1.0)
-    assert len(sample_fitting(SPACE, TARGET, 2, 8, seed=0, tries=1000, progress=lambda *_: None)) < 8
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda *_: None)) < 8
 
 
 def test_sampled_candidates_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "SAMPLES_PER_CANDIDATE", 2)
     target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), overhead=Overhead(500, 9000))
-    pairs = sample_fitting(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
+    pairs = sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda *_: None)
     assert len(pairs) == 3 and all(cost.fit and cost.ram <= 3072 and cost.flash <= 40960 for _, cost in pairs)
     assert all(costs(arch, target) == cost for arch, cost in pairs)
-    assert pairs == sample_fitting(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
+    assert pairs == sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda *_: None)
 
 
 def test_candidates_are_the_same_if_they_are_priced_in_parallel() -> None:
@@ -59,8 +59,8 @@ def test_candidates_are_the_same_if_they_are_priced_in_parallel() -> None:
         calls.append(len(archs))
         return [costs(arch, target) for arch in archs]
 
-    pairs = sample_fitting(SPACE, target, 2, 2, seed=3, price=price, progress=lambda *_: None)
-    assert pairs == sample_fitting(SPACE, target, 2, 2, seed=3, progress=lambda *_: None) and max(calls) > 1
+    pairs = sample_fitting(SPACE, target, 2, 2, Sampling(3, price=price), progress=lambda *_: None)
+    assert pairs == sample_fitting(SPACE, target, 2, 2, Sampling(3), progress=lambda *_: None) and max(calls) > 1
 
 
 def test_networks_that_cannot_be_trained_in_time_are_not_planned() -> None:
@@ -72,9 +72,7 @@ def test_networks_that_cannot_be_trained_in_time_are_not_planned() -> None:
         return [costs(arch, target) for arch in archs]
 
     is_trainable = lambda arch: macs(arch) <= most  # noqa: E731
-    pairs = sample_fitting(
-        SPACE, target, 2, 3, seed=0, tries=64, price=price, is_trainable=is_trainable, progress=lambda *_: None
-    )
+    pairs = sample_fitting(SPACE, target, 2, 3, Sampling(0, 64, price, is_trainable), progress=lambda *_: None)
     assert max(planned) <= most and {macs(arch) for arch, _ in pairs} <= set(planned)
 
 

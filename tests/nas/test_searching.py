@@ -190,7 +190,8 @@ def test_networks_whose_built_code_is_too_large_end_early(found: SearchResult, o
         shutil.copytree(found.folder, folder)
         lines = [json.dumps(each) for each in found.trained if each["rung"] == 0]
         (folder / "results.jsonl").write_text("\n".join(lines) + "\n")
-        trained = halving.successive_halving(archs, TWO, folder, one_worker, fits=lambda number: number not in refused)  # noqa: B023
+        trainings = halving.Trainings(folder, one_worker)
+        trained = halving.successive_halving(archs, TWO, trainings, fits=lambda number: number not in refused)  # noqa: B023
         assert [each["candidate"] for each in trained if each["rung"] == 1] == [goes_on]
 
 

@@ -2,18 +2,26 @@
 
 Most of the time is training: a trial of the augmentations on the first network, successive halving, and half of it the final
 training of the best network. What has little time tries fewer networks rather than training them too briefly to tell them
-apart: no rung has fewer than MIN_STEPS steps. All times are predictions (`training_cost`), so that the same search trains the
-same networks on a busy machine.
+apart: no rung has fewer than MIN_STEPS steps.
+
+All times are predictions for a reference core, times the speed of this machine, which is measured once and kept in the user's
+cache folder. Therefore equal searches on one machine train equal networks, even if the machine is busy with other work.
 """
 
 from __future__ import annotations
 
+import json
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 
-from .arch import Arch
+from ..files import write_file
+from ..toolchain import cache_folder
+from .arch import Arch, blocks
 from .halving import Rung
-from .training_cost import PLANNING, step_seconds
+from .space import Choice, arch_of, small_images
+from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
 SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.32, "final": 0.5}  # of the other seconds
@@ -24,6 +32,15 @@ MAX_EPOCHS = 400  # the same in epochs, for small sets of samples
 MIN_FINAL_STEPS = 2_000  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
+
+# CPU seconds of one training step on the reference core: a Xeon with AVX-512, one thread, PyTorch 2.13
+PER_LAYER = 0.38e-3  # for each layer, whatever its size
+PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
+PER_DEPTHWISE_MAC = 0.7e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+MOST_FACTOR = 1e3  # no machine is that slow
+PLANNING = 0.2  # CPU seconds to plan a network on the reference core
+FILE = "training_speed.json"  # in the cache folder
+SAMPLES, STEPS, REPEATS = 64, 3, 5  # of the training that measures the machine; the fastest of the repeats counts
 
 
 @dataclass(frozen=True)
@@ -88,3 +105,49 @@ class Budget:
 
     def _epochs(self, steps: float) -> int:
         return min(max(1, int(steps / self.steps_per_epoch)), MAX_EPOCHS)
+
+
+def step_seconds(arch: Arch, batch: int) -> float:
+    """Predict the CPU seconds of one training step of a network on the reference core, for a batch of samples."""
+    layers = [layer for block in blocks(arch) for layer in block.layers]
+    elements = sum(layer.h_out * layer.w_out * layer.c_out for layer in layers)
+    depthwise = sum(
+        layer.h_out * layer.w_out * layer.c_out * layer.kernel[0] * layer.kernel[1] for layer in layers if layer.depthwise
+    )
+    return PER_LAYER * len(layers) + batch * (PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise)
+
+
+def machine_factor(workers: Workers) -> float:
+    """Return how many times as long as the reference core a core of this machine takes while all workers are busy.
+
+    The first call trains a small network for a few seconds. Its result is kept in the cache folder and returned from then on.
+    """
+    path = cache_folder() / FILE
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        known = float(json.loads(path.read_text())["factor"])
+        if 0 < known < MOST_FACTOR:
+            return known
+    factor: float = min(workers.each(_measured_factor, [()] * workers.count))
+    with suppress(OSError):
+        write_file(path, json.dumps({"factor": factor}))
+    return factor
+
+
+def _measured_factor() -> float:
+    """Train a network of a known prediction for a few steps; return its CPU seconds divided by the prediction."""
+    import numpy as np
+
+    from .learning.module import module_of
+    from .learning.train import Recipe, fit, thread_count
+
+    space = small_images()
+    arch = arch_of(space, Choice(space.sizes[0], 1.0, tuple((((3, 2),) * 2) for _ in space.groups)), 10)
+    rng = np.random.default_rng(0)
+    values = rng.integers(-128, 128, (SAMPLES * STEPS, *arch.image), dtype=np.int8)
+    labels, module, times = rng.integers(0, 10, len(values)), module_of(arch), list[float]()
+    with thread_count(1):
+        for _ in range(REPEATS):
+            begin = time.process_time()
+            fit(module, values, labels, Recipe(1, batch=SAMPLES))
+            times.append(time.process_time() - begin)
+    return round(min(times) / (STEPS * step_seconds(arch, SAMPLES)), 3)

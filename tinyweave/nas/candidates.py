@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 from ..ir import CompileError
 from ..progress import Progress
@@ -27,6 +28,19 @@ BATCH = 16  # networks that are planned in parallel
 
 Priced = tuple[Arch, Costs]
 Pricing = Callable[[Sequence[Arch]], list[Costs | None]]  # returns costs; None for a network that cannot fit
+
+
+class Sampling(NamedTuple):
+    """How `sample_fitting` draws networks, and which it prefers."""
+
+    seed: int = 0
+    tries: int = MAX_SAMPLES  # maximum number of networks to draw
+    price: Pricing | None = None  # plans networks, for example in parallel; None: one by one
+    is_trainable: Callable[[Arch], bool] = lambda _: True  # whether a network can be trained in the time that there is
+    rank: Callable[[Sequence[Arch]], list[int]] = ranked  # returns the indices of networks, best first
+
+
+DEFAULTS = Sampling()
 
 
 def first_network(
@@ -48,12 +62,8 @@ def sample_fitting(
     target: Target,
     classes: int,
     count: int,
+    sampling: Sampling = DEFAULTS,
     *,
-    seed: int,
-    tries: int = MAX_SAMPLES,
-    price: Pricing | None = None,
-    is_trainable: Callable[[Arch], bool] = lambda _: True,
-    rank: Callable[[Sequence[Arch]], list[int]] = ranked,
     progress: Progress,
 ) -> list[Priced]:
     """Sample networks that fit a target, rank them, and return the best `count` with their costs.
@@ -65,19 +75,15 @@ def sample_fitting(
         target: The device and its limits.
         classes: Number of classes.
         count: Maximum number of networks to return.
-        seed: Seed of the sampling.
-        tries: Maximum number of networks to plan.
-        price: Plans networks, for example in parallel; None to plan them one by one.
-        is_trainable: Returns whether a network is small enough to be trained in the time that there is.
-        rank: Returns the indices of networks, best first.
+        sampling: Seed, number of tries and others.
         progress: Called for each batch of networks.
     """
-    price = price or (lambda archs: list(map(partial(quick_costs, target), archs)))
-    rng, fitting = random.Random(seed), list[Priced]()
+    price = sampling.price or (lambda archs: list(map(partial(quick_costs, target), archs)))
+    rng, fitting = random.Random(sampling.seed), list[Priced]()
     seen, trainable = set[Arch](), set[Arch]()  # `trainable`: networks that fit, without plans, which do not affect training
     parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
     least = costs(arch_of(space, parents[0], classes), target)
-    tries = tries if least.fit else min(tries, MAX_SAMPLES_IF_INFEASIBLE)
+    tries = sampling.tries if least.fit else min(sampling.tries, MAX_SAMPLES_IF_INFEASIBLE)
     wanted, number = SAMPLES_PER_CANDIDATE * count, 0
     while number < tries and len(fitting) < wanted:
         batch = dict[Arch, Choice]()
@@ -85,7 +91,7 @@ def sample_fitting(
             choice = sample(space, rng) if number < UNIFORM * tries else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
             number += 1
             arch = arch_of(space, choice, classes)
-            if arch not in seen and is_trainable(arch):
+            if arch not in seen and sampling.is_trainable(arch):
                 batch[arch] = choice
             seen.add(arch)
         for (arch, choice), cost in zip(batch.items(), price(list(batch)), strict=True):
@@ -98,4 +104,4 @@ def sample_fitting(
         why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
         raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")
     fitting = fitting[:wanted]
-    return [fitting[index] for index in rank([arch for arch, _ in fitting])[:count]]
+    return [fitting[index] for index in sampling.rank([arch for arch, _ in fitting])[:count]]

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .arch import Arch
 from .training_run import TrainingRun
 from .workers import Workers
 
+TRAIN = ("train",)
 STEPS = 8  # steps of the training that is timed
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
@@ -94,7 +95,7 @@ def train_one(
     start: str | None,
     end: str,
     augmentation: str | None = None,
-    parts: tuple[str, ...] = ("train",),
+    parts: tuple[str, ...] = TRAIN,
 ) -> float:
     """Train one network, write its weights to a file, and return its accuracy on the validation samples.
 
@@ -185,18 +186,69 @@ def _timed(arch: str, folder: str, steps: int) -> tuple[float, float]:
     return (trained - start) * len(values) / count, start - begin + evaluated
 
 
+class Trainings(NamedTuple):
+    """What all trainings of a search have in common."""
+
+    folder: Path  # of the run, with the data set in its subfolder `data`
+    workers: Workers  # execute the trainings
+    seed: int = 0  # base of the seeds
+    augmentation: str | None = None  # as in `train_one`
+    progress: Progress = silent  # called before and after each training
+
+    def call(
+        self,
+        arch: Arch,
+        epochs: int,
+        end: str,
+        *,
+        start: Path | None = None,
+        seed: int = 0,
+        parts: tuple[str, ...] = TRAIN,
+    ) -> Callable[[], float]:
+        """Return a call that trains a network as `train_one` does; `end` is the file of weights, relative to the folder."""
+        place = self.folder.resolve()
+        return partial(
+            train_one,
+            archs.to_json(arch),
+            str(place / DATA),
+            epochs,
+            self.seed + seed,
+            start=None if start is None else str(start.resolve()),
+            end=str(place / end),
+            augmentation=self.augmentation,
+            parts=parts,
+        )
+
+
+def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings: Trainings) -> str:
+    """Train a network once with each augmentation, and return the name of the best one.
+
+    It is the strongest that is not clearly worse than the best (`clearly_worse_below`), because short trainings favour weak
+    augmentations. The accuracies are recorded in the folder; trainings that are recorded already are not repeated. `names` are
+    the names of the augmentations, the strongest first.
+    """
+    folder, progress = trainings.folder, trainings.progress
+    (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
+    done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
+    missing = [name for name in names if name not in done]
+    calls = [trainings._replace(augmentation=name).call(arch, epochs, f"{WEIGHTS}/trial-{name}.pt") for name in missing]
+    progress("the first network, with each augmentation", len(done), len(names))
+    for index, accuracy in trainings.workers.as_they_end(calls):
+        done[missing[index]] = accuracy
+        journal.append(folder / TRIALS, {"augmentation": missing[index], "accuracy": accuracy, "epochs": epochs})
+        progress(f"the first network, best {100 * max(done.values()):.1f} %", len(done), len(names))
+    least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
+    return next(name for name in names if done[name] >= least)
+
+
 def successive_halving(
     candidates: Sequence[Arch],
     rungs: Sequence[Rung],
-    folder: Path,
-    workers: Workers,
+    trainings: Trainings,
     *,
     starts: Sequence[Path] = (),
     fits: Callable[[int], bool] | None = None,
     kept: Sequence[int] = (),
-    augmentation: str | None = None,
-    seed: int = 0,
-    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
@@ -206,20 +258,16 @@ def successive_halving(
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
         rungs: The rounds of training.
-        folder: Folder of the run, with the data set in its subfolder `data`.
-        workers: Pool that executes the trainings.
+        trainings: What the trainings have in common. The seed of a training is that of `trainings` plus the candidate's index.
         starts: Files of initial weights, one per candidate; if empty, initial weights are random.
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
         kept: Indices of candidates that enter every rung, whatever their accuracy, as far as there is room besides the best.
-        augmentation: As in `train_one`.
-        seed: Base of the seeds of the trainings.
-        progress: Called at the start of each rung and after each training.
     """
+    folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
-    done = read_results(folder)
-    place, survivors = folder.resolve(), list(range(min(len(candidates), rungs[0].candidates)))
-    initial = {candidate: str(file.resolve()) for candidate, file in enumerate(starts)}  # weights at the start of a rung
+    done, survivors = read_results(folder), list(range(min(len(candidates), rungs[0].candidates)))
+    initial = dict(enumerate(starts))  # weights at the start of a rung
 
     def report(number: int) -> None:
         best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
@@ -234,75 +282,36 @@ def successive_halving(
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
         calls = [
-            partial(
-                train_one,
-                archs.to_json(candidates[candidate]),
-                str(place / DATA),
-                rung.epochs,
-                seed + candidate,
-                start=initial.get(candidate),
-                end=str(place / file),
-                augmentation=augmentation,
-            )
+            trainings.call(candidates[candidate], rung.epochs, file, start=initial.get(candidate), seed=candidate)
             for candidate, file in zip(missing, weights, strict=True)
         ]
         report(number)
-        for index, accuracy in workers.as_they_end(calls):
+        for index, accuracy in trainings.workers.as_they_end(calls):
             record = {"rung": number, "candidate": missing[index], "accuracy": accuracy, "weights": weights[index]}
             record["epochs"] = rung.epochs
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
             report(number)
         survivors.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
-        initial = {candidate: str(place / done[number, candidate]["weights"]) for candidate in survivors}
+        initial = {candidate: folder / done[number, candidate]["weights"] for candidate in survivors}
     return [done[key] for key in sorted(done)]
 
 
-def train_finally(
-    arch: Arch,
-    best: dict[str, Any],
-    epochs: int,
-    folder: Path,
-    workers: Workers,
-    *,
-    augmentation: str | None,
-    seed: int,
-    progress: Progress = silent,
-) -> dict[str, Any]:
+def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
     """Train the best network further, on the training and the validation samples; return a record of this training.
 
     The training starts from the network's weights. Its record has the accuracy of the previous training, since no samples are
-    left to validate it. If it is recorded already, it is not repeated.
-
-    Args:
-        arch: The network.
-        best: Record of its training by successive halving.
-        epochs: Number of epochs.
-        folder: Folder of the run.
-        workers: Pool that executes the training.
-        augmentation: As in `train_one`.
-        seed: Seed of the training.
-        progress: Called before and after the training.
+    left to validate it. If it is recorded already, it is not repeated. `best` is the record of the previous training.
     """
-    number, file, place = best["rung"] + 1, f"{WEIGHTS}/final-{best['candidate']}.pt", folder.resolve()
+    folder, number, file = trainings.folder, best["rung"] + 1, f"{WEIGHTS}/final-{best['candidate']}.pt"
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
     title = f"final training of the best, {100 * best['accuracy']:.1f} % on validation"
-    progress(title, 0, epochs)
-    job = workers.submit(
-        train_one,
-        archs.to_json(arch),
-        str(place / DATA),
-        epochs,
-        seed,
-        start=str(place / best["weights"]),
-        end=str(place / file),
-        augmentation=augmentation,
-        parts=("train", "validation"),
-    )
-    job.result()
-    progress(title, epochs, epochs)
+    trainings.progress(title, 0, epochs)
+    call = trainings.call(arch, epochs, file, start=folder / best["weights"], parts=("train", "validation"))
+    trainings.workers.submit(call).result()
+    trainings.progress(title, epochs, epochs)
     record = {**best, "rung": number, "weights": file, "epochs": epochs}
     journal.append(folder / RESULTS, record)
     return record
@@ -313,49 +322,6 @@ def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> lis
     moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
     others = [candidate for candidate in survivors if candidate not in moved]
     return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
-
-
-def choose_augmentation(
-    arch: Arch, names: Sequence[str], epochs: int, folder: Path, workers: Workers, *, seed: int = 0, progress: Progress = silent
-) -> str:
-    """Train a network once with each augmentation, and return the name of the best one.
-
-    It is the strongest that is not clearly worse than the best (`clearly_worse_below`), because short trainings favour weak
-    augmentations. The accuracies are recorded in `folder`; trainings that are recorded already are not repeated.
-
-    Args:
-        arch: The network.
-        names: Names of the augmentations, the strongest first.
-        epochs: Epochs of each training.
-        folder: Folder of the run, with the data set in its subfolder `data`.
-        workers: Pool that executes the trainings.
-        seed: Seed of the trainings.
-        progress: Called after each training.
-    """
-    (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
-    done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
-    missing, place = [name for name in names if name not in done], folder.resolve()
-    calls = [
-        partial(
-            train_one,
-            archs.to_json(arch),
-            str(place / DATA),
-            epochs,
-            seed,
-            start=None,
-            end=str(place / WEIGHTS / f"trial-{name}.pt"),
-            augmentation=name,
-        )
-        for name in missing
-    ]
-    progress("the first network, augmentations compared", len(done), len(names))
-    for index, accuracy in workers.as_they_end(calls):
-        done[missing[index]] = accuracy
-        journal.append(folder / TRIALS, {"augmentation": missing[index], "accuracy": accuracy, "epochs": epochs})
-        best = f"the first network, best {100 * max(done.values()):.1f} %"
-        progress(best, len(done), len(names))
-    least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
-    return next(name for name in names if done[name] >= least)
 
 
 def clearly_worse_below(accuracy: float, count: int) -> float:

@@ -330,9 +330,8 @@ def evolve_and_fine_tune(
     missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
     workers.each(accuracy_of, [(archs.to_json(arch), space, place, start) for arch, start in missing])
     records = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
-    trained = halving.successive_halving(
-        [each.arch for each in finalists], budget.rungs, folder, workers, starts=starts, seed=seed, progress=progress
-    )
+    trainings = halving.Trainings(folder, workers, seed, progress=progress)
+    trained = halving.successive_halving([each.arch for each in finalists], budget.rungs, trainings, starts=starts)
     records += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], records
 

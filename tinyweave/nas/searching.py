@@ -37,8 +37,8 @@ from ..tasks.dataset import Dataset, sized
 from ..tasks.evaluation.baselines import Baseline, baselines
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
-from .budget import MOST_CANDIDATES, Budget
-from .candidates import first_network, sample_fitting
+from .budget import MOST_CANDIDATES, Budget, machine_factor
+from .candidates import Sampling, first_network, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
@@ -49,7 +49,6 @@ from .proxies import DEFAULT, check_proxies, first_batch, ranked
 from .space import SearchSpace, arch_of, networks_in, smallest
 from .stage_one import FEASIBLE, check_share
 from .trained import companion_bytes, deploy
-from .training_cost import machine_factor
 from .training_run import TrainingRun, check_tensorboard, logged
 from .workers import Workers, pool
 
@@ -259,12 +258,11 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     def price(archs: Sequence[Arch]) -> list[Costs | None]:
         return workers.each(quick_costs, [(target, arch) for arch in archs])
 
-    sampled = partial(
-        sample_fitting, this.space, target, this.classes, seed=options.seed, price=price, rank=rank, progress=this.progress
-    )
+    sampling = Sampling(options.seed, price=price, rank=rank)
+    sampled = partial(sample_fitting, this.space, target, this.classes, progress=this.progress)
     if options.rungs is not None:
         given = [(arch, costs(arch, target)) for arch in options.archs]
-        return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates))
+        return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates, sampling))
     this.progress("measuring how fast it trains", 0, 1)
     speed = machine_factor(workers)
     budget = Budget(this.seconds, workers.count, speed, this.data.counts()["train"], halving.batch_of(this.data))
@@ -276,7 +274,7 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     this.progress("choosing the first network", 0, 1)
     first = first_network(this.space, target, this.classes, is_trainable)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
-    others = sampled(most, tries=budget.sampled, is_trainable=is_trainable)
+    others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
     candidates = [first, *(pair for pair in others if pair[0] != first[0])] if first else others
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
     candidates = candidates[: rungs[0].candidates]
@@ -299,35 +297,21 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
 
     `run` is the run's record. `build` returns the measured costs of a network.
     """
-    rungs, seed = [Rung(*pair) for pair in run["rungs"]], this.options.seed
+    rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-    archs, augmentation, is_timed = [arch for arch, _ in candidates], None, "final_epochs" in run
+    archs, is_timed = [arch for arch, _ in candidates], "final_epochs" in run
+    trainings = halving.Trainings(this.folder, this.workers, this.options.seed, progress=this.progress)
     if is_timed:
-        augmentation = halving.choose_augmentation(
-            archs[0], run["augmentations"], run["trial_epochs"], this.folder, this.workers, seed=seed, progress=this.progress
-        )
-    records = halving.successive_halving(
-        archs,
-        rungs,
-        this.folder,
-        this.workers,
-        fits=None if this.options.archs else lambda number: build(archs[number]).fit,
-        kept=[0] if is_timed else (),
-        augmentation=augmentation,
-        seed=seed,
-        progress=this.progress,
-    )
+        augmentation = halving.choose_augmentation(archs[0], run["augmentations"], run["trial_epochs"], trainings)
+        trainings = trainings._replace(augmentation=augmentation)
+    fits = None if this.options.archs else lambda number: build(archs[number]).fit
+    records = halving.successive_halving(archs, rungs, trainings, fits=fits, kept=[0] if is_timed else ())
     if is_timed:
         all_epochs, last = run["final_epochs"], [each for each in records if each["rung"] == len(rungs) - 1]
         least = halving.clearly_worse_below(max(each["accuracy"] for each in last), this.data.counts()["validation"])
         good = [each for each in last if each["accuracy"] >= least]  # of these, the one that can be trained longest
         best = max(good, key=lambda each: (all_epochs[each["candidate"]], each["accuracy"], -each["candidate"]))
-        arch, epochs = archs[best["candidate"]], all_epochs[best["candidate"]]
-        records.append(
-            halving.train_finally(
-                arch, best, epochs, this.folder, this.workers, augmentation=augmentation, seed=seed, progress=this.progress
-            )
-        )
+        records.append(halving.train_finally(archs[best["candidate"]], best, all_epochs[best["candidate"]], trainings))
     return candidates, records
 
 
@@ -451,7 +435,7 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
     if budget is None and options.minutes is None and has_gpu():
         budget = one_shot.paper_budget(data.kind)
     elif budget is None:
-        (arch, _), *_ = sample_fitting(space, target, this.classes, 1, seed=0, progress=this.progress)
+        (arch, _), *_ = sample_fitting(space, target, this.classes, 1, progress=this.progress)
         size = this.team.size if this.team else 1
         seconds = one_shot.supernet_seconds(
             data, space, arch, this.folder, this.workers, threads=options.processes, size=size, progress=this.progress

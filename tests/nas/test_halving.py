@@ -1,0 +1,132 @@
+"""Trainings of a search: which augmentation and which candidates win, and what a resumed run does not train again."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.waves import SPACE, waves
+
+from tinyweave.nas import halving
+from tinyweave.nas.halving import Rung, Trainings, batch_of, choose_augmentation, clearly_worse_below, train_finally
+from tinyweave.nas.space import arch_of, smallest
+from tinyweave.nas.workers import Workers
+from tinyweave.tasks.dataset import Dataset
+
+ARCH = arch_of(SPACE, smallest(SPACE), 2)
+SENSORS = halving.AUGMENTATIONS["sensors"]
+
+
+class Trained:
+    """Stands for `train_one`: notes each call, and returns an accuracy by augmentation or by seed."""
+
+    def __init__(self, accuracies: dict[Any, float]) -> None:
+        self.accuracies, self.calls = accuracies, list[dict[str, Any]]()
+
+    def __call__(self, arch: str, folder: str, epochs: int, seed: int, **about: Any) -> float:
+        self.calls.append({"epochs": epochs, "seed": seed, **about})
+        Path(about["end"]).write_bytes(b"")
+        return self.accuracies.get(about["augmentation"], self.accuracies.get(seed, 0.5))
+
+
+def at_once(call: Any) -> Future[Any]:
+    future = Future[Any]()
+    future.set_result(call())
+    return future
+
+
+@pytest.fixture
+def trainings(tmp_path: Path) -> Trainings:
+    halving.save_data(waves(400), tmp_path / halving.DATA)
+    (tmp_path / halving.WEIGHTS).mkdir()
+    return Trainings(tmp_path, Workers(at_once, 1))
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "chosen"),
+    [
+        ((0.9, 0.9, 0.9), "sensors_shifted"),
+        ((0.88, 0.9, 0.9), "sensors_shifted"),  # within a standard error
+        ((0.7, 0.88, 0.9), "sensors"),
+        ((0.7, 0.8, 0.9), "none"),
+        ((0.99, 0.9, 0.8), "sensors_shifted"),
+    ],
+)
+def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, accuracies: tuple[float, ...], chosen: str
+) -> None:
+    train = Trained(dict(zip(SENSORS, accuracies, strict=True)))
+    monkeypatch.setattr(halving, "train_one", train)
+    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen
+    assert [call["augmentation"] for call in train.calls] == list(SENSORS) and {call["epochs"] for call in train.calls} == {3}
+    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 3, "resumed"
+
+
+def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:
+    """Of 96 samples, with two right and two wrong ones added: sqrt(0.5 * 0.5 / 100) = 0.05."""
+    assert clearly_worse_below(0.5, 96) == pytest.approx(0.45)
+    assert clearly_worse_below(1.0, 14) == pytest.approx(1 - (16 / 18 * 2 / 18 / 18) ** 0.5), "not even all right is certain"
+
+
+def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6})
+    monkeypatch.setattr(halving, "train_one", train)
+    rungs = [Rung(5, 1), Rung(3, 2), Rung(2, 4)]
+    records = halving.successive_halving([ARCH] * 5, rungs, trainings, kept=[0])
+    of_rung = [{each["candidate"] for each in records if each["rung"] == number} for number in range(3)]
+    assert of_rung == [{0, 1, 2, 3, 4}, {0, 1, 2}, {0, 1}]
+    assert [each["epochs"] for each in records if each["candidate"] == 0] == [1, 2, 4]
+    assert halving._with_kept([3, 1, 0], 1, [0]) == [3, 1, 0], "there is room for the best alone"
+    assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
+
+
+def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Trained({5: 0.75})
+    monkeypatch.setattr(halving, "train_one", train)
+    (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
+    record = train_finally(ARCH, before, 7, trainings._replace(seed=5, augmentation="sensors"))
+    call = train.calls[-1]
+    assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
+    assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+    assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
+    assert train_finally(ARCH, before, 7, trainings) == record and len(train.calls) == 2
+
+
+def test_more_parts_are_more_samples(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    from tinyweave.nas.learning import train
+
+    seen = list[tuple[int, int]]()
+    monkeypatch.setattr(train, "fit", lambda module, values, labels, *_: seen.append((len(values), len(labels))))
+    for parts in (("train",), ("train", "validation")):
+        trainings.call(ARCH, 1, "weights/x.pt", parts=parts)()
+    counts = halving.load_data(trainings.folder / halving.DATA).counts()
+    assert seen == [(counts["train"],) * 2, (counts["train"] + counts["validation"],) * 2]
+
+
+@pytest.mark.parametrize(("samples", "batch"), [(20, 16), (400, 16), (700, 32), (2_600, 128), (100_000, 128)])
+def test_small_data_sets_have_small_batches(samples: int, batch: int) -> None:
+    values, parts = np.zeros((samples, 1, 1, 1), np.int8), np.zeros(samples, np.uint8)
+    data = Dataset("sensors", ("a", "b"), values, np.zeros(samples, np.int64), parts, {})
+    assert batch_of(data) == batch
+
+
+def test_groups_of_samples_are_saved(tmp_path: Path) -> None:
+    data = waves(60)
+    for groups in (None, np.arange(60) // 3):
+        folder = tmp_path / str(groups is None)
+        halving.save_data(Dataset(data.kind, data.classes, data.values, data.labels, data.parts, {}, groups), folder)
+        loaded = halving.load_data(folder).groups
+        assert loaded is None if groups is None else (loaded == groups).all()
+
+
+def test_every_kind_of_samples_has_augmentations_that_exist() -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    from tinyweave.nas.learning.augment import AUGMENT
+
+    assert {name for names in halving.AUGMENTATIONS.values() for name in names} == set(AUGMENT)
