@@ -8,7 +8,6 @@ folder is not done again.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -86,9 +85,9 @@ def main() -> int:
 
 
 def epochs_of(found: SearchResult) -> list[int]:
-    """Return for how many epochs the network that was found was trained, rung by rung, a supernet's left out."""
-    rungs = json.loads((found.folder / "search.json").read_text())["rungs"]
-    return [epochs for _, epochs in rungs]
+    """Return for how many epochs the network that was found was trained, training by training, a supernet's left out."""
+    number = next(index for index, (arch, _) in enumerate(found.candidates) if arch == found.arch)
+    return [each["epochs"] for each in found.trained if each["candidate"] == number and "epochs" in each]
 
 
 def show(name: str, found: SearchResult) -> None:
