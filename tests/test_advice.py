@@ -21,7 +21,7 @@ from tinyweave.nas.network import to_graph
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 
 
-def written(folder: Path, name: str, graph: Graph) -> Path:
+def tflite_file(folder: Path, name: str, graph: Graph) -> Path:
     path = folder / f"{name}.tflite"
     path.write_bytes(to_tflite(graph))
     return path
@@ -31,20 +31,20 @@ def written(folder: Path, name: str, graph: Graph) -> Path:
 def mobile(tmp_path_factory) -> Path:
     """Return the file of a classifier of a 3 KiB image that can be streamed."""
     graph = to_graph("mobile", blocks(Arch((32, 32, 3), 8, (Group(8, 1, (3,), (3,)),))), classes=4)
-    return written(tmp_path_factory.mktemp("models"), "mobile", graph)
+    return tflite_file(tmp_path_factory.mktemp("models"), "mobile", graph)
 
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory) -> Path:
     """Return the file of a network whose input and output are large maps."""
-    return written(tmp_path_factory.mktemp("models"), "it's both ends", maps.segmentation())
+    return tflite_file(tmp_path_factory.mktemp("models"), "it's both ends", maps.segmentation())
 
 
 def run(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
 
-def advised(capsys, *arguments: object) -> dict:
+def record_of(capsys, *arguments: object) -> dict:
     """Run `plan --json` on a network that does not fit, and return the record."""
     assert run("plan", *arguments, "--json") == 1
     return json.loads(capsys.readouterr().out)
@@ -65,7 +65,7 @@ def check_commands(capsys, proposals: list[dict]) -> None:
 
 
 def test_advice_with_the_fewest_changes_comes_first_with_correct_figures(capsys, mobile):
-    record = advised(capsys, mobile, "--ram", "2k")
+    record = record_of(capsys, mobile, "--ram", "2k")
     proposals = record["advice"]
     assert proposals[0]["changes"] == ["--stream-inputs"] and all(each["fits"] for each in proposals)
     check_commands(capsys, proposals)
@@ -82,13 +82,13 @@ def test_two_changes_are_advised_if_one_is_not_enough(capsys, ends):
         alone[options] = json.loads(capsys.readouterr().out)["ram"]["arena"]
     *less, both = alone.values()
     assert both < min(less)
-    proposals = advised(capsys, ends, "--ram", min(less) - 1)["advice"]
+    proposals = record_of(capsys, ends, "--ram", min(less) - 1)["advice"]
     assert proposals[0]["fits"] is True and len(proposals[0]["changes"]) > 1
     check_commands(capsys, proposals)
 
 
 def test_if_no_option_fits_the_closest_is_shown(capsys, mobile):
-    proposals = advised(capsys, mobile, "--ram", "100")["advice"]
+    proposals = record_of(capsys, mobile, "--ram", "100")["advice"]
     assert not any(proposal["fits"] for proposal in proposals)
     check_commands(capsys, proposals)
     assert run("plan", mobile, "--ram", "100") == 1
@@ -99,14 +99,14 @@ def test_if_no_option_fits_the_closest_is_shown(capsys, mobile):
 
 
 def test_options_that_need_no_less_than_the_plan_are_not_advised(capsys):
-    answer = advised(capsys, DIGITS, "--ram", "3k")
+    answer = record_of(capsys, DIGITS, "--ram", "3k")
     assert answer["advice"] == []
     assert run("plan", DIGITS, "--ram", "3k") == 1
     assert "\nno other options fit; what can be done\n  fewer channels: about " in capsys.readouterr().out
 
 
 def test_other_boards_are_advised_for_a_board_but_not_for_explicit_limits(capsys, mobile):
-    proposals = advised(capsys, mobile, "--device", "ch32v003")["advice"]
+    proposals = record_of(capsys, mobile, "--device", "ch32v003")["advice"]
     boards = [each for each in proposals if "--device" in each["changes"]]
     assert boards and all(each["fits"] for each in boards)
     check_commands(capsys, proposals)
@@ -115,14 +115,14 @@ def test_other_boards_are_advised_for_a_board_but_not_for_explicit_limits(capsys
         name = proposal["changes"][proposal["changes"].index("--device") + 1]
         smaller = [other for other, size in ram.items() if size < proposal["ram"]]
         assert name not in smaller and "--ram" not in proposal["command"]
-    named = advised(capsys, mobile, "--device", "ch32v003", "--ram", "2000")["advice"]
+    named = record_of(capsys, mobile, "--device", "ch32v003", "--ram", "2000")["advice"]
     assert not any("--device" in each["changes"] for each in named)
 
 
 def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile):
     assert run("plan", mobile, "--optimize", "size", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
-    record = advised(capsys, mobile, "--flash", constants - 1)
+    record = record_of(capsys, mobile, "--flash", constants - 1)
     assert record["excess"]["flash"] == 1 and record["fits"] is False
     proposals = record["advice"]
     assert [each["changes"] for each in proposals] == [["--flash", "32k"]] and proposals[0]["fits"]
@@ -136,7 +136,7 @@ def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile)
 def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):
     assert run("plan", mobile, "--optimize", "size", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
-    record = advised(capsys, mobile, "--ram", "2k", "--flash", constants - 1)
+    record = record_of(capsys, mobile, "--ram", "2k", "--flash", constants - 1)
     assert record["excess"]["ram"] > 0 and record["excess"]["flash"] > 0
     assert [each["changes"] for each in record["advice"]] == [["--stream-inputs", "--flash", "32k"]]
     check_commands(capsys, record["advice"])
@@ -147,7 +147,7 @@ def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):
 
 def test_the_remedy_of_4_bit_weights_halves_the_bytes_of_weights(capsys):
     """The first convolution has no kernel for 4-bit weights."""
-    record = advised(capsys, DIGITS, "--device", "stm32f412", "--flash", "31k", "--optimize", "size")
+    record = record_of(capsys, DIGITS, "--device", "stm32f412", "--flash", "31k", "--optimize", "size")
     remedy = next(each for each in record["remedies"] if each["way"] == "quantize")
     graph = api.load(DIGITS).graph
     weighted = [op for op in graph.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
@@ -159,7 +159,7 @@ def test_the_remedy_of_4_bit_weights_halves_the_bytes_of_weights(capsys):
 def test_each_remedy_is_an_existing_command(capsys, mobile):
     """Words in capitals are placeholders; others are options of the command."""
     for arguments in (("--flash", "1k"), ("--ram", "2k", "--flash", "1k"), ("--device", "ch32v003", "--flash", "1k")):
-        for remedy in advised(capsys, mobile, *arguments)["remedies"]:
+        for remedy in record_of(capsys, mobile, *arguments)["remedies"]:
             verb, *words = shlex.split(remedy["command"] or "tinyweave inspect")[1:]
             assert run(verb, "--help") == 0
             shown = capsys.readouterr().out
@@ -168,16 +168,16 @@ def test_each_remedy_is_an_existing_command(capsys, mobile):
 
 def test_a_smaller_input_is_advised_for_large_maps_and_not_for_large_constants(capsys):
     for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False)):
-        remedies = advised(capsys, DIGITS, *limits)["remedies"]
+        remedies = record_of(capsys, DIGITS, *limits)["remedies"]
         assert any(each["way"] == "input" for each in remedies) == wanted
         shares = {each["way"]: each["share"] for each in remedies if each["share"] is not None}
         assert all(0 < share < 1 for share in shares.values()) and "prune" in shares
-    (smaller,) = (each for each in advised(capsys, DIGITS, "--ram", "3k")["remedies"] if each["way"] == "input")
+    (smaller,) = (each for each in record_of(capsys, DIGITS, "--ram", "3k")["remedies"] if each["way"] == "input")
     assert smaller["share"] ** 2 * 6528 == pytest.approx(3072), "maps shrink with the area"
 
 
 def test_no_remedies_are_given_if_options_fit(capsys, mobile):
-    assert advised(capsys, mobile, "--ram", "2k")["remedies"] == []
+    assert record_of(capsys, mobile, "--ram", "2k")["remedies"] == []
     assert run("plan", mobile, "--ram", "16k", "--json") == 0
     assert json.loads(capsys.readouterr().out)["remedies"] is None
 
@@ -209,16 +209,16 @@ def test_objective_flash_is_advised_if_only_that_fits(capsys, tmp_path: Path, ob
 
 
 def test_the_best_strategy_is_advised_in_place_of_another(capsys, mobile):
-    proposals = advised(capsys, mobile, "--schedule", "layer", "--ram", "9k")["advice"]
+    proposals = record_of(capsys, mobile, "--schedule", "layer", "--ram", "9k")["advice"]
     assert proposals[0]["changes"] == ["--schedule", "best"] and "--schedule" not in proposals[0]["command"]
     check_commands(capsys, proposals)
 
 
 def test_a_faster_board_or_the_reachable_latency_is_advised(capsys):
-    slow = advised(capsys, DIGITS, "--device", "stm32f412", "--latency-ms", 34)["advice"]
+    slow = record_of(capsys, DIGITS, "--device", "stm32f412", "--latency-ms", 34)["advice"]
     assert [each["changes"][0] for each in slow] == ["--device"] and slow[0]["latency_ms"] <= 34
     check_commands(capsys, slow)
-    named = advised(capsys, DIGITS, "--device", "stm32f412", "--ram", "6700", "--latency-ms", 40)
+    named = record_of(capsys, DIGITS, "--device", "stm32f412", "--ram", "6700", "--latency-ms", 40)
     reached = named["advice"]
     assert [each["changes"][0] for each in reached] == ["--latency-ms"] and reached[0]["fits"]
     assert 40 < reached[0]["latency_ms"] <= float(reached[0]["changes"][1]) and named["plan"]["latency_ms"] > 40
@@ -231,7 +231,7 @@ def test_advice_that_cannot_fit_computes_few_plans_and_checks_none(capsys, mobil
     monkeypatch.setattr(
         planning.PlanSearch, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
     )
-    advised(capsys, mobile, "--ram", "100")
+    record_of(capsys, mobile, "--ram", "100")
     assert len(made) == 1 + advice.MOST_CLOSEST and [each.get("checked", True) for each in made] == [True, False, False]
 
 
@@ -270,7 +270,7 @@ def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monk
         planning.PlanSearch, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
     )
     model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
-    record = advised(capsys, model, "--device", "stm32f412")
+    record = record_of(capsys, model, "--device", "stm32f412")
     assert record["excess"]["ram"] == 339_968
     assert len(made) <= 8, "its own, two with other options, two with room for constants (one in 4 bits) and three boards"
     assert all(each["fits"] for each in record["advice"])

@@ -28,7 +28,7 @@ from cases.frames import wake_word
 from cases.ops import Case
 from cases.strict import c99
 from pages import ABOVE, FENCE, FIGURES, OF_PAGE, PAGES, ROOT, Block, blocks, commands, measured_alike, same, words_of
-from test_verbs import shown
+from test_verbs import notebook_output
 
 import tinyweave as tw
 from tinyweave import toolchain
@@ -244,7 +244,9 @@ def test_the_blocks_of_a_page_print_the_documented_output(
             if named := re.match(r"# (\S+\.toml)\n", block.text):
                 Path(named[1]).write_text(block.text)
             continue
-        printed, built = (shown(block.text, names), False) if block.language == "python" else run_commands(block, capsys)
+        printed, built = (
+            (notebook_output(block.text, names), False) if block.language == "python" else run_commands(block, capsys)
+        )
         if block.prints is None:
             assert block.language == "sh" or not printed, f"{block.place} prints {printed}"
         elif not same(block.prints, printed, not built or measured_alike()):

@@ -170,7 +170,7 @@ def test_a_folder_in_a_read_only_folder_can_be_written(tmp_path: Path) -> None:
         folder.parent.chmod(0o755)
 
 
-def started(arguments: list[str], **options: object) -> subprocess.Popen[str]:
+def start_command(arguments: list[str], **options: object) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", "tinyweave", *arguments]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **DEFAULT, **options)  # type: ignore[call-overload]
 
@@ -192,7 +192,7 @@ def test_a_signal_while_writing_leaves_no_files(tmp_path: Path, number: int, cod
         (out / "mine").write_text("kept")
     endless = shlex.join(["sh", "-c", f"echo > {shlex.quote(str(reached))}; exec sleep 600"])
     compilers = dict.fromkeys(("TINYWEAVE_CC", "TINYWEAVE_ARM_CC"), endless)
-    with started(["deploy", str(model), "--optimize", "size", "-o", str(out)], env=os.environ | compilers) as process:
+    with start_command(["deploy", str(model), "--optimize", "size", "-o", str(out)], env=os.environ | compilers) as process:
         wait_until(reached.exists, process)
         during = contents(out)
         process.send_signal(number)
@@ -209,7 +209,7 @@ def test_a_signal_ends_an_endless_import(tmp_path: Path, number: int, code: int)
     """The import of an early module never ends."""
     reached = tmp_path / "reached"
     (tmp_path / "typer.py").write_text(f"import time\nopen({str(reached)!r}, 'w').close()\ntime.sleep(600)\n")
-    with started(["--version"], env=os.environ | {"PYTHONPATH": str(tmp_path)}) as process:
+    with start_command(["--version"], env=os.environ | {"PYTHONPATH": str(tmp_path)}) as process:
         wait_until(reached.exists, process)
         process.send_signal(number)
         said = process.communicate(timeout=60)
@@ -252,7 +252,7 @@ def test_a_signal_during_an_import_prints_one_line_and_exits_with_130(tmp_path: 
     assert (done.returncode, done.stderr) == (130, "tinyweave: interrupted\n"), f"of {done.stdout.splitlines()[-1]} imports"
 
 
-def ended(code: str, *words: str) -> tuple[int, str, str]:
+def run_python(code: str, *words: str) -> tuple[int, str, str]:
     """Run Python code with the default signal handlers; return its exit code and outputs."""
     command = [sys.executable, "-c", code, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **DEFAULT)  # type: ignore[call-overload]
@@ -279,7 +279,7 @@ sys.exit(__main__.main())
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_signal_swallowed_by_a_destructor_ends_the_process() -> None:
-    assert ended(SWALLOWED) == (130, "", "tinyweave: interrupted\n")
+    assert run_python(SWALLOWED) == (130, "", "tinyweave: interrupted\n")
 
 
 CLEANED = """
@@ -302,7 +302,7 @@ sys.exit(__main__.main())
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
-    assert ended(CLEANED) == (130, "cleaned up\n", "tinyweave: interrupted\n")
+    assert run_python(CLEANED) == (130, "cleaned up\n", "tinyweave: interrupted\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -316,7 +316,7 @@ def test_ctrl_c_at_any_time_prints_one_line_and_exits_with_130(tmp_path: Path, v
     delays = random.Random(verb)
     for _ in range(8):
         delay = delays.uniform(0.1, 1.2)
-        with started(words, start_new_session=True) as process:
+        with start_command(words, start_new_session=True) as process:
             time.sleep(delay)
             os.killpg(process.pid, signal.SIGINT)
             out, said = process.communicate(timeout=60)

@@ -35,7 +35,7 @@ def model() -> tw.Model:
     return tw.load(DIGITS)
 
 
-def shown(code: str, names: dict[str, Any]) -> str:
+def notebook_output(code: str, names: dict[str, Any]) -> str:
     """Run code like a notebook: return its output, then the last expression."""
     *first, last = ast.parse(code).body
     with redirect_stdout(StringIO()) as out:
@@ -54,7 +54,7 @@ def run_page(page: str) -> int:
     names: dict[str, Any] = {}
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
     for code, text in blocks:
-        assert shown(code, names) == text, code
+        assert notebook_output(code, names) == text, code
     return len(blocks)
 
 

@@ -126,7 +126,7 @@ def request(
     return struct.pack("<12i", *head) + values.tobytes() + picture
 
 
-def played(built: Path, requests: Sequence[bytes]) -> bytes:
+def outputs_of(built: Path, requests: Sequence[bytes]) -> bytes:
     done = subprocess.run([built], input=b"".join(requests), capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return done.stdout

@@ -122,7 +122,7 @@ int main(void)
 """
 
 
-def played(
+def decoded_in_c(
     player: Path,
     files: Sequence[bytes],
     channels: int = 3,
@@ -181,7 +181,7 @@ def code_tables() -> list[tuple[int, bytes, bytes]]:
     return tables
 
 
-def encoded(
+def random_jpeg(
     size: tuple[int, int],
     sampling: Sequence[tuple[int, int]],
     rng: np.random.Generator,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from camera.jpeg_files import encoded
+from camera.jpeg_files import random_jpeg
 from cases.strict import CPP, c99
 from cases.tiny import activation, constant, graph, ramp
 
@@ -107,7 +107,7 @@ def built(folder: Path, *flags: str) -> Path:
     return folder / "run"
 
 
-def said(program: Path, picture: bytes) -> bytes:
+def printed_by(program: Path, picture: bytes) -> bytes:
     return subprocess.run([program], input=picture, capture_output=True, check=False).stdout
 
 
@@ -129,7 +129,8 @@ def test_lines_of_a_camera_give_the_outputs_of_python(
     values = pixel_values(tensor.scale, tensor.zero_point, low, high)
     image = input_of(source, picture, (10, 12, channels), values)
     assert (
-        said(built(folder, f"-DLINE_BYTES={size}"), picture) == ops.run(loaded.graph, {"image": image[None]})["map"].tobytes()
+        printed_by(built(folder, f"-DLINE_BYTES={size}"), picture)
+        == ops.run(loaded.graph, {"image": image[None]})["map"].tobytes()
     )
     (folder / "header.cpp").write_text('#include "vww_source.h"\n')
     toolchain.compile_c(toolchain.host(), [*CPP, "-c", folder / "header.cpp", "-o", tmp_path / "header.o"])
@@ -143,22 +144,22 @@ def test_a_jpeg_file_gives_the_outputs_of_python_and_another_size_an_error(tmp_p
     for size, wrong in (((40, 30), b""), ((41, 30), b"-22")):
         pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
         image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG")
-        output = said(program, stream.getvalue())
+        output = printed_by(program, stream.getvalue())
         if wrong:
             assert output == wrong
         else:
             want = input_of(row_source("jpeg:40x30"), stream.getvalue(), (10, 12, 3), pixel_values())
             assert output == ops.run(api.load(path).graph, {"image": want[None]})["map"].tobytes()
-    assert said(program, stream.getvalue()[:200]) == b"-10"
+    assert printed_by(program, stream.getvalue()[:200]) == b"-10"
 
 
 def test_a_4_4_0_jpeg_needs_too_much_memory_in_colour_but_not_in_grey(tmp_path: Path) -> None:
     """As documented in docs/CAMERA.md, 4:4:0 needs 32 bytes per pixel of the width, a source has 24, and grey needs 16."""
-    file = encoded((30, 64), [(2, 1), (1, 1), (1, 1)], np.random.default_rng(0))
+    file = random_jpeg((30, 64), [(2, 1), (1, 1), (1, 1)], np.random.default_rng(0))
     for channels, status in ((3, -20), (1, None)):
         path, folder = model(tmp_path, channels), tmp_path / str(channels)
         tw.compile(path, folder=folder, source="jpeg:64x30", stream_inputs=True)
-        output = said(built(folder, "-DA_FILE"), file)
+        output = printed_by(built(folder, "-DA_FILE"), file)
         image = input_of(row_source("jpeg:64x30"), file, (10, 12, channels), pixel_values())
         want = ops.run(api.load(path).graph, {"image": image[None]})["map"].tobytes()
         assert output == (str(status).encode() if status else want)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from camera.built import request
-from camera.jpeg_files import encoded
-from camera.test_row_source import trial
+from camera.jpeg_files import random_jpeg
+from camera.test_row_source import random_trial
 
 from tinyweave.camera import jpeg
 from tinyweave.camera.row_source import HERE, input_of, memory_bytes
@@ -105,7 +105,7 @@ def test_an_emulated_core_gives_the_bytes_of_python(tmp_path: Path, emulator: No
     rng = np.random.default_rng(4)
     trials, wanted, work = list[bytes](), list[bytes](), BAND
     for _ in range(150):
-        source, shape, values, picture = trial(rng, 24)
+        source, shape, values, picture = random_trial(rng, 24)
         wanted.append(input_of(source, picture, shape, values).tobytes())
         data = request(source, shape, values, picture)
         work = max(work, memory_bytes(source, shape))
@@ -117,7 +117,7 @@ def test_an_emulated_core_gives_the_bytes_of_python(tmp_path: Path, emulator: No
         image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG", **options)
         trials.append(file_trial(stream.getvalue(), wanted))
     for _ in range(12):  # values at the ends of the range of Huffman codes
-        wild = encoded((16, 16), [(2, 2), (1, 1), (1, 1)], rng, loud=10 ** rng.uniform(1, 6), quantiser=128)
+        wild = random_jpeg((16, 16), [(2, 2), (1, 1), (1, 1)], rng, loud=10 ** rng.uniform(1, 6), quantiser=128)
         trials.append(file_trial(wild, wanted))
     body = b"".join(data + bytes(-len(data) % 4) for data in trials)
     outputs = b"".join(wanted)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from camera.built import BEGINS, PROGRAM, SOURCES, played, program, request
+from camera.built import BEGINS, PROGRAM, SOURCES, outputs_of, program, request
 from cases.strict import c99
 from numpy.typing import NDArray
 
@@ -21,7 +21,7 @@ from tinyweave.ir import CompileError
 Trial = tuple[RowSource, tuple[int, int, int], NDArray[np.int8], bytes]
 
 
-def trial(rng: np.random.Generator, most: int) -> Trial:
+def random_trial(rng: np.random.Generator, most: int) -> Trial:
     """Return a random picture, crop and input, with sides up to `most`."""
     form = FORMATS[rng.integers(len(FORMATS))]
     width, height = (int(side) for side in rng.integers(1, most + 1, 2))
@@ -42,10 +42,10 @@ def trial(rng: np.random.Generator, most: int) -> Trial:
     return source, shape, values, picture.tobytes()
 
 
-def compared(folder: Path, trials: list[Trial], rng: np.random.Generator) -> None:
+def assert_c_equals_python(folder: Path, trials: list[Trial], rng: np.random.Generator) -> None:
     built = program(folder, PROGRAM)
     requests = [request(*t, at_once=int(rng.integers(1, t[1][0] + 1))) for t in trials]
-    have = np.frombuffer(played(built, requests), np.int8)
+    have = np.frombuffer(outputs_of(built, requests), np.int8)
     for source, shape, values, picture in trials:
         want = input_of(source, picture, shape, values)
         assert np.array_equal(have[: want.size], want.ravel()), (source.text(), shape)
@@ -55,14 +55,18 @@ def compared(folder: Path, trials: list[Trial], rng: np.random.Generator) -> Non
 
 def test_c_gives_the_bytes_of_python(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    compared(tmp_path, [*(trial(rng, 24) for _ in range(1200)), *(trial(rng, 300) for _ in range(20))], rng)
+    assert_c_equals_python(
+        tmp_path, [*(random_trial(rng, 24) for _ in range(1200)), *(random_trial(rng, 300) for _ in range(20))], rng
+    )
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(8))
 def test_c_gives_the_bytes_of_python_for_many_sizes(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng([1, seed])
-    compared(tmp_path, [*(trial(rng, 40) for _ in range(2500)), *(trial(rng, 700) for _ in range(8))], rng)
+    assert_c_equals_python(
+        tmp_path, [*(random_trial(rng, 40) for _ in range(2500)), *(random_trial(rng, 700) for _ in range(8))], rng
+    )
 
 
 def test_the_c_has_no_warnings(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_the_largest_sums_fit_32_bits(tmp_path: Path) -> None:
         (row_source("grey:4093x4096"), (1, 1, 1), values, b"\xff" * (4093 * 4096)),
         (row_source("grey:3x4096"), (1, 2047, 1), values, b"\xff" * (3 * 4096)),
     ]
-    compared(tmp_path, trials, rng)
+    assert_c_equals_python(tmp_path, trials, rng)
 
 
 def test_numbers_of_a_picture_out_of_range_are_refused_in_c(tmp_path: Path) -> None:
@@ -118,11 +122,11 @@ def test_numbers_of_a_picture_out_of_range_are_refused_in_c(tmp_path: Path) -> N
     ]
     trials += [(11, 2, -1), (11, -1, -1)]
     heads = [[value if i == at else number for i, number in enumerate(good)] for at, value, _ in trials]
-    said = played(program(tmp_path, BEGINS), [struct.pack("<12i", *head) for head in (good, *heads)]).split()
+    said = outputs_of(program(tmp_path, BEGINS), [struct.pack("<12i", *head) for head in (good, *heads)]).split()
     assert [int(word) for word in said] == [0, *(status for _, _, status in trials)]
 
 
-def exact(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:
+def resized_exactly(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:
     """Return a line resized by the definition in exact fractions."""
     size = len(pixels)
     found = []
@@ -144,7 +148,7 @@ def exact(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:
 def test_a_line_is_resized_by_the_definition(sizes: tuple[int, int]) -> None:
     size, out = sizes
     pixels = np.random.default_rng(size).integers(0, 256, size, np.uint8)
-    want = [(value + Fraction(1, 2)).__floor__() for value in exact(pixels, out)]
+    want = [(value + Fraction(1, 2)).__floor__() for value in resized_exactly(pixels, out)]
     np.testing.assert_array_equal(resized(pixels[None, :, None], 1, out)[0, :, 0], want)
     np.testing.assert_array_equal(resized(pixels[:, None, None], out, 1)[:, 0, 0], want)
     assert len(set(axis_weights(size, out).sum(axis=1))) == 1

@@ -56,7 +56,7 @@ def check_refused(data: bytes, message: str) -> None:
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def in_layout(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Return a value [n, c, h, w] in the layout of a tensor: channels last; three axes in the order that fits the shape."""
     moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
     possible = [moved, value] if value.ndim > 3 else [value, moved, moved[None]]
@@ -67,10 +67,10 @@ def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
     """Return the error of the graph's outputs relative to the range of the expected ones (to their size if constant)."""
-    given = {name: lying(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
+    given = {name: in_layout(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
     worst = 0.0
     for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):
-        found = lying(wanted, graph.tensors[name].shape)
+        found = in_layout(wanted, graph.tensors[name].shape)
         worst = max(worst, float(np.abs(value - found).max() / max(np.ptp(found), np.abs(found).max(), 1e-6)))
     return worst
 

@@ -173,7 +173,7 @@ def test_the_command_in_a_deployment_reproduces_its_c(tmp_path, monkeypatch, emu
 def test_compile_and_verify_apply_limits(capsys, chain, tmp_path):
     assert run("plan", chain, "--json") == 0
     free = json.loads(capsys.readouterr().out)["ram"]["arena"]
-    least = free - 1  # one byte less replans for the least arena
+    least = free - 1  # the arena without a RAM limit is the least arena, so one byte less may not fit
     assert run("compile", chain, "--ram", free, "-o", tmp_path / "c", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["limits"]["ram"] == free and found["ram"]["arena"] <= free and found["fits"] is True

@@ -32,7 +32,7 @@ ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
 MAP = json.loads((Path(explorer.__file__).parent / "map.json").read_text())
 
 
-def drawn(rng: random.Random) -> dict[str, Any]:
+def random_question(rng: random.Random) -> dict[str, Any]:
     """Return a random question with small images."""
     return {
         "network": rng.choice(list(NETWORKS)),
@@ -69,7 +69,7 @@ def test_an_answer_equals_the_plan_of_the_planner(values: tuple[Any, ...]) -> No
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
 def test_answers_to_random_questions_equal_plans_of_the_planner(seed: int) -> None:
-    check_answer(drawn(random.Random(seed)))
+    check_answer(random_question(random.Random(seed)))
 
 
 def check_answer(value: dict[str, Any]) -> None:
@@ -208,7 +208,7 @@ def check_rung(number: int) -> None:
     assert layer >= right[2] > best[0] >= best[1]
 
 
-def in_map(rng: random.Random) -> tuple[int, float, int]:
+def random_map_network(rng: random.Random) -> tuple[int, float, int]:
     return rng.choice(MAP["sizes"]), rng.choice(MAP["widths"]), rng.randrange(MAP["count"])
 
 
@@ -229,7 +229,7 @@ def blocks_and_classes(arch: Any) -> tuple[Any, int]:
 
 def test_networks_of_the_map_equal_the_planner() -> None:
     rng = random.Random(1)
-    for side, width, number in [(48, 0.2, 0), (96, 0.3, 5), *(in_map(rng) for _ in range(2))]:
+    for side, width, number in [(48, 0.2, 0), (96, 0.3, 5), *(random_map_network(rng) for _ in range(2))]:
         check_map(side, width, number)
 
 
@@ -237,4 +237,4 @@ def test_networks_of_the_map_equal_the_planner() -> None:
 def test_fifty_networks_of_the_map_equal_the_planner() -> None:
     rng = random.Random(2)
     for _ in range(50):
-        check_map(*in_map(rng))
+        check_map(*random_map_network(rng))

@@ -159,7 +159,7 @@ for path in sys.argv[2:]:
 """
 
 
-def inspected(*paths: Path) -> list[tuple[int, str, float]]:
+def run_inspect(*paths: Path) -> list[tuple[int, str, float]]:
     """Run `inspect` and return per file the exit code, the text on standard error, and the CPU seconds."""
     words = [sys.executable, "-c", INSPECT, str(MOST_MEMORY), *map(str, paths)]
     alone = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
@@ -179,7 +179,7 @@ def test_inspect_of_files_with_huge_tensors_ends_soon(
     for number, (make, _) in enumerate(files.values()):
         paths.append(tmp_path / f"{number}.tflite")
         paths[-1].write_bytes(make())
-    for (name, (_, expected)), (code, said, seconds) in zip(files.items(), inspected(*paths), strict=True):
+    for (name, (_, expected)), (code, said, seconds) in zip(files.items(), run_inspect(*paths), strict=True):
         assert seconds < MOST_SECONDS, (name, seconds)
         assert (code, said.count("\n")) == ((2, 1) if expected else (0, 0)), (name, said)
         assert expected in said, (name, said)
@@ -190,6 +190,6 @@ def test_files_above_the_size_limit_are_not_read(tmp_path: Path) -> None:
     sparse = tmp_path / "sparse.tflite"
     with sparse.open("wb") as file:
         file.truncate(6 << 30)
-    for code, said, seconds in inspected(sparse, Path("/dev/zero")):
+    for code, said, seconds in run_inspect(sparse, Path("/dev/zero")):
         assert (code, said.count("\n")) == (2, 1) and f"has more than {MAX_FILE:,} bytes" in said
         assert seconds < MOST_SECONDS

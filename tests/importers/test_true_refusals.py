@@ -44,7 +44,7 @@ ALONG: dict[str, tuple[Any, Any]] = {
 }
 
 
-def along(op: str, axis: int) -> bytes:
+def op_on_axis(op: str, axis: int) -> bytes:
     given, attributes = (part(axis) for part in ALONG[op])
     outputs = ("y", "z") if op == "Split" else ("y",)
     return model(one(op, *MAP, outputs=outputs, given=given, **attributes), opset=18)
@@ -53,7 +53,7 @@ def along(op: str, axis: int) -> bytes:
 @pytest.mark.parametrize("axis", [99, -99, 5])
 @pytest.mark.parametrize("op", ALONG)
 def test_an_axis_out_of_range_is_refused(op: str, axis: int) -> None:
-    check_refused(along(op, axis), f"its axis {axis} is out of range for {5 if op == 'Unsqueeze' else 4}")
+    check_refused(op_on_axis(op, axis), f"its axis {axis} is out of range for {5 if op == 'Unsqueeze' else 4}")
 
 
 def test_a_permutation_with_an_axis_twice_is_refused() -> None:
@@ -68,7 +68,7 @@ def test_a_variance_that_is_not_positive_is_refused_without_a_warning(variance: 
         check_refused(model(one("BatchNormalization", *MAP, given=given)), "its variance is not positive in 1 of 4 channels")
 
 
-def folded(op: str, value: float) -> Any:
+def sum_with_constant_op(op: str, value: float) -> Any:
     """Return a model that adds the output of an op on a constant to the input."""
     return [(op, ("c",), ("d",), {}), ("Add", ("x", "d"), ("y",), {})], {"x": MAP}, {"c": np.float32([value])}
 
@@ -76,8 +76,8 @@ def folded(op: str, value: float) -> Any:
 ODD: dict[str, Any] = {
     "a divisor of nearly 0": one("Div", *MAP, given=[np.float32(1e-45)]),
     "a large scale": one("BatchNormalization", *MAP, given=[np.full(4, v, np.float32) for v in (3e38, 0, 3e38, 1)]),
-    "a negative root": folded("Sqrt", -1),
-    "a large exponent": folded("Exp", 1e4),
+    "a negative root": sum_with_constant_op("Sqrt", -1),
+    "a large exponent": sum_with_constant_op("Exp", 1e4),
 }
 
 

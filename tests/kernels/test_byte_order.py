@@ -18,7 +18,7 @@ LITTLE = ("thumb-freestanding-eabi", "riscv32-freestanding", "mipsel-freestandin
 NO_BYTE_ORDER = "-U__BYTE_ORDER__"
 
 
-def said(command: list[str], folder: Path, *flags: str) -> str:
+def compiler_output(command: list[str], folder: Path, *flags: str) -> str:
     """Return the compiler's output for a file that includes tw.h; a non-empty output must come with an error status."""
     (folder / "file.c").write_text('#include "tw.h"\nint least(int a);\nint least(int a) { return tw_min(a, 3); }\n')
     words = [*command, *flags, "-std=c99", "-Wall", "-Wextra", "-Wundef", "-Werror", "-I", str(TW.parent), "-c", "file.c"]
@@ -30,7 +30,7 @@ def said(command: list[str], folder: Path, *flags: str) -> str:
 @pytest.mark.parametrize("target", [*BIG, *LITTLE])
 def test_only_big_endian_targets_of_zig_are_refused(target: str, tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="needs ziglang: pip install '.[verify]'")
-    refused = said([sys.executable, "-m", "ziglang", "cc", f"--target={target}"], tmp_path)
+    refused = compiler_output([sys.executable, "-m", "ziglang", "cc", f"--target={target}"], tmp_path)
     assert (f'error: "{REFUSED}"' in refused) == (target in BIG) == bool(refused)
 
 
@@ -39,7 +39,7 @@ def test_gcc_for_arm_is_refused_only_if_big_endian(flags: tuple[str, ...], tmp_p
     """The header also checks Arm's macros, for compilers without __BYTE_ORDER__."""
     if toolchain.which("arm-none-eabi-gcc") is None:
         pytest.skip("needs arm-none-eabi-gcc: apt-get install gcc-arm-none-eabi")
-    refused = said(["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"], tmp_path, *flags)
+    refused = compiler_output(["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"], tmp_path, *flags)
     assert (f'#error "{REFUSED}"' in refused) == ("-mbig-endian" in flags) == bool(refused)
 
 
@@ -57,5 +57,5 @@ def test_compilers_without_byte_order_are_checked_by_other_macros(
     macros: tuple[str, ...], is_refused: bool, tmp_path: Path
 ) -> None:
     compiler = toolchain.host()
-    refused = said(list(compiler.command), tmp_path, NO_BYTE_ORDER, *(f"-D{macro}" for macro in macros))
+    refused = compiler_output(list(compiler.command), tmp_path, NO_BYTE_ORDER, *(f"-D{macro}" for macro in macros))
     assert (REFUSED in refused) == is_refused == bool(refused)

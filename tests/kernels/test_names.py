@@ -17,7 +17,7 @@ PARTS_OF_STRINGS |= {"rfind", "rindex", "rsplit", "rpartition", "count", "strip"
 PRINTS = {"report/kernel_shares.py"}  # it shortens names in a table
 
 
-def looks(source: str) -> Iterator[int]:
+def name_inspections(source: str) -> Iterator[int]:
     """Yield the lines in which an expression searches a kernel's name for a piece, or compares it with a whole name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTS_OF_STRINGS:
@@ -55,7 +55,7 @@ def _speaks_of_kernels(node: ast.expr) -> bool:
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_code_inspects_the_name_of_a_kernel(path: Path) -> None:
     if str(path.relative_to(ROOT)) not in PRINTS:
-        assert not list(looks(path.read_text()))
+        assert not list(name_inspections(path.read_text()))
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_no_code_inspects_the_name_of_a_kernel(path: Path) -> None:
     ],
 )
 def test_code_that_inspects_a_kernel_name_is_found(line: str) -> None:
-    assert list(looks(line)) == [1]
+    assert list(name_inspections(line)) == [1]
 
 
 @pytest.mark.parametrize("line", ["BY_NAME[kernel].isa == 'dsp'", "variant in known", "path.endswith('.c')", "'pad' in attrs"])
 def test_code_that_inspects_other_names_is_not_found(line: str) -> None:
-    assert not list(looks(line))
+    assert not list(name_inspections(line))

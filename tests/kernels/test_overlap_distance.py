@@ -55,7 +55,7 @@ class Trial(NamedTuple):
         return self.row.distance(self.case.graph, self.case.graph.ops[0])[self.index]
 
 
-def up(size: int, align: int) -> int:
+def aligned(size: int, align: int) -> int:
     return -(-size // align) * align
 
 
@@ -81,15 +81,15 @@ def overlapped(chosen: Sequence[Trial]) -> Plan:
     for trial, op in zip(chosen, graph.ops, strict=True):
         x, out = graph.input(op, trial.index), graph.output(op)
         element = itemsize(out.dtype)
-        offsets[x.name] = begin + up(trial.distance + element, ALIGN)
-        offsets[out.name] = offsets[x.name] - up(trial.distance, element)
-        begin = up(max(offsets[x.name] + x.bytes, offsets[out.name] + out.bytes) + GAP, ALIGN)
+        offsets[x.name] = begin + aligned(trial.distance + element, ALIGN)
+        offsets[out.name] = offsets[x.name] - aligned(trial.distance, element)
+        begin = aligned(max(offsets[x.name] + x.bytes, offsets[out.name] + out.bytes) + GAP, ALIGN)
         rest = [name for name in (*op.inputs, *op.outputs) if name is not None and graph.tensors[name].data is None]
         sizes |= {name: graph.tensors[name].bytes for name in rest}
         sizes |= {scratch_name(op.name): scratch} if (scratch := trial.row.scratch(graph, op)) else {}
         for name in (name for name in sizes if name not in offsets):
             offsets[name] = begin
-            begin = up(begin + sizes[name] + GAP, ALIGN)
+            begin = aligned(begin + sizes[name] + GAP, ALIGN)
     buffers = [Buffer(name, size, 0, len(graph.ops), 1) for name, size in sizes.items()]
     return Plan(
         graph=graph,
@@ -136,7 +136,7 @@ def drawn(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
     return arrays
 
 
-def wrong(chosen: Sequence[Trial], folder: Path, core: str = "") -> list[str]:
+def failing_trials(chosen: Sequence[Trial], folder: Path, core: str = "") -> list[str]:
     """Return the trials whose outputs differ from the reference's."""
     rng = np.random.default_rng(0)
     rounds = [[drawn(case, rng) for case, _, _ in chosen] for _ in range(SAMPLES)]
@@ -163,7 +163,7 @@ def test_outputs_at_the_declared_distance_equal_the_reference(group: int, tmp_pa
         of_row = trials(row)
         assert bool(of_row) != (row.name in APART), f"{row.name}: {len(of_row)} trials"
         chosen += of_row
-    assert not wrong(chosen, tmp_path)
+    assert not failing_trials(chosen, tmp_path)
 
 
 @pytest.mark.emulator
@@ -174,7 +174,7 @@ def test_outputs_at_the_declared_distance_equal_the_reference_on_the_core(core: 
         pytest.skip(reason[0])
     chosen = [trial for row in VARIANTS if core in row.cores for trial in trials(row)]
     assert {trial.row.name for trial in chosen} == {row.name for row in VARIANTS if core in row.cores} - {*APART}
-    assert not wrong(chosen, tmp_path, core)
+    assert not failing_trials(chosen, tmp_path, core)
 
 
 def test_outputs_at_a_smaller_distance_differ_from_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_outputs_at_a_smaller_distance_differ_from_the_reference(tmp_path: Path,
     monkeypatch.setattr(
         Trial, "distance", property(lambda trial: trial.row.distance(trial.case.graph, trial.case.graph.ops[0])[0] - 1)
     )
-    found = wrong(chosen, tmp_path)
+    found = failing_trials(chosen, tmp_path)
     assert len({text.partition(",")[2] for text in found}) >= len(chosen) // 2
 
 

@@ -149,12 +149,12 @@ def test_the_commands_of_the_page_give_c_that_prints_the_same_boxes_as_python(
     for sample, values in zip(unseen, heads, strict=True):
         done = subprocess.run([tmp_path / "program"], input=sample.tobytes(), capture_output=True, check=True)
         lines = done.stdout.decode().splitlines()
-        assert lines == [told(box) for box in head.detected(values, quant_of(graph), threshold)]
+        assert lines == [line_of(box) for box in head.detected(values, quant_of(graph), threshold)]
         said += len(lines)
     assert said > 0
 
 
-def told(box: np.void) -> str:
+def line_of(box: np.void) -> str:
     top, bottom, left, right = (int(box[name]) >> 4 for name in ("top", "bottom", "left", "right"))
     return f"person, {100 * int(box['score']) >> 15} %: rows {top} to {bottom}, columns {left} to {right}"
 

@@ -20,7 +20,7 @@ SCALES = (1e-45, 1e-38, 2.0**-40, 2.0**40, 3e38)
 ATTRIBUTES = (1e-45, 3e38, -3e38, 0.0, -1.0)
 
 
-def odd(graph: Graph) -> Iterator[Graph]:
+def extreme_graphs(graph: Graph) -> Iterator[Graph]:
     """Yield the graph with extreme scales of each tensor, and with extreme values of each real attribute."""
     for name, tensor in graph.tensors.items():
         for value in SCALES if tensor.quant is not None else ():
@@ -36,7 +36,7 @@ def odd(graph: Graph) -> Iterator[Graph]:
 def test_ops_with_extreme_numbers_run_or_are_refused_without_a_warning(kind: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for graph in odd(next(cases(kind)).graph):
+        for graph in extreme_graphs(next(cases(kind)).graph):
             try:
                 made = ops.check(from_tflite(to_tflite(graph), "odd"))
             except CompileError:

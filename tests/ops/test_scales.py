@@ -71,7 +71,7 @@ def results(case: Case, litert: ModuleType) -> tuple[list[list[np.ndarray]], lis
     return [run.outputs for run in runs], [[values[name] for name in graph.outputs] for values in computed]
 
 
-def compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float]) -> int:
+def count_compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float]) -> int:
     """Compare all accepted variations of these cases and return their number."""
     count, different = 0, []
     for case in chosen:
@@ -89,7 +89,7 @@ def compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float
 @pytest.mark.parametrize("kind", sorted(set(GENERATORS) - NOT_IN_LITERT))
 def test_extreme_scales_give_the_bytes_of_litert_or_are_refused(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
-        assert compared(itertools.islice(cases(kind), 0, None, max(1, len(list(cases(kind))) // 6)), litert, FACTORS)
+        assert count_compared(itertools.islice(cases(kind), 0, None, max(1, len(list(cases(kind))) // 6)), litert, FACTORS)
 
 
 def int16_cases(kind: str, count: int) -> list[Case]:
@@ -102,7 +102,7 @@ def int16_cases(kind: str, count: int) -> list[Case]:
 @pytest.mark.parametrize("kind", ["conv_2d", "transpose_conv"])
 def test_64_bit_sums_are_rescaled_as_in_litert_or_refused(kind: str, litert: ModuleType) -> None:
     """A scale for which LiteRT would shift by a negative number is refused."""
-    assert compared(iter(int16_cases(kind, 4)), litert, [2.0**e for e in range(6, 28, 2)] + [1e6])
+    assert count_compared(iter(int16_cases(kind, 4)), litert, [2.0**e for e in range(6, 28, 2)] + [1e6])
     for case in int16_cases(kind, 4):
         op = case.graph.ops[0]
         x, weights, out = case.graph.input(op, ops.SPECS[kind].data), case.graph.input(op, 1), case.graph.output(op)
@@ -126,7 +126,7 @@ def test_a_bias_whose_sum_may_overflow_64_bits_is_refused(kind: str) -> None:
 def test_scales_out_of_range_of_16_and_32_bits_give_the_bytes_of_litert(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
         factors = [1e-9, 1e-6, 2.0**-15, 1e-3, 256.0, 400.0, 512.0, 1e4]
-        assert compared(itertools.islice(cases(kind), 0, 60, 12), litert, factors)
+        assert count_compared(itertools.islice(cases(kind), 0, 60, 12), litert, factors)
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "transpose_conv"])

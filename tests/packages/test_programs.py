@@ -117,7 +117,7 @@ def sound() -> np.ndarray:
     return np.concatenate([quiet, loud]).astype(np.int16)
 
 
-def said(model: tw.Model, sound: np.ndarray, words: int = 10) -> str:
+def expected_output(model: tw.Model, sound: np.ndarray, words: int = 10) -> str:
     """Return the expected output of a listener except for the stack; it may detect the first `words` classes."""
     windows = listening.windows(FEATURES, sound, 49)[HEARING["every"] - 1 :: HEARING["every"]]
     scores = int8_outputs(model.graph, windows[..., None])
@@ -145,8 +145,8 @@ def test_a_listener_on_the_host_prints_the_detections_of_python(model: tw.Model,
     toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "listen"])
     whole = wav(len(sound))[:44] + sound.tobytes()
     for data, wanted, status in (
-        (whole, said(model, sound) + "stack 0\n", 0),
-        (whole[:-1001], said(model, sound[:-501]) + "stack 0\n", 0),
+        (whole, expected_output(model, sound) + "stack 0\n", 0),
+        (whole[:-1001], expected_output(model, sound[:-501]) + "stack 0\n", 0),
         (b"MP3", "it is no wav file\n", 2),
         (wav(8, rate=16_000), "its samples are not of 16 bits, one channel, and the network's rate\n", 2),
     ):
@@ -161,8 +161,8 @@ def test_listener_firmware_under_qemu_prints_the_detections_and_its_ram(
     package, path = listener(model, stream=True, words=4), tmp_path / "a name, with a comma.wav"
     path.write_bytes(wav(len(sound))[:44] + sound.tobytes())
     played = api.run_program(package, path)
-    assert said(model, sound, 4) != said(model, sound)
-    assert played.printed == said(model, sound, 4) + f"stack {played.ram['stack']}\n"
+    assert expected_output(model, sound, 4) != expected_output(model, sound)
+    assert played.printed == expected_output(model, sound, 4) + f"stack {played.ram['stack']}\n"
     ring = 49 * FEATURES.bands
     assert played.ram["digits_arena"] == sum(package.models[0].plan.arena.values()) and played.ram["features"] == ring
     assert 500 < played.ram["stack"] < 4096 and played.total < 16_384

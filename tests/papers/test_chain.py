@@ -19,13 +19,13 @@ from tinyweave.papers.chain import chain_of, macs
 from tinyweave.passes import run_passes
 
 
-def passed(graph: Graph) -> Graph:
+def after_passes(graph: Graph) -> Graph:
     return run_passes(graph, float_io=False)[0]
 
 
 def test_a_graph_of_convolutions_is_a_chain() -> None:
     found = layers(narrow_mobilenet(48))
-    graph = passed(to_graph("mobilenet", [Block((layer,)) for layer in found]))
+    graph = after_passes(to_graph("mobilenet", [Block((layer,)) for layer in found]))
     assert chain_of(graph) == (tuple(found), ()), "no pass takes anything from it"
     assert macs(found) == macs_original(graph)
     begin = chain()
@@ -35,7 +35,7 @@ def test_a_graph_of_convolutions_is_a_chain() -> None:
 def test_a_chain_leaves_out_skips_and_the_classifier() -> None:
     """Skips, the mean and the classifier are left out, whether it is dense or a convolution of one pixel."""
     blocks = narrow_mobilenet(48)
-    graph = passed(to_graph("mobilenet", blocks, classes=10))
+    graph = after_passes(to_graph("mobilenet", blocks, classes=10))
     found = chain_of(graph)
     assert found.layers == tuple(layers(blocks))
     kinds = Counter(op.kind for op in graph.ops if op.name in found.left_out)

@@ -62,7 +62,7 @@ def network(*steps: Step, keep: tuple[str, ...] = ()) -> Graph:
     return ops.check(verify(Graph("g", tensors, tuple(made), ("x",), (last, *keep))))
 
 
-def folds_to(graph: Graph, *kinds: str) -> Graph:
+def assert_folds_to(graph: Graph, *kinds: str) -> Graph:
     folded = ops.check(verify(fold_float(graph)))
     assert [op.kind for op in folded.ops] == list(kinds)
     x = {"x": floats(1, C, C, C)}
@@ -75,7 +75,7 @@ def folds_to(graph: Graph, *kinds: str) -> Graph:
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_norm_and_an_activation_are_folded_into_a_layer(name: str) -> None:
     layer = LAYERS[name]
-    folded = folds_to(network(layer, *NORM, RELU6), layer[0])
+    folded = assert_folds_to(network(layer, *NORM, RELU6), layer[0])
     assert folded.ops[0].attrs["activation"] == "relu6"
     assert all(tensor.dtype in ("float32", "int32") for tensor in folded.tensors.values())
 
@@ -83,27 +83,27 @@ def test_a_norm_and_an_activation_are_folded_into_a_layer(name: str) -> None:
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_norm_after_a_crop_is_folded_into_the_layer(name: str) -> None:
     again: Step = ("slice", (ints(0, 0, 0, 0), ints(1, 4, 4, C)), {})
-    folds_to(network(LAYERS[name], CROP, *NORM, RELU6), LAYERS[name][0], "slice")
-    folds_to(network(LAYERS[name], CROP, again, *NORM), LAYERS[name][0], "slice", "slice")
+    assert_folds_to(network(LAYERS[name], CROP, *NORM, RELU6), LAYERS[name][0], "slice")
+    assert_folds_to(network(LAYERS[name], CROP, again, *NORM), LAYERS[name][0], "slice", "slice")
 
 
 def test_a_norm_after_a_slice_of_channels_is_not_folded() -> None:
     cut: Step = ("slice", (ints(0, 0, 0, 1), ints(1, C, C, C - 1)), {})
     norm: Step = ("mul", (floats(C - 1),), PLAIN)
-    folds_to(network(LAYERS["conv_2d"], cut, norm, RELU6), "conv_2d", "slice", "mul")
+    assert_folds_to(network(LAYERS["conv_2d"], cut, norm, RELU6), "conv_2d", "slice", "mul")
 
 
 def test_an_activation_is_fused_into_an_add_a_sub_and_a_mul() -> None:
     for kind in ("add", "sub", "mul"):
-        folded = folds_to(network((kind, ("x", floats(C)), PLAIN), RELU6), kind)
+        folded = assert_folds_to(network((kind, ("x", floats(C)), PLAIN), RELU6), kind)
         assert folded.ops[0].attrs["activation"] == "relu6"
 
 
 def test_scalar_constants_and_constants_as_first_operand_are_folded() -> None:
     conv = LAYERS["conv_2d"]
-    folds_to(network(conv, ("mul", (floats(1),), PLAIN), ("add", (floats(), "t1"), PLAIN)), "conv_2d")
-    folds_to(network(conv, ("sub", (floats(C),), PLAIN)), "conv_2d")
-    folds_to(network(conv, ("mul", (floats(C), "t0"), PLAIN)), "conv_2d")
+    assert_folds_to(network(conv, ("mul", (floats(1),), PLAIN), ("add", (floats(), "t1"), PLAIN)), "conv_2d")
+    assert_folds_to(network(conv, ("sub", (floats(C),), PLAIN)), "conv_2d")
+    assert_folds_to(network(conv, ("mul", (floats(C), "t0"), PLAIN)), "conv_2d")
 
 
 @pytest.mark.parametrize(
@@ -117,31 +117,31 @@ def test_scalar_constants_and_constants_as_first_operand_are_folded() -> None:
     ids=["subtracted", "per column", "per row", "no clamp"],
 )
 def test_a_constant_that_is_not_per_channel_is_not_folded(step: Step) -> None:
-    folds_to(network(LAYERS["conv_2d"], step), "conv_2d", step[0])
+    assert_folds_to(network(LAYERS["conv_2d"], step), "conv_2d", step[0])
 
 
 def test_a_norm_after_an_activation_is_not_folded() -> None:
-    folds_to(network(LAYERS["conv_2d"], RELU6, *NORM), "conv_2d", "mul", "add")
+    assert_folds_to(network(LAYERS["conv_2d"], RELU6, *NORM), "conv_2d", "mul", "add")
 
 
 def test_nothing_is_folded_across_an_output_or_a_tensor_with_two_readers() -> None:
-    folds_to(network(LAYERS["conv_2d"], *NORM, keep=("t0",)), "conv_2d", "mul", "add")
+    assert_folds_to(network(LAYERS["conv_2d"], *NORM, keep=("t0",)), "conv_2d", "mul", "add")
     both = network(LAYERS["conv_2d"], NORM[0], ("add", ("t0", "t1"), PLAIN))
-    folds_to(both, "conv_2d", "mul", "add")
-    folds_to(network(LAYERS["conv_2d"], CROP, RELU6, keep=("t1",)), "conv_2d", "slice", "relu6")
-    folds_to(network(LAYERS["conv_2d"], CROP, RELU6, keep=("t0",)), "conv_2d", "slice", "relu6")
+    assert_folds_to(both, "conv_2d", "mul", "add")
+    assert_folds_to(network(LAYERS["conv_2d"], CROP, RELU6, keep=("t1",)), "conv_2d", "slice", "relu6")
+    assert_folds_to(network(LAYERS["conv_2d"], CROP, RELU6, keep=("t0",)), "conv_2d", "slice", "relu6")
 
 
 def test_folding_into_shared_weights_leaves_the_other_layer_unchanged() -> None:
     graph = network(LAYERS["conv_2d"], NORM[0], LAYERS["conv_2d"], RELU6)
     second = replace(graph.ops[2], inputs=("t1", *graph.ops[0].inputs[1:]))
-    folds_to(replace(graph, ops=(*graph.ops[:2], second, *graph.ops[3:])), "conv_2d", "conv_2d")
+    assert_folds_to(replace(graph, ops=(*graph.ops[:2], second, *graph.ops[3:])), "conv_2d", "conv_2d")
 
 
 def test_nothing_is_folded_across_a_quantised_tensor() -> None:
     graph = network(LAYERS["conv_2d"], *NORM, RELU6)
     scaled = {**graph.tensors, "t0": replace(graph.tensors["t0"], quant=Quant((0.1,), (0,)))}
-    folds_to(replace(graph, tensors=scaled), "conv_2d", "mul", "add")
+    assert_folds_to(replace(graph, tensors=scaled), "conv_2d", "mul", "add")
     weights = replace(graph.tensors["c0_0"], dtype="int8", quant=Quant((1.0,), (0,)), data=np.ones((C, 1, 1, C), np.int8))
     kept = fold_float(replace(graph, tensors={**graph.tensors, "c0_0": weights}))
     assert [op.kind for op in kept.ops] == ["conv_2d", "mul", "add"]
@@ -149,4 +149,4 @@ def test_nothing_is_folded_across_a_quantised_tensor() -> None:
 
 def test_unused_ops_are_dropped() -> None:
     graph = network(LAYERS["conv_2d"], RELU6)
-    folds_to(replace(graph, outputs=("t0",)), "conv_2d")
+    assert_folds_to(replace(graph, outputs=("t0",)), "conv_2d")

@@ -35,7 +35,7 @@ def ints(name: str, values: object) -> Tensor:
     return constant(name, np.array(values, np.int32))
 
 
-def becomes(rewrite: Pass, before: Graph, expected: Graph) -> None:
+def assert_becomes(rewrite: Pass, before: Graph, expected: Graph) -> None:
     """Assert that the pass and dead code removal turn `before` into `expected` without changing a byte of any layer."""
     after, tensors = rewrite(ops.check(before))
     assert tensors == {}
@@ -43,8 +43,8 @@ def becomes(rewrite: Pass, before: Graph, expected: Graph) -> None:
     assert same_layers(before, after, tensors, 0)
 
 
-def stays(rewrite: Pass, before: Graph) -> None:
-    becomes(rewrite, before, before)
+def assert_unchanged(rewrite: Pass, before: Graph) -> None:
+    assert_becomes(rewrite, before, before)
 
 
 def padded(
@@ -71,7 +71,7 @@ def test_a_pad_is_fused_into_the_convolution(kind: str) -> None:
     before = padded(kind, [[0, 0], [0, 1], [1, 0], [0, 0]], own=1)
     conv = Op("conv", kind, ("x", "weights", None), ("y",), CONV | {"padding": ((1, 2), (2, 1))})
     kept = [t for name, t in before.tensors.items() if name not in ("p", "paddings")]
-    becomes(fuse_pad, before, graph("net", kept, [conv], ("x",), ("y",)))
+    assert_becomes(fuse_pad, before, graph("net", kept, [conv], ("x",), ("y",)))
 
 
 def test_a_pad_is_fused_into_all_its_readers_or_none() -> None:
@@ -84,7 +84,9 @@ def test_a_pad_is_fused_into_all_its_readers_or_none() -> None:
         ("second", "x", ((1, 1), (1, 1))),
     ]
     pool = Op("pool", "relu", ("p",), ("z",))
-    stays(fuse_pad, graph("net", [*before.tensors.values(), int8("z", 1, 7, 7, 2)], [*before.ops, pool], ("x",), ("y", "z")))
+    assert_unchanged(
+        fuse_pad, graph("net", [*before.tensors.values(), int8("z", 1, 7, 7, 2)], [*before.ops, pool], ("x",), ("y", "z"))
+    )
 
 
 def pooled(kind: str, amount: int, kernel: int = 3, zero: int = 3, **attrs: str) -> Graph:
@@ -109,22 +111,22 @@ def test_a_pad_that_adds_no_maximum_is_fused_into_the_max_pool(before: Graph) ->
     amount = before.tensors["paddings"].data[1, 0].item()
     pool = replace(before.ops[1], inputs=("x",), attrs={**before.ops[1].attrs, "padding": ((amount, amount),) * 2})
     kept = [before.tensors[name] for name in ("x", "y")]
-    becomes(fuse_pad, before, graph("net", kept, [pool], ("x",), ("y",)))
+    assert_becomes(fuse_pad, before, graph("net", kept, [pool], ("x",), ("y",)))
 
 
 def test_a_pad_that_may_add_a_maximum_is_not_fused() -> None:
-    stays(
+    assert_unchanged(
         fuse_pad, pooled("mirror_pad", 2, mode="symmetric")
     )  # a window would contain a pixel that only its neighbour contains
-    stays(fuse_pad, pooled("mirror_pad", 1, mode="reflect"))
-    stays(fuse_pad, pooled("pad", 1, zero=3))
+    assert_unchanged(fuse_pad, pooled("mirror_pad", 1, mode="reflect"))
+    assert_unchanged(fuse_pad, pooled("pad", 1, zero=3))
 
 
 def test_pads_of_channels_or_whole_windows_and_output_pads_are_not_fused() -> None:
-    stays(fuse_pad, padded("conv_2d", [[0, 0], [0, 0], [0, 0], [1, 0]]))
-    stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 0], [0, 0], [0, 0]], kernel=1))
-    stays(fuse_pad, padded("conv_2d", [[0, 0], [3, 0], [0, 0], [0, 0]]))
-    stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 1], [1, 1], [0, 0]], outputs=("p", "y")))
+    assert_unchanged(fuse_pad, padded("conv_2d", [[0, 0], [0, 0], [0, 0], [1, 0]]))
+    assert_unchanged(fuse_pad, padded("conv_2d", [[0, 0], [1, 0], [0, 0], [0, 0]], kernel=1))
+    assert_unchanged(fuse_pad, padded("conv_2d", [[0, 0], [3, 0], [0, 0], [0, 0]]))
+    assert_unchanged(fuse_pad, padded("conv_2d", [[0, 0], [1, 1], [1, 1], [0, 0]], outputs=("p", "y")))
 
 
 def windowed(kind: str, size: tuple[int, int], weights: np.ndarray, attrs: dict, name: str = "weights") -> Graph:
@@ -152,12 +154,12 @@ def test_filter_rows_that_see_only_padding_are_cropped() -> None:
     whole = filters(1, 7, 7, 2)
     before = windowed("depthwise_conv_2d", (3, 2), whole, {"padding": ((3, 3), (3, 3))})
     crop = windowed("depthwise_conv_2d", (3, 2), whole[:, 1:6, 2:5], {"padding": ((2, 2), (1, 1))}, "conv.weights")
-    becomes(crop_windows, before, crop)
+    assert_becomes(crop_windows, before, crop)
     strided = {"stride": (2, 2), "dilation": (1, 2), "padding": ((0, 1), (2, 2))}
     whole = filters(2, 3, 3, 2)
     before = windowed("conv_2d", (2, 1), whole, strided)
     crop = windowed("conv_2d", (2, 1), whole[:, :2, 1:2], strided | {"padding": ((0, 0), (0, 0))}, "conv.weights")
-    becomes(crop_windows, before, crop)
+    assert_becomes(crop_windows, before, crop)
 
 
 def test_zero_rows_of_filters_are_cropped_if_there_is_padding() -> None:
@@ -165,9 +167,9 @@ def test_zero_rows_of_filters_are_cropped_if_there_is_padding() -> None:
     whole[:, 0] = whole[:, :, 2] = 0
     before = windowed("conv_2d", (5, 5), whole, {"padding": ((1, 1), (1, 0))})
     crop = windowed("conv_2d", (5, 5), whole[:, 1:], {"padding": ((0, 1), (1, 0))}, "conv.weights")
-    becomes(crop_windows, before, crop)
-    stays(crop_windows, windowed("conv_2d", (5, 5), np.zeros_like(whole), {"padding": ((1, 1), (1, 1))}))
-    stays(crop_windows, windowed("conv_2d", (3, 3), filters(2, 3, 3, 2), {"padding": ((1, 1), (1, 1))}))
+    assert_becomes(crop_windows, before, crop)
+    assert_unchanged(crop_windows, windowed("conv_2d", (5, 5), np.zeros_like(whole), {"padding": ((1, 1), (1, 1))}))
+    assert_unchanged(crop_windows, windowed("conv_2d", (3, 3), filters(2, 3, 3, 2), {"padding": ((1, 1), (1, 1))}))
 
 
 def moves(shapes: Sequence[tuple[int, ...]], *steps: tuple[str, object], outputs: tuple[str, ...] = ()) -> Graph:
@@ -188,7 +190,7 @@ def test_two_reshapes_are_merged() -> None:
         Op("op1", "reshape", ("t0",), ("t2",), {"new_shape": None}),
     ]
     tensors = [before.tensors[n] for n in ("x", "t0", "t2")]
-    becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
+    assert_becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
 
 
 def test_inverse_moves_are_removed_and_the_output_keeps_its_name() -> None:
@@ -198,23 +200,25 @@ def test_inverse_moves_are_removed_and_the_output_keeps_its_name() -> None:
     ):
         before = moves([(1, 4, 6), middle, (1, 4, 6)], *steps)
         relu = Op("first", "relu", ("x",), ("t2",))
-        becomes(merge_moves, before, graph("net", [before.tensors["x"], before.tensors["t2"]], [relu], ("x",), ("t2",)))
+        assert_becomes(merge_moves, before, graph("net", [before.tensors["x"], before.tensors["t2"]], [relu], ("x",), ("t2",)))
 
 
 def test_two_transposes_are_merged() -> None:
     before = moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], ("transpose", (2, 0, 1)), ("transpose", (2, 0, 1)))
     once = [before.ops[0], Op("op1", "transpose", ("t0", "op1.permutation"), ("t2",), {})]
     tensors = [*(before.tensors[n] for n in ("x", "t0", "t2")), ints("op1.permutation", (1, 2, 0))]
-    becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
-    stays(merge_moves, moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], *[("transpose", (2, 0, 1))] * 2, outputs=("t1", "t2")))
+    assert_becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
+    assert_unchanged(
+        merge_moves, moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], *[("transpose", (2, 0, 1))] * 2, outputs=("t1", "t2"))
+    )
 
 
 def test_a_transpose_that_moves_no_element_becomes_a_reshape() -> None:
     before = moves([(1, 4, 1, 6), (1, 1, 4, 6)], ("transpose", (0, 2, 1, 3)))
     view = Op("op0", "reshape", ("t0",), ("t1",), {"new_shape": None})
     tensors = [before.tensors[n] for n in ("x", "t0", "t1")]
-    becomes(merge_moves, before, graph("net", tensors, [before.ops[0], view], ("x",), ("t1",)))
-    stays(merge_moves, moves([(1, 4, 2, 6), (1, 2, 4, 6)], ("transpose", (0, 2, 1, 3))))
+    assert_becomes(merge_moves, before, graph("net", tensors, [before.ops[0], view], ("x",), ("t1",)))
+    assert_unchanged(merge_moves, moves([(1, 4, 2, 6), (1, 2, 4, 6)], ("transpose", (0, 2, 1, 3))))
 
 
 def test_an_empty_pad_and_a_concatenation_of_one_are_removed() -> None:
@@ -223,7 +227,7 @@ def test_an_empty_pad_and_a_concatenation_of_one_are_removed() -> None:
     longer = graph("net", [*before.tensors.values(), int8("t3", 4, 6)], [*before.ops, joined], ("x",), ("t3",))
     left = [before.ops[0], Op("op1", "reshape", ("t0", "operand1"), ("t3",), {"new_shape": (4, 6)})]
     tensors = [*(before.tensors[n] for n in ("x", "t0", "operand1")), int8("t3", 4, 6)]
-    becomes(merge_moves, longer, graph("net", tensors, left, ("x",), ("t3",)))
+    assert_becomes(merge_moves, longer, graph("net", tensors, left, ("x",), ("t3",)))
 
 
 def test_transposes_around_a_pad_are_removed() -> None:
@@ -236,13 +240,13 @@ def test_transposes_around_a_pad_are_removed() -> None:
     )
     direct = Op("op1", "pad", ("t0", "op2.paddings"), ("t3",), {})
     tensors = [*(before.tensors[n] for n in ("x", "t0", "t3")), ints("op2.paddings", [[0, 0], [1, 0], [0, 2], [0, 0]])]
-    becomes(merge_moves, before, graph("net", tensors, [before.ops[0], direct], ("x",), ("t3",)))
+    assert_becomes(merge_moves, before, graph("net", tensors, [before.ops[0], direct], ("x",), ("t3",)))
 
 
 def test_a_copy_from_input_to_output_is_kept() -> None:
     tensors = [int8("x", 2, 3), ints("shape", (2, 3)), int8("y", 2, 3)]
     copy = Op("copy", "reshape", ("x", "shape"), ("y",), {"new_shape": (2, 3)})
-    stays(merge_moves, graph("net", tensors, [copy], ("x",), ("y",)))
+    assert_unchanged(merge_moves, graph("net", tensors, [copy], ("x",), ("y",)))
 
 
 def rescales(first: Tensor, *steps: tuple[str, Tensor], outputs: tuple[str, ...] = ()) -> Graph:
@@ -254,25 +258,27 @@ def rescales(first: Tensor, *steps: tuple[str, Tensor], outputs: tuple[str, ...]
 
 def test_a_relu_of_a_relu_is_removed() -> None:
     before = rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu", int8("b", 4)))
-    becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
+    assert_becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
 
 
 def test_a_relu6_after_a_relu_is_kept_if_values_exceed_6() -> None:
     # real values reach (127 - 3) * 0.5 = 62
-    stays(merge_rescales, rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu6", int8("b", 4)), outputs=("a", "b")))
+    assert_unchanged(
+        merge_rescales, rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu6", int8("b", 4)), outputs=("a", "b"))
+    )
     low = {"scale": 0.01}  # reach 1.24
     before = rescales(int8("x", 4, **low), ("relu", int8("a", 4, **low)), ("relu6", int8("b", 4, **low)))
-    becomes(merge_rescales, before, rescales(int8("x", 4, **low), ("relu", int8("b", 4, **low))))
+    assert_becomes(merge_rescales, before, rescales(int8("x", 4, **low), ("relu", int8("b", 4, **low))))
 
 
 def test_a_dequantize_and_a_quantize_are_merged_or_removed() -> None:
     real = activation("real", (4,), dtype="float32")
     before = rescales(int8("x", 4), ("relu", int8("a", 4)), ("dequantize", real), ("quantize", int8("b", 4)))
-    becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
+    assert_becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
     halved = int8("b", 4, scale=1.0, zero=0)
     before = rescales(int8("x", 4, zero=-128), ("dequantize", real), ("quantize", halved))
     once = Op("op1", "quantize", ("x",), ("b",), {})
-    becomes(merge_rescales, before, graph("net", [int8("x", 4, zero=-128), halved], [once], ("x",), ("b",)))
+    assert_becomes(merge_rescales, before, graph("net", [int8("x", 4, zero=-128), halved], [once], ("x",), ("b",)))
 
 
 ATTRS: dict[str, dict[str, object]] = {"gelu": {"approximate": True}, "leaky_relu": {"alpha": 0.125}}
@@ -286,12 +292,12 @@ def test_a_quantize_that_only_shifts_the_zero_point_merges_into_any_unary_op(kin
     first, attrs = Op("op0", kind, ("x",), ("a",), ATTRS.get(kind, {})), ATTRS.get(kind, {})
     before = graph("net", [x, a, b], [first, Op("op1", "quantize", ("a",), ("b",), {})], ("x",), ("b",))
     expected = graph("net", [x, b], [Op("op1", kind, ("x",), ("b",), attrs)], ("x",), ("b",))
-    becomes(merge_rescales, before, expected)
+    assert_becomes(merge_rescales, before, expected)
 
 
 def test_rescalings_that_round_differently_are_not_merged() -> None:
     coarse, fine = int8("a", 4, scale=1.7, zero=0), int8("b", 4, scale=0.5, zero=3)
-    stays(merge_rescales, rescales(int8("x", 4), ("quantize", coarse), ("quantize", fine)))
+    assert_unchanged(merge_rescales, rescales(int8("x", 4), ("quantize", coarse), ("quantize", fine)))
 
 
 def summed(activation: str, second: str, out: Tensor, outputs: tuple[str, ...] = ("y",)) -> Graph:
@@ -310,14 +316,14 @@ def summed(activation: str, second: str, out: Tensor, outputs: tuple[str, ...] =
 def test_a_clamp_is_fused_into_the_preceding_op(activation: str, second: str, merged: str) -> None:
     y = int8("y", 4, scale=0.1, zero=-100)
     expected = graph("net", [int8("x", 4), y], [Op("sum", "add", ("x", "x"), ("y",), {"activation": merged})], ("x",), ("y",))
-    becomes(merge_rescales, summed(activation, second, y), expected)
+    assert_becomes(merge_rescales, summed(activation, second, y), expected)
 
 
 def test_a_clamp_that_rescales_or_whose_operand_is_read_is_not_fused() -> None:
-    stays(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.2, zero=-100)))
-    stays(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.1, zero=-100), outputs=("m", "y")))
+    assert_unchanged(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.2, zero=-100)))
+    assert_unchanged(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.1, zero=-100), outputs=("m", "y")))
     # no activation clamps to [-1, 6]
-    stays(merge_rescales, summed("relu_n1_to_1", "relu", int8("y", 4, scale=0.1, zero=-100)))
+    assert_unchanged(merge_rescales, summed("relu_n1_to_1", "relu", int8("y", 4, scale=0.1, zero=-100)))
 
 
 def test_equal_constants_are_shared() -> None:
@@ -339,4 +345,4 @@ def test_equal_constants_are_shared() -> None:
 
     before = graph("net", tensors, layers("a", "b", "c"), ("x",), ("r",))
     expected = graph("net", [t for t in tensors if t.name != "b"], layers("a", "a", "c"), ("x",), ("r",))
-    becomes(share_constants, before, expected)
+    assert_becomes(share_constants, before, expected)

@@ -42,7 +42,7 @@ def conv(name: str, x: str, out: str, attrs: dict, kind: str = "conv_2d") -> Op:
     return Op(name, kind, (x, f"{name}.weights", f"{name}.bias"), (out,), attrs)
 
 
-def left(before: Graph, expected: Graph, kept: dict[str, Sequence[int]]) -> None:
+def assert_shrinks_to(before: Graph, expected: Graph, kept: dict[str, Sequence[int]]) -> None:
     """Assert that the pass turns `before` into `expected` and reports the channels `kept`."""
     shrunk, tensors = shrink_channels(ops.check(before))
     assert diff(ops.check(verify(shrunk)), expected) == []
@@ -83,12 +83,12 @@ def test_the_constant_channel_of_a_zero_filter_is_folded_into_the_next_bias() ->
         ("x",),
         ("y",),
     )
-    left(two_convs(WINDOW, [5, 6, 7]), expected, {"m": (0, 2)})
+    assert_shrinks_to(two_convs(WINDOW, [5, 6, 7]), expected, {"m": (0, 2)})
 
 
 def test_a_constant_other_than_the_padding_value_is_kept() -> None:
     before = two_convs(SAME, [5, 6, 7])
-    left(before, before, {})
+    assert_shrinks_to(before, before, {})
 
 
 def test_a_constant_equal_to_the_padding_value_is_removed() -> None:
@@ -120,7 +120,7 @@ def test_no_constant_is_folded_into_a_bias_that_could_overflow() -> None:
     before = two_convs(WINDOW, [5, 6, 7])
     limit = 2**31 - 1
     crowded = replace(before, tensors={**before.tensors, "b.bias": bias("b.bias", limit - 255 * 3 + 1, 0)})
-    left(crowded, crowded, {})
+    assert_shrinks_to(crowded, crowded, {})
     flash_heavy = replace(before, tensors={**before.tensors, "b.bias": bias("b.bias", limit - 255 * 3, 0)})
     assert shrink_channels(flash_heavy)[1] == {"m": ("m", (0, 2))}
 
@@ -222,7 +222,7 @@ def test_a_map_of_constant_channels_keeps_one_channel() -> None:
 
 def test_inputs_and_outputs_keep_their_channels() -> None:
     before = two_convs(WINDOW, [5, 6, 7])
-    left(replace(before, outputs=("y", "m")), replace(before, outputs=("y", "m")), {})
+    assert_shrinks_to(replace(before, outputs=("y", "m")), replace(before, outputs=("y", "m")), {})
     only = replace(before, ops=before.ops[:1], outputs=("m",))
     assert shrink_channels(only)[1] == {}
 

@@ -93,7 +93,7 @@ def random_damage(old: Plan, rng: np.random.Generator) -> Plan:
             return placed(old, **{name: replace(place, offset=max(0, place.offset + 16 * int(rng.integers(-4, 5))))})
 
 
-def verdict(damaged: Plan, watch: Callable[[Touched], None] | None) -> bool:
+def is_accepted(damaged: Plan, watch: Callable[[Touched], None] | None) -> bool:
     try:
         check(damaged, watch)
     except UnsoundPlanError:
@@ -107,8 +107,8 @@ def test_skipping_repeated_tile_iterations_does_not_change_the_result() -> None:
     plans = tall_tiles()
     for number in range(200):
         damaged = random_damage(plans[number % len(plans)], rng)
-        verdicts.append(verdict(damaged, None))
-        assert verdicts[-1] == verdict(damaged, lambda touched: None), damaged
+        verdicts.append(is_accepted(damaged, None))
+        assert verdicts[-1] == is_accepted(damaged, lambda touched: None), damaged
     assert min(verdicts.count(True), verdicts.count(False)) > 50
 
 

@@ -60,7 +60,7 @@ def damaged(
     return graph, replace(small, tensors={**small.tensors, weights.name: replace(weights, quant=quant)})
 
 
-def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
+def damaged_network(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
     """Return a network with damage in a random layer that costs 3 to 10 dB at the output, and the layer's name."""
     graph, inputs = network(seed)
     small, made = int8(graph, inputs)
@@ -83,7 +83,7 @@ def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
 def verdicts(seeds: range) -> Iterator[tuple[int, str, bool, bool]]:
     for seed in seeds:
         damage = DAMAGES[seed % 3]
-        real, small, inputs, name = planted(seed, damage)
+        real, small, inputs, name = damaged_network(seed, damage)
         first = blame(real, small, inputs).layers[0]
         yield seed, damage, first.name == name, first.accused
 
@@ -131,9 +131,9 @@ def test_the_noise_of_each_layer_is_as_documented() -> None:
 
 
 def test_the_report_advises_a_remedy() -> None:
-    real, small, inputs, name = planted(7, "a clipped range")
+    real, small, inputs, name = damaged_network(7, "a clipped range")
     (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
     assert layer.helps.startswith("values outside of its range are clipped: --method minmax")
-    real, small, inputs, name = planted(5, "a wrong channel scale")
+    real, small, inputs, name = damaged_network(5, "a wrong channel scale")
     (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
     assert "of its weights: a wrong scale" in layer.helps and layer.weights < 35

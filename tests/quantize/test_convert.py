@@ -95,7 +95,7 @@ def test_a_float_op_becomes_an_int8_one(kind: str) -> None:
             for (name, values), wanted in zip(computed.items(), right, strict=True):
                 assert values.tobytes() == wanted.tobytes(), case.id
                 if graph.tensors[name].quant is not None:
-                    near(graph, name, values, expected[name], case)
+                    assert_near(graph, name, values, expected[name], case)
         tested += 1
     if not tested:
         pytest.skip(f"{kind} has no float32 form, or only cases of other types")
@@ -109,7 +109,7 @@ def steepest(case: Case) -> float:
     return float(np.abs(np.diff(values) / np.diff(points)).max())
 
 
-def near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case: Case) -> None:
+def assert_near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case: Case) -> None:
     """Assert that int8 values are close to the float values, given the steps of the inputs."""
     (op,) = [op for op in graph.ops if op.kind != "quantize"]
     noise = 0.0

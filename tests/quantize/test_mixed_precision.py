@@ -49,7 +49,7 @@ def quantised(seed: int, limits: PrecisionLimits | None = None) -> Quantised:
     return quantise(*network(seed), QuantiseOptions(method="minmax", limits=limits), flash=constants)
 
 
-def reached(done: Quantised, seed: int) -> float:
+def sqnr_of(done: Quantised, seed: int) -> float:
     return fidelity(done.real, done.graph, network(seed)[1]).sqnr_db
 
 
@@ -101,7 +101,7 @@ def test_a_flash_limit_holds_and_no_swap_of_layers_improves_the_result(seed: int
     )
     able = [op.name for op in done.real.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
     for out, into in itertools.product(["", *chosen], ["", *(set(able) - chosen)]):
-        other = formed(done, (chosen - {out}) | ({into} - {""}))
+        other = with_int4(done, (chosen - {out}) | ({into} - {""}))
         assert constants(other) > limit or sqnr(done.real, other, inputs) <= best + 1e-9
 
 
@@ -109,7 +109,7 @@ def plain_of(done: Quantised) -> tuple[Graph, Graph]:
     return done.real, done.graph
 
 
-def formed(done: Quantised, narrow: set[str]) -> Graph:
+def with_int4(done: Quantised, narrow: set[str]) -> Graph:
     forms = dict.fromkeys(narrow, mixed_precision.INT4)
     return to_int8(done.real, done.calibration.groups, done.calibration.quants, weights=forms)
 
@@ -119,7 +119,7 @@ def test_bytes_and_db_of_a_layer_are_differences_to_the_network_without_it() -> 
     assert done.precision is not None and len(done.precision.layers) > 1
     names, inputs = int4_in(done.graph), network(0)[1].batch(range(24))
     for layer in done.precision.layers:
-        without = formed(done, names - {layer.name})
+        without = with_int4(done, names - {layer.name})
         assert layer.saved == constants(without) - constants(done.graph) > 0
         assert layer.gained == pytest.approx(sqnr(done.real, done.graph, inputs) - sqnr(done.real, without, inputs))
         assert (layer.weights, layer.activations) == ("int4", "int8")
@@ -138,23 +138,23 @@ def test_the_damage_of_a_layer_is_the_increase_of_the_noise() -> None:
 @pytest.mark.parametrize("seed", [1, 3])
 def test_an_sqnr_limit_is_met_and_no_further_layer_can_be_4_bit(seed: int) -> None:
     plain = quantised(seed)
-    limit = reached(plain, seed) - 8
+    limit = sqnr_of(plain, seed) - 8
     done = quantised(seed, PrecisionLimits(sqnr_db=limit))
-    assert reached(done, seed) >= limit and constants(done.graph) < constants(plain.graph) and not int16_in(done.graph)
+    assert sqnr_of(done, seed) >= limit and constants(done.graph) < constants(plain.graph) and not int16_in(done.graph)
     narrow = int4_in(done.graph)
     left = [op.name for op in done.real.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
     left = [name for name in left if name not in narrow]
     assert narrow and left
-    below = [fidelity(done.real, formed(done, narrow | {name}), network(seed)[1]).sqnr_db < limit for name in left]
+    below = [fidelity(done.real, with_int4(done, narrow | {name}), network(seed)[1]).sqnr_db < limit for name in left]
     assert all(below)  # no other layer can have 4 bits, too
 
 
 def test_maps_become_int16_if_int8_loses_too_much() -> None:
     seed = 2
     plain = quantised(seed)
-    limit = reached(plain, seed) + 0.8
+    limit = sqnr_of(plain, seed) + 0.8
     done = quantised(seed, PrecisionLimits(sqnr_db=limit))
-    assert reached(done, seed) >= limit and int16_in(done.graph) and not int4_in(done.graph)
+    assert sqnr_of(done, seed) >= limit and int16_in(done.graph) and not int4_in(done.graph)
     assert done.precision is not None
     assert {layer.name for layer in done.precision.layers} == int16_in(done.graph)
     assert all(layer.activations == "int16" for layer in done.precision.layers)
@@ -165,7 +165,7 @@ def test_maps_become_int16_if_int8_loses_too_much() -> None:
 
 @pytest.mark.parametrize("change", [-8, 0.6])
 def test_layers_left_by_bisection_are_tried_individually(change: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = PrecisionLimits(sqnr_db=reached(quantised(5), 5) + change)
+    limits = PrecisionLimits(sqnr_db=sqnr_of(quantised(5), 5) + change)
     done = quantised(5, limits)
     monkeypatch.setattr(mixed_precision, "TRIALS", 0)
     assert constants(done.graph) < constants(quantised.__wrapped__(5, limits).graph)
@@ -188,7 +188,7 @@ def test_an_accuracy_drop_limit_is_met() -> None:
     known = open_samples(samples.batch(range(24))["x"], graph, labels=labels)
     done = quantise(graph, known, QuantiseOptions(method="minmax", limits=PrecisionLimits(accuracy_drop=0.0)), flash=constants)
     right = fidelity(done.real, done.graph, known).accuracy
-    assert right == (1.0, 1.0) and fidelity(done.real, formed(done, candidates(done)), known).accuracy != (1.0, 1.0)
+    assert right == (1.0, 1.0) and fidelity(done.real, with_int4(done, candidates(done)), known).accuracy != (1.0, 1.0)
     assert int4_in(done.graph) and constants(done.graph) < constants(plain.graph)
     with pytest.raises(CompileError, match="the accuracy cannot be limited: the samples have no labels"):
         quantised(3, PrecisionLimits(accuracy_drop=1.0))
@@ -206,7 +206,7 @@ def test_an_improvement_on_few_samples_that_breaks_a_limit_is_dropped(
     plain = quantise(graph, samples, QuantiseOptions(method="minmax")).graph
     limit = fidelity(simplify_float(graph), plain, samples).sqnr_db
     blind = quantise(graph, samples, QuantiseOptions(method="minmax", **{option: True}))
-    assert blind.gains[what] > 0 and blind.left_out == () and reached(blind, seed) < limit
+    assert blind.gains[what] > 0 and blind.left_out == () and sqnr_of(blind, seed) < limit
     if limits.sqnr_db is not None:
         limits = PrecisionLimits(sqnr_db=limit)
 
@@ -214,7 +214,7 @@ def test_an_improvement_on_few_samples_that_breaks_a_limit_is_dropped(
         return sum(not np.array_equal(t.data, plain.tensors[t.name].data) for t in made.tensors.values() if t.data is not None)
 
     done = quantise(graph, samples, QuantiseOptions(method="minmax", limits=limits, **{option: True}), flash=flash)
-    assert done.gains[what] > 0 and done.left_out == (what,) and reached(done, seed) >= limit
+    assert done.gains[what] > 0 and done.left_out == (what,) and sqnr_of(done, seed) >= limit
 
 
 def candidates(done: Quantised) -> set[str]:
@@ -244,9 +244,9 @@ def test_limits_that_cannot_be_met_are_refused_with_the_best_value() -> None:
 
 def test_both_limits_hold_together() -> None:
     flash = int(0.9 * constants(quantised(5).graph))
-    limit = reached(quantised(5, PrecisionLimits(flash=flash)), 5) + 0.3
+    limit = sqnr_of(quantised(5, PrecisionLimits(flash=flash)), 5) + 0.3
     done = quantised(5, PrecisionLimits(flash=flash, sqnr_db=limit))
-    assert constants(done.graph) <= flash and reached(done, 5) >= limit
+    assert constants(done.graph) <= flash and sqnr_of(done, 5) >= limit
     assert int4_in(done.graph) and int16_in(done.graph) and not int4_in(done.graph) & int16_in(done.graph)
 
 
@@ -323,7 +323,7 @@ def test_int16_maps_lose_less_than_int8_ones_and_their_biases_can_be_corrected()
 def test_blame_of_mixed_precision_adds_up_to_its_noise() -> None:
     for limits in (
         PrecisionLimits(flash=int(0.8 * constants(quantised(2).graph))),
-        PrecisionLimits(sqnr_db=reached(quantised(2), 2) + 0.8),
+        PrecisionLimits(sqnr_db=sqnr_of(quantised(2), 2) + 0.8),
     ):
         done = quantised(2, limits)
         inputs = network(2)[1].batch(range(24))

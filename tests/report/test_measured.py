@@ -18,7 +18,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 ROWS = [Traced(0, 0, "conv_2d_0"), Traced(0, 1, "add_1"), Traced(1, None, "mean_2")]
 
 
-def log(*inferences: tuple[int, ...], name: str = "kws", rows: list[Traced] = ROWS) -> str:
+def board_log(*inferences: tuple[int, ...], name: str = "kws", rows: list[Traced] = ROWS) -> str:
     """Return a log as terminals record it: with other lines, time stamps, and different line ends."""
     lines = ["boot", "12:00:01.5 > tw-profil kws 1/2 x 1"]
     for cycles in inferences:
@@ -29,9 +29,9 @@ def log(*inferences: tuple[int, ...], name: str = "kws", rows: list[Traced] = RO
 
 
 def test_the_time_of_a_layer_is_the_median_over_the_inferences() -> None:
-    text = log((1200, 40, 7), (1100, 60, 7), (9999, 50, 8)) + log((1, 2, 3), name="vww")
+    text = board_log((1200, 40, 7), (1100, 60, 7), (9999, 50, 8)) + board_log((1, 2, 3), name="vww")
     assert read_log(text, "kws", ROWS) == [1200, 50, 7] and read_log(text, "vww", ROWS) == [1, 2, 3]
-    assert read_log(log((1, 2, 3), name="renamed"), "kws", ROWS) == [1, 2, 3], "the only model of a log is meant"
+    assert read_log(board_log((1, 2, 3), name="renamed"), "kws", ROWS) == [1, 2, 3], "the only model of a log is meant"
 
 
 def test_the_table_has_a_row_per_layer_and_a_total() -> None:
@@ -40,7 +40,7 @@ def test_the_table_has_a_row_per_layer_and_a_total() -> None:
     assert [row.name for row in rows] == [plan.graph.ops[index].name for stage in plan.stages for index in stage.ops]
     layers = [{"name": row.name, "cycles": None if number == 2 else 100 * number} for number, row in enumerate(rows)]
     record = {"model": {"name": "digits"}, "layers": layers}
-    entries = measured_records(record, plan, log(tuple(range(50, 50 + len(rows))), name="digits", rows=rows))
+    entries = measured_records(record, plan, board_log(tuple(range(50, 50 + len(rows))), name="digits", rows=rows))
     assert [entry["ratio"] for entry in entries[:4]] == [None, 0.51, None, 53 / 300]
     table = measured_rows(entries, 1000)
     assert table[1:4] == [(rows[0].name, "0", "50", "-"), (rows[1].name, "100", "51", "0.51"), (rows[2].name, "-", "52", "-")]
@@ -53,15 +53,18 @@ def test_the_table_has_a_row_per_layer_and_a_total() -> None:
     ("text", "said"),
     [
         ("", "the log has no line 'tw-profile kws ...'; build the export"),
-        (log((1, 2, 3), name="vww") + log((1, 2, 3), name="ad"), "no line 'tw-profile kws ...', but of ad, vww"),
-        (log((1, 2), rows=ROWS[:2]), "the log is of 1 steps, and the plan has 2; give the options"),
-        (log((1, 2, 3), rows=[*ROWS[:2], Traced(1, None, "tanh_2")]), "step 2 of the log has tanh_2, which the plan does not"),
+        (board_log((1, 2, 3), name="vww") + board_log((1, 2, 3), name="ad"), "no line 'tw-profile kws ...', but of ad, vww"),
+        (board_log((1, 2), rows=ROWS[:2]), "the log is of 1 steps, and the plan has 2; give the options"),
         (
-            log((1, 2)) + log((3,), rows=ROWS[2:]) + log((1, 2)),
+            board_log((1, 2, 3), rows=[*ROWS[:2], Traced(1, None, "tanh_2")]),
+            "step 2 of the log has tanh_2, which the plan does not",
+        ),
+        (
+            board_log((1, 2)) + board_log((3,), rows=ROWS[2:]) + board_log((1, 2)),
             "the log has 1 of 2 lines of mean_2 in step 2; build the export",
         ),
-        (log((1, 2)), "the log has 0 of 1 lines of mean_2 in step 2"),
-        (log((0, 0, 0)), "0 cycles for every layer; the board's counter stands still"),
+        (board_log((1, 2)), "the log has 0 of 1 lines of mean_2 in step 2"),
+        (board_log((0, 0, 0)), "0 cycles for every layer; the board's counter stands still"),
         ("tw-profile kws 9/2 mean_2 7", "step 9 of the log has mean_2"),
         ("tw-profile kws 0/2 mean_2 7", "step 0 of the log has mean_2"),
     ],
@@ -75,7 +78,7 @@ def test_a_faulty_log_is_refused_in_one_line(text: str, said: str) -> None:
 def test_a_damaged_log_is_read_or_refused() -> None:
     chance = random.Random(5)
     for _ in range(300):
-        letters = list(log((5, 6, 7), (5, 6, 7)))
+        letters = list(board_log((5, 6, 7), (5, 6, 7)))
         for _ in range(chance.randrange(1, 8)):
             letters[chance.randrange(len(letters))] = chance.choice("0123456789/ .\n\x00é")
         try:
@@ -94,7 +97,7 @@ def test_the_command_compares_a_log_with_the_estimate(
     assert main([*command, "--json"]) == 0
     cycles = {layer["name"]: layer["cycles"] for layer in json.loads(capsys.readouterr().out)["layers"]}
     path = tmp_path / "log.txt"
-    path.write_bytes(log(tuple(2 * cycles[row.name] for row in rows), name="digits", rows=rows).encode() + b"\xff\n")
+    path.write_bytes(board_log(tuple(2 * cycles[row.name] for row in rows), name="digits", rows=rows).encode() + b"\xff\n")
     assert main([*command, "--measured", str(path), "--json"]) == 0
     assert [entry["ratio"] for entry in json.loads(capsys.readouterr().out)["measured"]] == [2.0] * len(rows)
     assert main([*command, "--measured", str(path)]) == 0

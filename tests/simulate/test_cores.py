@@ -30,7 +30,7 @@ pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify
 GRAPHS = {name: make() for name, make in NETWORKS.items()} | {f"network_{seed}": random_network(seed, 12) for seed in (3, 8)}
 
 
-def runs(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
+def run_twice(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
     """Run a graph on a core twice with different initial memory, and compare it with the numpy reference."""
     made = plan(graph)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
@@ -64,7 +64,7 @@ def test_networks_on_a_core_equal_the_reference(
         pytest.skip(reason[0])
     for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
         monkeypatch.setenv(variable, compiler)
-    a, b = runs(GRAPHS[name], tmp_path, core)
+    a, b = run_twice(GRAPHS[name], tmp_path, core)
     assert a.instructions == b.instructions
     assert a.instructions is not None and a.instructions > 100
     assert a.stack == b.stack

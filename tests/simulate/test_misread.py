@@ -60,7 +60,7 @@ def computed(graph: Graph, samples: list[list[np.ndarray]]) -> Iterator[list[np.
         yield [made[name] for name in graph.outputs]
 
 
-def agrees(graph: Graph, litert: ModuleType) -> bool | None:
+def litert_equals_numpy(graph: Graph, litert: ModuleType) -> bool | None:
     """Return whether LiteRT gives numpy's bytes; None if it rejects the model."""
     samples = compare.samples(graph, STEPS, 0)
     try:
@@ -74,7 +74,7 @@ def agrees(graph: Graph, litert: ModuleType) -> bool | None:
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", MISREAD)
 def test_an_op_that_litert_misreads_is_verified_with_numpy_alone(kind: str, tmp_path: Path, litert: ModuleType) -> None:
-    assert agrees(MISREAD[kind], litert) is False
+    assert litert_equals_numpy(MISREAD[kind], litert) is False
     (tmp_path / "m.tflite").write_bytes(to_tflite(MISREAD[kind]))
     model = api.load(tmp_path / "m.tflite")
     result = api.verify_plan(model, api.plan(model), api.ProofOptions(count=STEPS), core=None)
@@ -92,7 +92,7 @@ def test_int64_operands_are_refused_or_equal_litert_or_known_as_misread(kind: st
         except CompileError:
             continue
         known = ops.SPECS[kind].misread(graph, graph.ops[0]) is not None
-        assert known or agrees(graph, litert) is not False
+        assert known or litert_equals_numpy(graph, litert) is not False
 
 
 def test_svdf_with_an_int8_memory_equals_tflite_micro() -> None:

@@ -84,7 +84,7 @@ def test_coco_precision_equals_that_of_pycocotools(seed: int) -> None:
     assert (seed == 2) == bool(np.isnan(ours).any())
 
 
-def kit(found: list[Floats], true: list[Floats], label: int, points: bool) -> float:
+def voc_kit_precision(found: list[Floats], true: list[Floats], label: int, points: bool) -> float:
     """Return VOC's average precision as its kit computes it: one list of all detections, one pass, one curve."""
     rows = [(image, row) for image, boxes in enumerate(found) for row in boxes.tolist() if row[0] == label]
     rows.sort(key=lambda pair: -pair[1][5])
@@ -119,7 +119,7 @@ def test_voc_precision_equals_that_of_the_development_kit(seed: int) -> None:
     found, true = scene(seed, flags=(COUNTED, DIFFICULT) if seed % 2 else (COUNTED,))
     for label in range(CLASSES):
         for points in (VOC_POINTS, None):
-            wanted = kit(found, true, label, points is not None)
+            wanted = voc_kit_precision(found, true, label, points is not None)
             assert voc(found, true, CLASSES, points)[label] == pytest.approx(wanted, abs=1e-12) and 0 < wanted < 1
 
 

@@ -180,7 +180,7 @@ def test_a_cut_aliases_its_input() -> None:
     assert (made.places[first], made.places[second], made.places[cut]) == (Place(y, 0), Place(y, 2 * row), Place(y, 3 * row))
 
 
-def refused(change: str) -> Graph:
+def join_that_is_copied(change: str) -> Graph:
     """Return a network with a join that must remain a copy."""
     row_graph = RowGraph()
     x = row_graph.map(4)
@@ -203,7 +203,7 @@ def refused(change: str) -> Graph:
 
 @pytest.mark.parametrize("change", ["an input of the network", "one tensor twice", "a part of another", "channels"])
 def test_tensors_that_cannot_alias_are_copied(change: str) -> None:
-    original = refused(change)
+    original = join_that_is_copied(change)
     shared = with_parts(original, views(original), file_order(original))
     assert not [index for index in shared.free if original.ops[index].kind == "concatenation"]
 

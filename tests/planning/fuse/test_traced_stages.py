@@ -156,7 +156,7 @@ def assumed(made: Plan) -> list[Touched]:
     return [event for event in followed if event.region[1] < event.region[2]]
 
 
-def lies(view: tuple[int, ...], row: int, cols: range, pixel: int) -> tuple[int, int]:
+def byte_span(view: tuple[int, ...], row: int, cols: range, pixel: int) -> tuple[int, int]:
     """Return begin and end of columns of a row by a view, as tw_offset in tw.h computes them."""
     data, stride, height, first_row, first_col = view
     slot = row - first_row
@@ -174,7 +174,7 @@ def compare(made: Plan, calls: list[Call]) -> int:
     while calls:
         if calls[0].rows:
             _compare_callback(graph, calls.pop(0), events)
-        elif _does_nothing(calls[0]):
+        elif _is_empty(calls[0]):
             calls.pop(0)
         else:
             op = graph.ops[ops[events[0].op]] if events else None
@@ -185,7 +185,7 @@ def compare(made: Plan, calls: list[Call]) -> int:
     return count
 
 
-def _does_nothing(call: Call) -> bool:
+def _is_empty(call: Call) -> bool:
     """Return whether a call covers no row or no column; a tile of padding alone reads none of the padded map."""
     return not call.pointers and (call.range[0] == call.range[1] or call.range[2] == call.range[3])
 
@@ -230,7 +230,7 @@ def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Touched]
     for row in range(top, bottom):
         event = _popped(events, op, op.outputs[0], writes=True)
         assert (event.row, event.cols) == (row, range(left, right))
-        assert event.region[1:] == lies(target, row, event.cols, graph.output(op).pixel_bytes)
+        assert event.region[1:] == byte_span(target, row, event.cols, graph.output(op).pixel_bytes)
 
 
 def _popped(events: list[Touched], op: Op, tensor: str, *, writes: bool) -> Touched:
@@ -242,7 +242,7 @@ def _popped(events: list[Touched], op: Op, tensor: str, *, writes: bool) -> Touc
 
 def _reads_match(graph: Graph, views: dict[str, tuple[int, ...]], reads: Sequence[Touched]) -> bool:
     pixels = {name: graph.tensors[name].pixel_bytes for name in views}
-    return all(e.region[1:] == lies(views[e.tensor], e.row, e.cols, pixels[e.tensor]) for e in reads)
+    return all(e.region[1:] == byte_span(views[e.tensor], e.row, e.cols, pixels[e.tensor]) for e in reads)
 
 
 def random_plan(seed: int, core: str) -> Plan:

@@ -58,7 +58,7 @@ def size(made: Plan) -> int:
     return sum(made.arena.values())
 
 
-def falls(values: Sequence[float]) -> bool:
+def never_rises(values: Sequence[float]) -> bool:
     """Return whether no value exceeds the preceding one, up to the rounding of cycles."""
     return all(after <= before + EVERY_OP for before, after in pairwise(values))
 
