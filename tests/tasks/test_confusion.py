@@ -14,7 +14,7 @@ def test_figures() -> None:
     assert confusion_matrix(LABELS, PREDICTED, 3).tolist() == [[5, 1, 0], [1, 1, 0], [2, 0, 0]]
     assert balanced_accuracy(LABELS, PREDICTED) == (5 / 6 + 1 / 2 + 0) / 3
     assert balanced_accuracy(np.array([0, 2]), np.array([0, 2])) == 1.0, "a class without samples does not count"
-    assert is_uneven(LABELS) and not is_uneven(np.array([0, 0, 0, 0, 1, 1, 1]))
+    assert is_uneven(LABELS) and is_uneven(np.array([0] * 3 + [1] * 2)) and not is_uneven(np.array([0] * 4 + [1] * 3))
 
 
 def test_the_tables_of_a_card() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import wave
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +121,10 @@ def test_groups_move_as_a_whole_and_leave_half_of_each_class_for_training() -> N
         of_speaker.setdefault(file.group, set()).add(part)
     expected = [{"test"}, {"validation"}, {"validation"}, {"train"}, {"train"}, {"train"}]
     assert [of_speaker[name] for name in sorted(speakers, key=share_of)] == expected
+    three = [file for file in files if file.group in sorted(speakers, key=share_of)[:3]]
+    assert Counter(parts_of(three)) == {"test": 16, "validation": 16, "train": 16}, "one each leaves a third for training"
+    two = [file for file in files if file.group in sorted(speakers, key=share_of)[:2]]
+    assert Counter(parts_of(two)) == {"test": 16, "train": 16}, "training keeps the last speaker"
 
 
 def test_images(tmp_path: Path) -> None:
