@@ -66,6 +66,15 @@ def test_validation_is_learned_from_once_the_setting_is_chosen(blobs: Dataset, m
         assert nearest.predicted[0] == label
 
 
+def test_the_setting_is_the_best_on_validation(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vote of all samples is that of the majority, in whatever order the settings are tried."""
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    for settings in ((3, 420), (420, 3)):
+        monkeypatch.setattr(tested, "NEIGHBOURS", settings)
+        nearest = baselines(blobs)[2]
+        assert nearest.setting == "k = 3" and nearest.validation > 0.9
+
+
 def test_large_sets_cost_bounded_time(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Larger samples are pooled, and training samples are drawn; every test sample is predicted."""
     pytest.importorskip("sklearn", reason=SCIKIT_LEARN)

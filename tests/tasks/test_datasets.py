@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import wave
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from tinyweave.tasks.dataset import (
     parts_of,
     share_of,
     sized,
+    topped_up,
 )
 from tinyweave.tasks.features import LogMel
 from tinyweave.tasks.images import read_images
@@ -120,6 +122,27 @@ def test_groups_move_as_a_whole_and_leave_half_of_each_class_for_training() -> N
         of_speaker.setdefault(file.group, set()).add(part)
     expected = [{"test"}, {"validation"}, {"validation"}, {"train"}, {"train"}, {"train"}]
     assert [of_speaker[name] for name in sorted(speakers, key=share_of)] == expected
+    three = [file for file in files if file.group in sorted(speakers, key=share_of)[:3]]
+    assert Counter(parts_of(three)) == {"test": 16, "validation": 16, "train": 16}, "one each leaves a third for training"
+    first, second = sorted(speakers, key=share_of)[:2]
+    uneven = [LabelledFile(Path(str(take)), "yes", first if take < 10 else second) for take in range(16)]
+    assert parts_of(uneven) == 10 * ["test"] + 6 * ["train"], "an empty part may take more than half"
+    two = [file for file in files if file.group in sorted(speakers, key=share_of)[:2]]
+    assert Counter(parts_of(two)) == {"test": 16, "train": 16}, "training keeps the last speaker"
+
+
+def test_a_class_in_the_groups_of_many_others_keeps_files_for_training() -> None:
+    """Five classes have 8 groups each, and another class one file in the three groups of each that would move first.
+
+    The first group of each of the five moves whatever is left of the other class, the second if half of it is left.
+    """
+    names = sorted(trained_names(40), key=share_of)
+    files = [LabelledFile(Path(f"{name} {label}"), label, name) for at, name in enumerate(names) for label in (f"{at % 5}",)]
+    files += [LabelledFile(Path(f"{name} shared"), "shared", name) for name in names[:15]]
+    parts = topped_up(files, ["train"] * len(files), "validation")
+    counts = Counter((file.label, part) for file, part in zip(files, parts, strict=True))
+    assert [counts[f"{label}", "validation"] for label in range(5)] == [2] * 5
+    assert counts["shared", "train"] == 7 and counts["shared", "validation"] == 8
 
 
 def test_images_become_int8_pixels_with_labels_and_parts(tmp_path: Path) -> None:

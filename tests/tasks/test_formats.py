@@ -82,10 +82,10 @@ def test_an_id_that_numbers_the_lines_is_no_group(tmp_path: Path) -> None:
 
 def test_a_line_of_numbered_columns_is_one_sample(tmp_path: Path) -> None:
     """The columns are those of two channels in any order; fewer than 16 numbered columns are channels."""
-    names = [f"{channel}_{number}" for number in range(20) for channel in ("acc", "gyro")]
-    rows = [f"{','.join(map(str, range(k, k + 40)))},{'ab'[k % 2]},{k % 10}" for k in range(60)]
+    names = [f"{channel}_{number}" for number in reversed(range(20)) for channel in ("gyro", "acc")]
+    rows = [f"{','.join(map(str, reversed(range(k, k + 40))))},{'ab'[k % 2]},{k % 10}" for k in range(60)]
     path = written(tmp_path / "x.csv", "\n".join([",".join([*names, "label", "subject"]), *rows]))
-    assert values_of(path)[3].tolist() == [[3 + 2 * t, 4 + 2 * t] for t in range(20)]
+    assert values_of(path)[3].tolist() == [[4 + 2 * t, 3 + 2 * t] for t in range(20)]
     made = read_sensors(path, 128)
     assert made.values.shape == (60, 1, 20, 2) and made.preparation["window"] == 20
     assert made.groups is not None and len(set(made.groups)) == 10
@@ -126,6 +126,7 @@ def test_short_recordings_are_left_out_if_their_class_has_others(tmp_path: Path)
     assert len(made.values) == 8 * 2 * 4
     with pytest.raises(CompileError, match="has no 41 successive rows of one recording of the class 'rest'; give a"):
         read_sensors(table(tmp_path / "y.csv"), 41)
+    assert len(read_sensors(tmp_path / "y.csv", 40).values) == 8 * 2
 
 
 def archive(path: Path, **arrays: Any) -> Path:

@@ -65,7 +65,16 @@ def test_intervals_of_groups_hold_the_truth_about_as_often_as_they_say() -> None
         held += low <= 0.8 <= high
         low, high = accuracy_interval(correct)
         naive += low <= 0.8 <= high
-    assert 0.91 <= held / 400 <= 0.99 and naive / 400 < 0.75
+    assert 0.93 <= held / 400 <= 0.97 and naive / 400 < 0.75
+
+
+def test_an_interval_of_ten_groups_is_that_of_students_distribution() -> None:
+    """The mean of ten groups has 9 degrees of freedom; each group has another number of its 999 samples right."""
+    right = np.random.default_rng(6).integers(300, 700, 10)
+    groups, correct = np.repeat(np.arange(10), 999), (np.arange(999) < right[:, None]).ravel()
+    half = 2.262 * np.std(right / 999, ddof=1) / math.sqrt(10)
+    low, high = accuracy_interval(correct, groups)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.05)
 
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (9, 2.262), (30, 2.042)])

@@ -19,13 +19,13 @@ from ...files import read_file
 from ...installing import install
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND
-from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, column_of, part_in_name
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, column_of
 
 FORM = "give a column of images, recordings or lists of numbers, and a column 'label'"
 
 
 def read_parquet(path: Path) -> list[Sample]:
-    """Read a .parquet file; its name may say the part, as in train-00000-of-00001.parquet.
+    """Read a .parquet file.
 
     Raises:
         CompileError: pyarrow is missing, or the file has no labels or no values.
@@ -66,7 +66,7 @@ def read_parquet(path: Path) -> list[Sample]:
                 _label(number, classes, place),
                 place,
                 None if owners is None else as_label(owners[index]),
-                part_in_name(path) if parts is None else as_part(as_label(parts[index]), place),
+                None if parts is None else as_part(as_label(parts[index]), place),
             )
         )
     return samples

@@ -49,8 +49,9 @@ def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
 def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
     """Read files of samples; return each sample by a `LabelledFile` that says its class, its group and perhaps its part.
 
-    If a sample has no group, it is a group of its own. But if there are several files, and their names say no parts, each file
-    is a group: often each has the recordings of one subject.
+    The part may be in the names of several files, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group
+    is a group of its own. But if there are several files, and their names say no parts, each file is a group: often each has
+    the recordings of one subject.
     """
     by_file = len(files) > 1 and not any(map(part_in_name, files))
     found = dict[LabelledFile, Sample]()

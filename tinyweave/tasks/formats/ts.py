@@ -11,13 +11,13 @@ from pathlib import Path
 from ...files import read_file
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND
-from .sample import Sample, as_label, as_series, part_in_name
+from .sample import Sample, as_label, as_series
 
 FORM = "give a .ts file of labelled series: a header with '@classLabel true ...', then @data"
 
 
 def read_ts(path: Path) -> list[Sample]:
-    """Read a .ts file of labelled series, of equal or different lengths; its name may say the part, as in NAME_TRAIN.ts."""
+    """Read a .ts file of labelled series, of equal or different lengths."""
     lines = read_file(path, MAX_ARRAYS, MEND).decode("utf-8-sig", errors="replace").splitlines()
     header = [line.lower().split() for line in lines if line.startswith("@")]
     if ["@data"] not in header or not any(words[:2] == ["@classlabel", "true"] for words in header):
@@ -36,5 +36,5 @@ def read_ts(path: Path) -> list[Sample]:
         if not channels or len(lengths) > 1:
             raise CompileError(f"'{place}' has no channels, or channels of different lengths", FORM)
         series = as_series([channel.split(",") for channel in channels], place).T
-        samples.append(Sample(series, as_label(label), place, part=part_in_name(path)))
+        samples.append(Sample(series, as_label(label), place))
     return samples
