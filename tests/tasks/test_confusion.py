@@ -15,7 +15,8 @@ def test_matrix_and_balanced_accuracy_by_hand() -> None:
     assert MATRIX.tolist() == [[5, 1, 0], [1, 1, 0], [2, 0, 0]]
     assert balanced_accuracy(MATRIX) == (5 / 6 + 1 / 2 + 0) / 3
     assert balanced_accuracy(np.diag([3, 0, 5])) == 1.0, "a class without samples does not count"
-    assert is_uneven(MATRIX) and is_uneven(np.diag([3, 2])) and not is_uneven(np.diag([4, 3])) and not is_uneven(np.diag([4, 0, 3]))
+    assert is_uneven(MATRIX) and is_uneven(np.diag([3, 2]))
+    assert not is_uneven(np.diag([4, 3])) and not is_uneven(np.diag([4, 0, 3]))
 
 
 def test_class_rates_are_the_tables_of_a_card() -> None:
