@@ -310,7 +310,8 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         all_epochs, last = run["final_epochs"], [each for each in records if each["rung"] == len(rungs) - 1]
         least = halving.clearly_worse_below(max(each["accuracy"] for each in last), this.data.counts()["validation"])
         good = [each for each in last if each["accuracy"] >= least]  # of these, the one that can be trained longest
-        best = max(good, key=lambda each: (all_epochs[each["candidate"]], each["accuracy"], -each["candidate"]))
+        good.sort(key=lambda each: (-all_epochs[each["candidate"]], -each["accuracy"], each["candidate"]))
+        best = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
         records.append(halving.train_finally(archs[best["candidate"]], best, all_epochs[best["candidate"]], trainings))
     return candidates, records
 
