@@ -70,7 +70,7 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
 def test_every_page_is_in_the_navigation() -> None:
     text = re.sub(r"!!python/\S+", "", (ROOT / "mkdocs.yml").read_text())
     listed = re.findall(r"[\w]+\.md", yaml.dump(yaml.safe_load(text)["nav"]))
-    assert sorted(listed) == sorted(page.name for page in PAGES if page.parent.name == "docs")
+    assert sorted(listed) == sorted(page.name for page in PAGES if page.parent == ROOT / "docs")
 
 
 def test_every_block_is_checked_or_says_why_not() -> None:

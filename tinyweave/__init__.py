@@ -6,9 +6,9 @@
     plan = tw.plan(model, "stm32f412", max_mac_overhead=1.1)
     done = tw.deploy(model, "stm32f412", folder="firmware/kws")
 
-Each command has a function of the same name, except `train`, `inspect`, `report`, `explore` and `cache`. Functions take a model
-or the path of its file, a device or its name (see `tinyweave.devices.all_devices()`), and the fields of PlanOptions as keyword
-arguments.
+Each command has a function of the same name, except `train`, `inspect`, `report`, `explore`, `cache` and `docs`. Functions take
+a model or the path of its file, a device or its name (see `tinyweave.devices.all_devices()`), and the fields of PlanOptions as
+keyword arguments.
 """
 
 from .lazy import attributes

@@ -36,7 +36,7 @@ def test_every_verb_has_help_with_an_example(capsys, verb: str):
 def test_no_arguments_show_the_help_with_every_verb_in_a_whole_line(capsys):
     assert run() == 0
     printed = capsys.readouterr().out
-    assert "deploy" in printed and "..." not in printed.split("Commands:")[1]
+    assert "deploy" in printed and "..." not in printed.split("Start here:")[1]
 
 
 def test_every_option_says_what_is_typed(capsys):
