@@ -104,7 +104,7 @@ def quantize(
 def prune(
     model: ModelFile,
     *,
-    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; hundreds if it is trained.")],
+    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; the training needs hundreds.")],
     ram: Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 32k, of the plan with the least RAM.")] = None,
     flash: Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 64k, of the same plan.")] = None,
     out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,
