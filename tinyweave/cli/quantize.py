@@ -60,7 +60,8 @@ def quantize(
         bool, option("--adaptive-rounding", "Round each weight to minimise the error of its layer, if the SQNR improves.")
     ] = False,
     blame: Annotated[
-        bool, option("--blame", "Show the layers with the largest error, alone and accumulated, and possible remedies.")
+        bool,
+        option("--blame", "Show the layers with the largest error, each alone and with all layers up to it, and remedies."),
     ] = False,
     flash: Annotated[
         str | None, option("--flash SIZE", "Flash limit: layers get 4-bit weights, the least sensitive first, until it fits.")
