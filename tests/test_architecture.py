@@ -98,6 +98,7 @@ MANY_PARAMETERS = {
     "api/verbs.py:prune",
     "api/verbs.py:quantize",
     "api/verbs.py:search",
+    "api/verbs.py:train",
     "kernels/overlap_distance.py:windowed",
     "planning/assemble.py:lay_out",
     "planning/search/path_search.py:__init__",
@@ -131,27 +132,27 @@ def code_files() -> list[Path]:
 # words of public names in their usual meaning, units, names of other projects, and forms of words of TERMS.md
 PLAIN = set(
     """
-    11 95 abs accuracy accused address after against alone arch at before begin best bias bits boards by caches calibrated
-    calls changes chosen classes clock coco code cols command compare compared compile compiler compilers convert correct
-    count cumulated db deploy deployed diff digests drop dtype end enough epochs equalize error estimate every example
-    exceeded external fast fidelities file firmware float folder format full gained gains helps hint hz input inputs int8
-    interval io kept label labels least left line litert load lost ma made max measure measured memories method methods min
-    minutes missing mj module ms name nearest needs new note now of offset offsets ok on optimize options orders original
-    out output outputs owner parameters per pixels places planned planning prefix preparation prepare prepared processes
-    producers proxies prune pruned published quantize ram range rate ray read real reason reorder run saved schema setting
-    sha256 shape shapes share shares stride test timings tinyweave tool top total train trained unsupported until up used
-    validation verdict verified verify version voc volts warm way ways why without written
+    11 95 abs accuracy accused address after against alone arch at before begin best bias bits boards by caches calibrated calls
+    changes chosen classes clear clock coco code cols command compare compared compile compiler compilers convert correct count
+    cumulated db deploy deployed diff digests drop dtype end enough epochs equalize error estimate every example exceeded
+    explore external fast fidelities file firmware float folder format full gained gains helps hint hz input inputs inspect
+    inspection int8 interval io kept label labels least left line litert load lost ma made max measure measured memories method
+    methods min minutes missing mj module ms name nearest needs new note now of offset offsets ok on optimize options orders
+    original out output outputs owner parameters per pixels places planned planning prefix preparation prepare prepared
+    processes producers proxies prune pruned published quantize ram range rate ray read real reason reorder report run saved
+    schema setting sha256 shape shapes share shares show stride test timings tinyweave tool top total train trained unsupported
+    until up used validation verdict verified verify version voc volts warm way ways why without written
     """.split()
 )
 # terms of the field, which are not in TERMS.md
 FIELD = set(
     """
-    activations adaptive agreement aliases baselines buffers calibration candidate candidates confusion constants cycles
-    data deployment device devices difference emulator energy export feasible fidelity first fit fits front graph guard
-    guarded instructions isa iteration kernel kind latency layer layers limit limits maps memory op ops optimal package
-    pareto peak plan point points precision preprocessing profile pruning qat quantisation reference reordering rounding
-    rungs sample samples scale scratch search searched second seed slowdown sqnr stack state states static strategy
-    supernet tables task tensor tensors verification wait waits weight weights widths window zero
+    activations adaptive agreement aliases baselines buffers cache calibration candidate candidates confusion constants cycles
+    data deployment device devices difference emulator energy export feasible fidelity first fit fits front graph guard guarded
+    instructions isa iteration kernel kind latency layer layers limit limits maps memory network op ops optimal package pareto
+    peak plan point points port precision preprocessing profile pruning qat quantisation reference reordering rounding rungs
+    sample samples scale scratch search searched second seed slowdown sqnr stack state states static strategy supernet tables
+    task tensor tensors verification wait waits weight weights widths window zero
     """.split()
 )
 

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "importers": {"installing", "ir", "ops", "passes", "quantize", "tflite_schema", "toolchain"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
-    "quantize": {"files", "ir", "media", "ops", "passes", "progress"},
+    "quantize": {"files", "ir", "lazy", "media", "ops", "passes", "progress"},
     "devices": {"files", "ir"},
     "kernels": {"ir", "ops"},
     "toolchain": {"installing", "ir"},
@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "packages": {"codegen", "command_words", "devices", "ir", "planning", "simulate", "version"},
     "simulate": {"installing", "ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
+        "lazy",
         "installing",
         "files",
         "ir",

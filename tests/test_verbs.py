@@ -20,7 +20,7 @@ import pytest
 from cases import tiny
 
 import tinyweave as tw
-from tinyweave import api
+from tinyweave import api, toolchain
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas import searching
 from tinyweave.planning import to_json
@@ -220,3 +220,16 @@ def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:
 def test_using_one_name_loads_no_other_package() -> None:
     code = "import sys, tinyweave as tw\ntw.PlanOptions(ram=1)\nprint({'numpy', 'tinyweave.planning'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_an_inspected_file_shows_its_layers() -> None:
+    found = tw.inspect(DIGITS)
+    assert found.unsupported == () and repr(found).startswith("<Inspection: 0 ops not supported, <Model 'digits'")
+    assert found._repr_html_().count("<tr>") == 1 + len(found.model.graph.ops) == found.model._repr_html_().count("<tr>")
+
+
+def test_the_cache_is_shown_and_emptied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(toolchain, "cache_folder", lambda: tmp_path)
+    (tmp_path / "built").write_bytes(bytes(1000))
+    assert tw.cache()[:2] == (tmp_path, 1000) and tw.cache().limit > 1 << 20
+    assert tw.cache(clear=True).bytes == 0 and list(tmp_path.iterdir()) == []

@@ -6,9 +6,8 @@
     plan = tw.plan(model, "stm32f412", max_mac_overhead=1.1)
     done = tw.deploy(model, "stm32f412", folder="firmware/kws")
 
-Each command has a function of the same name, except `train`, `inspect`, `report`, `explore` and `cache`. Functions take a model
-or the path of its file, a device or its name (see `tinyweave.devices.all_devices()`), and the fields of PlanOptions as keyword
-arguments.
+Each command has a function of the same name, except `docs`. Functions take a model or the path of its file, a device or its
+name (see `tinyweave.devices.all_devices()`), and the fields of PlanOptions as keyword arguments.
 """
 
 from .lazy import attributes
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from .api import (
         Deployment,
         Fit,
+        Inspection,
         Model,
         PlanOptions,
         Profile,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         deploy,
         export,
         guard,
+        inspect,
         load,
         pareto,
         plan,
@@ -40,12 +41,16 @@ if TYPE_CHECKING:
         quantize,
         reorder,
         search,
+        train,
         verify,
     )
     from .devices import Device
+    from .explorer.server import explore
     from .ir import CompileError
     from .planning import Plan
+    from .report.page.merging import report
     from .simulate.compare import Verification
+    from .toolchain import cache
 
 __version__ = "0.1.0"
 __all__ = [
@@ -53,6 +58,7 @@ __all__ = [
     "Deployment",
     "Device",
     "Fit",
+    "Inspection",
     "Model",
     "Plan",
     "PlanOptions",
@@ -61,13 +67,16 @@ __all__ = [
     "Quantisation",
     "Reordering",
     "Verification",
+    "cache",
     "compare",
     "compile",
     "convert_qat",
     "deploy",
     "devices",
+    "explore",
     "export",
     "guard",
+    "inspect",
     "load",
     "pareto",
     "plan",
@@ -76,18 +85,24 @@ __all__ = [
     "prune",
     "quantize",
     "reorder",
+    "report",
     "search",
+    "train",
     "verify",
 ]
 # importing tinyweave imports none of its modules until a name is used
 __getattr__ = attributes(
     __name__,
     {
-        "api": "Deployment Fit Model PlanOptions Profile Pruning Quantisation Reordering compare compile convert_qat deploy "
-        "export guard load pareto plan prepare_qat profile prune quantize reorder search verify",
+        "api": "Deployment Fit Inspection Model PlanOptions Profile Pruning Quantisation Reordering compare compile "
+        "convert_qat deploy export guard inspect load pareto plan prepare_qat profile prune quantize reorder search train "
+        "verify",
         "simulate.compare": "Verification",
         "planning": "Plan",
         "devices": "Device devices",
+        "explorer.server": "explore",
+        "report": "report",
+        "toolchain": "cache",
         "ir": "CompileError",
     },
 )

@@ -33,6 +33,20 @@ def lazy(name: str) -> ModuleType:
     return module
 
 
+def make_callable(package: str, home: str) -> None:
+    """Let a package be called as the function of its name in the module `home` of tinyweave.
+
+    Importing a package, such as `tinyweave.quantize`, replaces the function of the same name by the package.
+    """
+
+    class CallablePackage(ModuleType):
+        def __call__(self, *args: Any, **options: Any) -> Any:
+            """Call the function with the same arguments."""
+            return getattr(import_module(f"{__package__}.{home}"), package)(*args, **options)
+
+    sys.modules[f"{__package__}.{package}"].__class__ = CallablePackage
+
+
 def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a `__getattr__` for a package, which imports a name when it is first used.
 

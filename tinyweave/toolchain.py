@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import NamedTuple
 
 from .installing import pip
 from .ir import CompileError
@@ -247,6 +248,25 @@ def _read_with(source: Path) -> list[Path]:
 def cache_bytes() -> int:
     """Return the size of the cache folder in bytes."""
     return _bytes_of(cache_folder())
+
+
+class BuildCache(NamedTuple):
+    """The cache of built programs: its folder, its size, and the size below which it is kept."""
+
+    folder: Path
+    bytes: int
+    limit: int
+
+
+def cache(*, clear: bool = False) -> BuildCache:
+    """Return the folder and the size of the cache of built programs.
+
+    Args:
+        clear: first delete all files in the folder.
+    """
+    if clear:
+        clear_cache()
+    return BuildCache(cache_folder(), cache_bytes(), BUILDS_BYTES + ZIG_BYTES)
 
 
 def clear_cache() -> None:

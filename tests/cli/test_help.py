@@ -36,7 +36,7 @@ def test_every_verb_has_help_with_an_example(capsys, verb: str):
 def test_without_arguments_the_help_lists_every_command_untruncated(capsys):
     assert run() == 0
     printed = capsys.readouterr().out
-    assert "deploy" in printed and "..." not in printed.split("Commands:")[1]
+    assert "deploy" in printed and "..." not in printed.split("Start here:")[1]
 
 
 def test_every_option_in_the_help_has_a_readable_placeholder(capsys):

@@ -11,6 +11,7 @@ import tflite
 from cases import tiny
 from cli.running import PROMISED, bad, lookup, run
 
+import tinyweave as tw
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 
@@ -67,6 +68,9 @@ def test_all_unsupported_ops_are_named(capsys, chain, tmp_path):
         ("floor_mod_4", "floor_mod", None),
     ]
     assert all("not supported" in entry["reason"] for entry in record["unsupported"])
+    found = tw.inspect(model)
+    assert [error.op.name for error in found.unsupported if error.op] == ["sum_2", "floor_mod_4"]
+    assert repr(found).startswith("<Inspection: 2 ops not supported") and "floor_mod" in found._repr_html_()
     assert run("inspect", chain, "--json") == 0
     right = json.loads(capsys.readouterr().out)
     assert right["unsupported"] == [] and [layer["live"] for layer in right["layers"]] == [

@@ -255,7 +255,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "all ops at once": (
         model(([("Det", ("x",), ("a",), {}), ("Det", ("x",), ("b",), {}), ("NonZero", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
         "3 ops of the ONNX model cannot be imported: Det (2 times, first in a): tinyweave does not import it; "
-        "docs/ONNX.md lists the ops that it does; NonZero (in y)",
+        "'tinyweave docs onnx' lists the ops that it does; NonZero (in y)",
     ),
     "another domain": (
         model(one("Gelu", 1, 4), opset=13).replace(b"Gelu", b"Gulu"),

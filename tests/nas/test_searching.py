@@ -21,7 +21,7 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import halving, searching
-from tinyweave.nas.arch import PlanGene, macs, weights
+from tinyweave.nas.arch import PlanGene, macs, to_json, weights
 from tinyweave.nas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import Preparation, task_of
@@ -340,6 +340,14 @@ def test_search_from_python_on_a_folder_of_images(tmp_path: Path, monkeypatch: p
     )
     assert found.fits and found.deployment.verification.ok and found.arch.image == (8, 8, 1) and len(found.trained) > 2
     assert found.accuracy["test_int8"] > 0.8
+    (tmp_path / "net.json").write_text(to_json(found.arch))
+    given = {"data": tmp_path / "photos", "folder": tmp_path / "trained", "ram": "8k", "flash": "96k"}
+    trained = tw.train(tmp_path / "net.json", "stm32f412", epochs=1, **given)
+    assert trained.arch == found.arch and trained.trained[-1]["epochs"] == 1 and trained.deployment.verification.ok
+    with pytest.raises(CompileError, match="the network has 3 classes, the samples 2"):
+        tw.train(replace(found.arch, classes=3), "stm32f412", **given)
+    with pytest.raises(CompileError, match="0 epochs train nothing"):
+        tw.train(found.arch, "stm32f412", epochs=0, **given)
 
 
 def test_an_energy_limit_becomes_a_latency_limit() -> None:

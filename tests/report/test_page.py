@@ -259,7 +259,7 @@ def test_the_buffer_record_of_a_streamed_output_says_that_the_caller_takes_rows(
 
 
 def test_records_of_the_same_model_are_merged_and_others_are_refused(records: dict[str, dict[str, Any]]) -> None:
-    from tinyweave.cli.report import entries_of
+    from tinyweave.report.page.merging import entries_of
 
     plan, front = records["plan"], records["front"]
     assert entries_of([("front", front), ("record", plan), ("record", plan)]) == [Entry(plan, front)] * 2
@@ -269,6 +269,19 @@ def test_records_of_the_same_model_are_merged_and_others_are_refused(records: di
     other = put(front, ("model", "sha256"), "0" * 64)
     with pytest.raises(CompileError, match="the front of 'digits' has no plan of the same model"):
         entries_of([("record", plan), ("front", other)])
+
+
+def test_a_report_from_python_takes_records(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    for name, record in records.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    file = tw.report(tmp_path / "plan.json", tmp_path / "front.json", file=tmp_path / "page.html")
+    (entry,) = json.loads(file.read_text().split('id="data">')[1].split("</script>")[0])["entries"]
+    assert entry["record"] == records["plan"] and entry["front"] == records["front"]
+    with pytest.raises(CompileError, match="the record of 'digits' has no plan"):
+        tw.report(tmp_path / "inspect.json", file=tmp_path / "none.html")
+    with pytest.raises(CompileError, match="a report needs a plan; give a result of deploy"):
+        tw.report()
+    assert not (tmp_path / "none.html").exists()
 
 
 # ---- the page in a browser ----

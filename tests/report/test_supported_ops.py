@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ def test_the_page_of_supported_ops_is_up_to_date(request: pytest.FixtureRequest)
 
 
 def test_the_page_lists_every_kind_and_every_constraint() -> None:
-    page = supported_ops()
+    headings = re.findall(r"^## ([a-z].*)", supported_ops(), re.MULTILINE)
+    assert sorted(", ".join(headings).split(", ")) == sorted(SPECS)
     for kind, spec in SPECS.items():
-        assert f"## {kind}\n" in page
         for constraint in spec.constraints:
             assert constraint.__doc__, f"a constraint of {kind} does not say what it demands"

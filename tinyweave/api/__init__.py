@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from .pruning import PruneOptions, prune_model
     from .quantisation import SampleOptions, accuracies, convert_qat, precision_limits, prepare_qat, quantize_model
-    from .results import Deployment, Fit, FlashEstimate, Model, Profile, Pruning, Quantisation, Reordering
+    from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
     from .row_sources import row_source_bytes
     from .runs import (
         CodeOptions,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         deploy,
         export,
         guard,
+        inspect,
         load,
         pareto,
         plan,
@@ -83,15 +84,17 @@ if TYPE_CHECKING:
         quantize,
         reorder,
         search,
+        train,
         verify,
     )
 
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile deploy export guard load pareto plan profile prune quantize reorder search verify",
+        "verbs": "compare compile deploy export guard inspect load pareto plan profile prune quantize reorder search train "
+        "verify",
         "quantisation": "SampleOptions accuracies convert_qat precision_limits prepare_qat quantize_model",
-        "results": "Deployment Fit FlashEstimate Model Profile Pruning Quantisation Reordering",
+        "results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
         "options": "PlanOptions",
         "advice": "advise",
         "exports": "PackageOptions package",

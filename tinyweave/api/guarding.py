@@ -27,7 +27,7 @@ else:
 CONFIG = "tinyweave.toml"
 LOCK = "tinyweave.lock.json"
 MAX_FILE = 1 << 20  # bytes of each file
-FORM = "docs/GUARD.md shows one"
+FORM = "'tinyweave docs guard' shows one"
 MEASURED = ("ram", "flash", "latency_ms", "instructions", "macs", "accuracy", "accuracy_drop")
 Values = Mapping[str, float | None]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..devices import Device
-from ..ir import Graph
+from ..ir import CompileError, Graph
 from ..notebook import table
+from ..ops import macs_per_op
 from ..passes import TensorMap
 from ..passes.stream_time import TimeStream
 from ..planning import Limits, Plan
@@ -59,6 +60,15 @@ class Model:
         inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in edges)
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
 
+    def _repr_html_(self) -> str:
+        work = macs_per_op(self.graph, clipped=True)
+        outputs = [self.graph.tensors[op.outputs[0]] for op in self.graph.ops]
+        rows = [
+            (op.name, op.kind, f"{tensor.dtype}{list(tensor.shape)}", f"{count:,}")
+            for op, tensor, count in zip(self.graph.ops, outputs, work, strict=True)
+        ]
+        return table(["layer", "kind", "output", "MACs"], rows)
+
     @property
     def whole(self) -> Model:
         """Return the model that takes a whole window of frames per call; the model itself if `stream` is None."""
@@ -68,6 +78,21 @@ class Model:
     def sha256(self) -> str:
         """Return the SHA-256 of the model's .tflite file in hexadecimal."""
         return hashlib.sha256(self.file).hexdigest()
+
+
+class Inspection(NamedTuple):
+    """A model as it was imported, and why ops of it cannot be compiled, one error per op."""
+
+    model: Model
+    unsupported: tuple[CompileError, ...]
+
+    def __repr__(self) -> str:
+        """Return the number of ops that are not supported, and the model."""
+        return f"<Inspection: {len(self.unsupported)} ops not supported, {self.model!r}>"
+
+    def _repr_html_(self) -> str:
+        reasons = table(["not supported"], [(str(error),) for error in self.unsupported])
+        return (reasons if self.unsupported else "") + self.model._repr_html_()
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,3 +418,12 @@ class Quantisation:
             "" if self.fidelity.agreement is None else f", {100 * self.fidelity.agreement:.1f} % the same class"
         )
         return f"<Quantisation of '{self.model.name}': {len(self.file):,} B, {near}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("file, B", f"{len(self.file):,}"), ("float file, B", f"{self.float_bytes:,}")]
+        rows += [("SQNR, dB", f"{self.fidelity.sqnr_db:.1f}")]
+        if self.fidelity.agreement is not None:
+            rows += [("same class", f"{self.fidelity.agreement:.1%}")]
+        if self.fidelity.accuracy is not None:
+            rows += [("accuracy, float and int8", " and ".join(f"{share:.1%}" for share in self.fidelity.accuracy))]
+        return table(["quantised", self.model.name], rows)

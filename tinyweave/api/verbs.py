@@ -25,9 +25,10 @@ from ..simulate.compare import Verification
 from . import guarding
 from .guarding import CONFIG, GuardResult
 from .options import EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions
-from .results import Deployment, Fit, Model, Profile, Pruning, Quantisation, Reordering
+from .results import Deployment, Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
 
 if TYPE_CHECKING:  # a search loads much that others do not need
+    from ..nas.arch import Arch
     from ..nas.prepare import Preparation
     from ..nas.searching import SearchResult
     from ..nas.space import SearchSpace
@@ -319,6 +320,24 @@ def deploy(
         return api.deploy_model(loaded, written.scratch, request, target, code=code, proof=proof)
 
 
+def inspect(model: str | Path, *, io: str = "model", layout: str = "model") -> Inspection:
+    """Import a file even if some of its ops are not supported.
+
+    Args:
+        model: path of a .tflite, .onnx or .pt2 file.
+        io: as for `load`.
+        layout: as for `load`.
+
+    Returns:
+        The model, which notebooks show layer by layer, and an error for each op that cannot be compiled.
+
+    Raises:
+        CompileError: the file is damaged.
+    """
+    found, reasons = api.inspect_file(model, io, layout=layout)
+    return Inspection(found, tuple(reasons))
+
+
 def compare(
     model: Model | str | Path, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any
 ) -> list[Fit]:
@@ -533,6 +552,57 @@ def search(
             proxies=proxies,
         ),
     )
+
+
+def train(
+    network: Arch | str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    data: str | Path,
+    folder: str | Path,
+    task: str = "images",
+    epochs: int = 100,
+    prepared: Preparation | None = None,
+    seed: int = SEED,
+    energy_mj: float | None = None,
+    **changes: Any,
+) -> SearchResult:
+    """Train a given network on labelled samples, make it int8, and write its C into `folder`/firmware.
+
+    The same call resumes an interrupted run. Of the planner's options, the same have an effect as for `search`.
+
+    Args:
+        network: an architecture, or the path of its .json file, such as the arch.json of a search.
+        device: a device, or its name.
+        options: options of the planner.
+        data: a folder of samples, as for `search`.
+        folder: the folder, created if necessary.
+        task: as for `search`.
+        epochs: number of epochs.
+        prepared: how the files become samples; None is the task's default. The sizes are always those of the network.
+        seed: seed of the training.
+        energy_mj: as for `search`.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        The trained network, its accuracy, and its deployment; `.fits` says whether it meets all limits as measured.
+
+    Raises:
+        CompileError: the samples cannot be read or do not fit the network, or an option is wrong.
+    """
+    from ..nas import arch, costs, halving, prepare, searching
+
+    written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
+    given = arch.read_arch(network) if isinstance(network, (str, Path)) else network
+    if epochs < 1:
+        raise CompileError(f"{epochs} epochs train nothing", "give at least 1")
+    samples, space = prepare.task_of(task, Path(data), prepare.prepared_for(given, prepared or prepare.Preparation()))
+    prepare.check_network(given, samples)
+    limits = api.request_of(chosen, target).limits
+    aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
+    once = searching.SearchOptions(seed=seed, processes=1, rungs=[halving.Rung(1, epochs)], archs=[given])
+    return searching.search(samples, space, aim, written_to, once)
 
 
 def guard(path: str | Path = CONFIG) -> list[GuardResult]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import typer
 
-from . import explore, export, guard, listing, quantize, report, search  # noqa: F401 (each adds its commands to app)
+from . import docs, explore, export, guard, listing, quantize, report, search  # noqa: F401 (each adds its commands to app)
 from .commands import app
 from .modules import columns, ir
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE

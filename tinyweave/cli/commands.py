@@ -14,6 +14,7 @@ from .. import __version__
 from ..api.options import SAMPLES, SEED
 from ..command_words import quoted
 from . import steps
+from .help import GroupedCommands
 from .modules import (
     api,
     columns,
@@ -60,8 +61,8 @@ from .options import (
 
 app = typer.Typer(
     name="tinyweave",
+    cls=GroupedCommands,
     help="Fits int8 neural networks into microcontrollers: plans the memory, writes plain C, proves every byte.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

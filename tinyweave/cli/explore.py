@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -29,11 +28,5 @@ def explore(
 
     Example: tinyweave explore kws.tflite --open
     """
-
-    def ready(address: str) -> None:
-        print(f"{address}  (Ctrl-C stops it)", flush=True)
-        if show:
-            webbrowser.open(address)
-
-    server.serve(models or [], port, ready)
+    server.explore(*(models or []), port=port, show=show)
     return 0

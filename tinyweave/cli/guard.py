@@ -15,7 +15,7 @@ from .options import DOES_NOT_FIT, Json, option
 
 @app.command()
 def guard(
-    config: Annotated[Path, typer.Argument(metavar="FILE", help="Models and their limits; docs/GUARD.md shows a file.")] = Path(
+    config: Annotated[Path, typer.Argument(metavar="FILE", help="Models and their limits; see `tinyweave docs guard`.")] = Path(
         "tinyweave.toml"
     ),
     *,

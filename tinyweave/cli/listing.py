@@ -42,9 +42,7 @@ def cache(
 
     Example: tinyweave cache --clear
     """
-    if clear:
-        toolchain.clear_cache()
-    folder, size, limit = toolchain.cache_folder(), toolchain.cache_bytes(), toolchain.BUILDS_BYTES + toolchain.ZIG_BYTES
+    folder, size, limit = toolchain.cache(clear=clear)
     if as_json:
         return steps.print_json({"folder": str(folder), "bytes": size, "limit": limit})
     print(f"{columns.clean(str(folder), 400)}: {size:,} B, kept below about {limit:,} B")

@@ -16,7 +16,7 @@ import typer
 
 from ..api.options import PACKAGE_VERSION, SAMPLES, SEED, PlanOptions
 from ..command_words import quoted, typed
-from .modules import ir
+from .modules import devices, ir
 
 # exit codes
 DOES_NOT_FIT = 1
@@ -38,6 +38,11 @@ def option(syntax: str, help: str, **more: Any) -> Any:
     return typer.Option(*flags, metavar=" ".join(syntax.split(" ")[len(flags) :]) or None, help=help, **more)
 
 
+def complete_device(start: str) -> list[str]:
+    """Return the names of the known devices that begin with `start`, for the shell."""
+    return [device.name for device in devices.all_devices() if device.name.startswith(start.lower())]
+
+
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .onnx or .pt2 file.")]
 Ram = Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 64k or 1m; by default the RAM of the device.")]
 Flash = Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 256k or 1m; by default the device's Flash.")]
@@ -51,7 +56,7 @@ Overhead = Annotated[
         "Allow recomputation to save RAM, up to F times the network's MACs; 1.0 by default, unlimited for patch and msf.",
     ),
 ]
-Json = Annotated[bool, option("--json", "Print the result as JSON; docs/JSON.md explains the keys.")]
+Json = Annotated[bool, option("--json", "Print the result as JSON; `tinyweave docs json` explains the keys.")]
 Inputs = Annotated[
     Path | None, option("--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin.")
 ]
@@ -68,7 +73,12 @@ Out = Annotated[Path | None, option("-o --out DIR", "Folder to write; by default
 def target_options(
     *,
     device: Annotated[
-        str | None, option("--device NAME", "Board, part, family (see `tinyweave devices`) or core, or a TOML file.")
+        str | None,
+        option(
+            "--device NAME",
+            "Board, part, family (see `tinyweave devices`) or core, or a TOML file.",
+            autocompletion=complete_device,
+        ),
     ] = None,
     ram: Ram = None,
     flash: Flash = None,
@@ -125,7 +135,8 @@ def stream_options(
         str | None,
         option(
             "--stream-time H|auto",
-            "Each call takes H new frames of the network's window and computes only what is new; see docs/STREAMING.md.",
+            "Each call takes H new frames of the network's window and computes only what is new; "
+            "see `tinyweave docs streaming`.",
         ),
     ] = None,
 ) -> None:
@@ -139,7 +150,7 @@ def source_options(
         option(
             "--source SPEC",
             "Add C that delivers the input from a camera or a JPEG file: jpeg:640x480, rgb565:320x240, "
-            "yuyv:320x240:240x240+40+0; see docs/CAMERA.md.",
+            "yuyv:320x240:240x240+40+0; see `tinyweave docs camera`.",
         ),
     ] = None,
     pixels: Annotated[

@@ -60,7 +60,8 @@ def quantize(
         bool, option("--adaptive-rounding", "Round each weight to minimise the error of its layer, if the SQNR improves.")
     ] = False,
     blame: Annotated[
-        bool, option("--blame", "Show the layers with the largest error, alone and accumulated, and possible remedies.")
+        bool,
+        option("--blame", "Show the layers with the largest error, each alone and with all layers up to it, and remedies."),
     ] = False,
     flash: Annotated[
         str | None, option("--flash SIZE", "Flash limit: layers get 4-bit weights, the least sensitive first, until it fits.")
@@ -104,7 +105,7 @@ def quantize(
 def prune(
     model: ModelFile,
     *,
-    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; hundreds if it is trained.")],
+    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; the training needs hundreds.")],
     ram: Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 32k, of the plan with the least RAM.")] = None,
     flash: Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 64k, of the same plan.")] = None,
     out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,8 +12,6 @@ from . import steps
 from .commands import app
 from .modules import api, files, ir, page, planning, records, schema, viewers
 from .options import SHARED, Options, command_line, option, option_words, with_options
-
-MERGED = ("front", "quantisation")  # kinds of records (see schema.KINDS) that are merged with the plan of the same model
 
 
 @app.command()
@@ -39,6 +36,8 @@ def report(
 
     Example: tinyweave report kws.tflite --device stm32f412 --open
     """
+    from ..report.page.merging import entries_of
+
     models = [path for path in sources if path.suffix.lower() != ".json"]
     typed = list(option_words(chosen))
     if typed and not models:
@@ -70,36 +69,3 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
         record |= steps.advise(["plan", path], loaded, planned, request, board=board, options=chosen)
     is_best = request.strategy == "best"
     return page.Entry(record, steps.front_of(loaded, board, request, known=known) if is_best else None)
-
-
-def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:
-    """Return one page entry per plan, in order; other records of the same model are merged into it.
-
-    Args:
-        found: an entry for each planned model, and (kind, record) for each record from a file.
-
-    Raises:
-        CompileError: a record has no plan, and no plan of the same model is given.
-    """
-    entries, others = list[page.Entry](), list[tuple[str, dict[str, Any]]]()
-    for each in found:
-        if isinstance(each, page.Entry):
-            entries.append(each)
-        elif each[0] == "record":
-            entries.append(page.Entry(each[1]))
-        else:
-            others.append(each)
-    for entry in entries:
-        if entry.record["buffers"] is None:
-            raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")
-    for kind, value in others:
-        if kind not in MERGED:
-            raise ir.CompileError(f"a record of kind {kind} has no plan", "give one of plan or deploy")
-        model = value["model"]
-        same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == model["sha256"]]
-        if not same:
-            why = f"the {kind} of '{model['name']}' has no plan of the same model"
-            raise ir.CompileError(why, "give a record of plan or deploy, too")
-        for index in same:
-            entries[index] = entries[index]._replace(**{kind: value})
-    return entries

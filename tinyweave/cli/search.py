@@ -6,7 +6,7 @@ import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -31,7 +31,6 @@ from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInput
 
 CARD, RECORD = "card.md", "result.json"
 FEATURES = ("log-mel", "mfcc")
-MAX_ARCH = 1 << 20  # bytes of a file
 
 
 def sample_options(
@@ -186,26 +185,19 @@ def train(
 
     Example: tinyweave train net.json --task images --data photos --epochs 50 --device stm32f746 -o trained
     """
-    text_of_arch = files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote")
-    given = arch.from_json(text_of_arch.decode(errors="replace"))
-    rows, columns, channels = given.image
-    is_mfcc = _is_mfcc(chosen)
-    prepared = prepare.Preparation(
-        size=(rows, columns),
-        channels=channels,
+    given = arch.read_arch(network)
+    settings = prepare.Preparation(
         seconds=chosen["seconds"],
-        bands=bands if is_mfcc else columns,
+        bands=bands,
         by_speaker=chosen["by_speaker"],
-        window=columns,
         classes=_names(chosen["classes"] or ""),
-        coefficients=columns if is_mfcc else 0,
-        anchors=given.anchors or 1,
-        stride=arch.stride(given),
+        coefficients=int(_is_mfcc(chosen)),
     )
+    prepared = prepare.prepared_for(given, settings)
     target = _target(chosen)
     with steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
-        _check(given, samples)
+        prepare.check_network(given, samples)
         found = searching.search(
             samples,
             searched,
@@ -215,18 +207,6 @@ def train(
             progress=report,
         )
     return _finish(found, as_json=as_json)
-
-
-def _check(given: arch.Arch, samples: Any) -> None:
-    """Raise CompileError if a network's input shape, number of anchors or number of classes does not fit the samples."""
-    have, need = ("x".join(map(str, sides)) for sides in (given.image, samples.values.shape[1:]))
-    if have != need:
-        raise ir.CompileError(f"the network is for samples of {have}, these are {need}", "give the samples' sizes")
-    anchors = len(samples.preparation.get("anchors", ()))
-    if given.anchors != anchors:
-        raise ir.CompileError(f"the network has {given.anchors} anchors, the samples need {anchors}", "0 means a classifier")
-    if given.classes != len(samples.classes):
-        raise ir.CompileError(f"the network has {given.classes} classes, the samples {len(samples.classes)}", "make them equal")
 
 
 def _is_beside() -> bool:

@@ -26,7 +26,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "parts"
-FORM = "docs/DEVICES.md has every key, and a complete file"
+FORM = "'tinyweave docs devices' has every key, and a complete file"
 KEYS = ("name", "core", "clock_hz", "memory", "sources", "aliases", "note", "cache", "run_ma", "volts", "isa", "nearest")
 MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "external")
 CACHE_KEYS = ("kind", "bytes", "line", "ways")

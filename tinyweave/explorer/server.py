@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import socket
 import tempfile
+import webbrowser
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -303,6 +304,26 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     posts = {"/fast": answer, "/exact": answer, "/front": answer, "/rung": rung, "/model": model, "/own": own}
     routes = [Route("/", guarded(front)), *(Route(path, guarded(post), methods=["POST"]) for path, post in posts.items())]
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)])
+
+
+def explore(*models: str | Path, port: int = PORT, show: bool = False) -> None:
+    """Serve the explorer on this machine until it is interrupted.
+
+    Args:
+        models: paths of your models, in addition to the listed networks.
+        port: port of the page, which only this machine can reach.
+        show: open the page in the browser.
+
+    Raises:
+        CompileError: as for `serve`.
+    """
+
+    def ready(address: str) -> None:
+        print(f"{address}  (Ctrl-C stops it)", flush=True)
+        if show:
+            webbrowser.open(address)
+
+    serve([Path(model) for model in models], port, ready)
 
 
 def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = print) -> None:

@@ -210,7 +210,9 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
     if function is None and not any(isinstance(value, Map) for value in _leaves((args, kwargs))):
         raise Unsupported(CONSTANT_ONLY)
     if function is None:
-        raise Unsupported(f"tinyweave does not import it; docs/{program.framework.upper()}.md lists the ops that it does")
+        raise Unsupported(
+            f"tinyweave does not import it; 'tinyweave docs {program.framework.lower()}' lists the ops that it does"
+        )
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             return function(b, *args, **kwargs)

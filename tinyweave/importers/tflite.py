@@ -467,5 +467,6 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
 def _unknown(op: Op) -> CompileError:
     """Return the error for an op of an unsupported kind."""
     vela = op.kind == "custom ethos-u"
-    to_do = "give the original file, before Vela compiled it" if vela else "docs/SUPPORTED_OPS.md lists the supported ops"
+    known = "'tinyweave docs supported_ops' lists the supported ops"
+    to_do = "give the original file, before Vela compiled it" if vela else known
     return CompileError(f"ops of the kind {op.kind} are not supported", to_do, op=op)

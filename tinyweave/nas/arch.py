@@ -16,12 +16,15 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import chain
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..files import read_file
 from ..ir import CompileError
 from ..ops.window import ChainLayer, Size
 from ..planning.strategies import STRATEGIES
 
+MAX_BYTES = 1 << 20  # of a file
 MAX_VALUE = 8192  # limit of all numbers: larger networks do not fit any microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
 MAX_OVERHEAD = 100  # limit of max_mac_overhead
@@ -274,6 +277,11 @@ def to_json(arch: Arch) -> str:
         {key: value for key, value in group.items() if value != ADDED_DEFAULTS.get(key)} for group in record["groups"]
     ]
     return json.dumps(record)
+
+
+def read_arch(path: str | Path) -> Arch:
+    """Read an architecture from a JSON file, such as the arch.json of a search."""
+    return from_json(read_file(Path(path), MAX_BYTES, "give a file that 'tinyweave search' wrote").decode(errors="replace"))
 
 
 def from_json(text: str) -> Arch:

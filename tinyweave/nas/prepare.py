@@ -13,6 +13,7 @@ from ..tasks.images import read_images
 from ..tasks.sensors import read_sensors
 from ..tasks.sounds import read_sounds
 from ..tasks.visual_wake_words import DEFAULT_LABEL, read_visual_wake_words
+from .arch import Arch, stride
 from .space import MOBILE, SearchSpace, detectors, keywords, mobilenet_v3, sensors, small_images
 
 TASKS = ("images", "visual-wake-words", "keywords", "sensors", "detection")
@@ -38,6 +39,34 @@ class Preparation:
     stride: int = 16  # rows of the image per cell of a detector
     space: str = SPACES[0]  # one of SPACES, for images
     coefficients: int = 0  # MFCC of sounds; 0 for log-mel bands
+
+
+def prepared_for(network: Arch, prepared: Preparation) -> Preparation:
+    """Return the settings `prepared` with the sizes that a network expects; its columns are MFCC if `coefficients` is not 0."""
+    rows, columns, channels = network.image
+    is_mfcc = prepared.coefficients > 0
+    return replace(
+        prepared,
+        size=(rows, columns),
+        channels=channels,
+        bands=prepared.bands if is_mfcc else columns,
+        window=columns,
+        coefficients=columns if is_mfcc else 0,
+        anchors=network.anchors or 1,
+        stride=stride(network),
+    )
+
+
+def check_network(network: Arch, data: Dataset) -> None:
+    """Raise CompileError if a network's input shape, number of anchors or number of classes does not fit the samples."""
+    have, need = ("x".join(map(str, sides)) for sides in (network.image, data.values.shape[1:]))
+    if have != need:
+        raise CompileError(f"the network is for samples of {have}, these are {need}", "give the samples' sizes")
+    anchors = len(data.preparation.get("anchors", ()))
+    if network.anchors != anchors:
+        raise CompileError(f"the network has {network.anchors} anchors, the samples need {anchors}", "0 means a classifier")
+    if network.classes != len(data.classes):
+        raise CompileError(f"the network has {network.classes} classes, the samples {len(data.classes)}", "make them equal")
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:

@@ -52,7 +52,8 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
         if len(found) != inferences:
             raise CompileError(f"the log has {len(found)} of {inferences} lines of {layer} in step {step + 1}", BUILD)
     if not any(map(any, counts.values())):
-        raise CompileError("the log has 0 cycles for every layer", "the board's counter stands still: see docs/EXPORT.md")
+        why = "the board's counter stands still: see 'tinyweave docs export'"
+        raise CompileError("the log has 0 cycles for every layer", why)
     return [median_low(found) for found in counts.values()]
 
 

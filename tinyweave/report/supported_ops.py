@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from ..kernels.table import VARIANTS
 from ..ops import SPECS
 from ..tflite_schema import CUSTOM, OPS
 
 COMMON = 4  # a constraint that at least this many op kinds share is listed once for all of them
-HEAD = """\
+HEAD = f"""\
 # Supported ops
 
-Find the section of your op's kind: it lists the types of data input and output, and what an op of this kind must meet.
-`tinyweave inspect MODEL` names each op of a model that breaks a constraint, in the same words. "any": elements of every type
-are moved. "view": no code and no bytes. uint8 networks become int8 if that changes no byte.
+`tinyweave inspect MODEL` names each op of your model that is not supported, with the reason. Kinds with equal constraints share
+a section, which lists the types of data input and output, then what an op must meet.
+
+- "any": elements of every type are moved.
+- "view": no code and no bytes.
+- "custom op": TFLite lacks the kind; a .tflite file has the custom op `{CUSTOM}KIND`.
+
+uint8 networks become int8 if that changes no byte.
 
 Generated from `tinyweave/ops` (`pytest --update-golden tests/report/test_supported_ops.py`).
 """
 
 
 def supported_ops() -> str:
-    """Return the text of SUPPORTED_OPS.md: the common constraints, then types and further constraints of each op kind."""
+    """Return the text of SUPPORTED_OPS.md: the common constraints, then types and further constraints of the op kinds."""
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
     rows = [HEAD, "## Common constraints", "", *(f"{number}. {sentence}" for sentence, number in common.items())]
+    kinds_of = defaultdict[tuple[str, ...], list[str]](list)
     for kind in sorted(SPECS):
-        numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
-        rows += ["", f"## {kind}", "", f"- types: {_types(kind)}"]
-        rows += [f"- TFLite lacks it: a .tflite file has the custom op {CUSTOM}{kind}"] * (OPS[kind].numbers is not None)
-        rows += [f"- [common constraints](#common-constraints) {', '.join(map(str, numbers))}"] if numbers else []
-        rows += [f"- {sentence}" for sentence in _constraints(kind) if sentence not in common]
+        kinds_of[_items(kind, common)].append(kind)
+    for items, kinds in kinds_of.items():
+        rows += ["", f"## {', '.join(kinds)}", "", *(f"- {item}" for item in items)]
     return "\n".join(rows) + "\n"
+
+
+def _items(kind: str, common: Mapping[str, int]) -> tuple[str, ...]:
+    """Return what the page says of an op kind; `common` has the numbers of the common constraints."""
+    numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
+    types = f"types: {_types(kind)}{', custom op' * (OPS[kind].numbers is not None)}"
+    shared = [f"[common constraints](#common-constraints) {', '.join(map(str, numbers))}"] if numbers else []
+    return types, *shared, *(sentence for sentence in _constraints(kind) if sentence not in common)
 
 
 def _constraints(kind: str) -> list[str]:

@@ -78,6 +78,16 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=True)
 
 
+def show_page(markdown: str) -> None:
+    """Show a page of the documentation: formatted on a terminal, else as the Markdown that it is."""
+    from rich.markdown import Markdown
+
+    if sys.stdout.isatty():
+        Console().print(Markdown(markdown, hyperlinks=False))
+    else:
+        print(markdown, end="")
+
+
 def _draws_blocks(out: Console) -> bool:
     """Return whether bars can be drawn with block characters: on a terminal that shows Unicode."""
     return out.is_terminal and out.encoding.lower().startswith("utf")

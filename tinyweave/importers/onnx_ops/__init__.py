@@ -118,7 +118,7 @@ def _function(op: str) -> Function:
             attributes.setdefault("num_outputs", outputs)
         if any(isinstance(each, Map) for each in inputs):
             if op not in MAPPED:
-                raise Unsupported("it is imported only if all its inputs are constant; docs/ONNX.md lists the others")
+                raise Unsupported("it is imported only if all its inputs are constant; 'tinyweave docs onnx' lists the others")
             result = MAPPED[op](b, *inputs, **attributes)
             return result[0] if isinstance(result, list) and outputs == 1 else result
         if op not in FOLDED:

@@ -1,0 +1,114 @@
+"""`tinyweave docs` prints the pages, also from a wheel; the help groups the commands; the shell completes what is typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import typer
+from cli.running import bad, run
+
+from tinyweave.cli.commands import app
+from tinyweave.cli.docs import pages
+from tinyweave.cli.help import GROUPS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_command_is_in_one_group_that_of_the_readme() -> None:
+    names = [name for group in GROUPS.values() for name in group.split()]
+    assert sorted(names) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    table = (ROOT / "README.md").read_text().split("## Commands")[1].split("##")[0]
+    rows = re.findall(r"^\| ([a-z ]*?) ?\| `(\w+)", table, re.MULTILINE)
+    assert [name for _, name in rows] == names
+    assert [group for group, _ in rows if group] == [title.lower() for title in GROUPS]
+
+
+def test_the_list_has_every_page_with_its_title(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("docs") == 0
+    *lines, empty, last = capsys.readouterr().out.splitlines()
+    files = {path.stem.lower(): path for path in (ROOT / "docs").glob("*.md") if path.stem != "index"}
+    listed = dict(re.split(r"  +", line, maxsplit=1) for line in lines)
+    assert listed == {name: path.read_text().splitlines()[0].removeprefix("# ") for name, path in files.items()}
+    assert (lines[0], empty, last) == ("deploy         Deploy a model", "", "print a page: tinyweave docs PAGE")
+
+
+@pytest.mark.parametrize("name", ["streaming", "STREAMING", "STREAMING.md", "docs/STREAMING.md"])
+def test_a_page_is_printed_without_the_marks_of_tests(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert run("docs", name) == 0
+    printed, page = capsys.readouterr().out, (ROOT / "docs" / "STREAMING.md").read_text()
+    marks = [line for line in page.splitlines() if line.startswith("<!--")]
+    assert marks and printed.splitlines() == [line for line in page.splitlines() if line not in marks]
+
+
+def test_a_terminal_shows_the_page_formatted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run("docs", "guard") == 0
+    printed = re.sub("\x1b\\[[\\d;]*m", "", capsys.readouterr().out)
+    assert "Guard a project's models" in printed and not re.search("^#|```|^\\|", printed, re.MULTILINE)
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_no_page_has_another_name(capsys: pytest.CaptureFixture[str]) -> None:
+    said = bad(capsys, "docs", "grad")
+    assert said.startswith("tinyweave: there is no page 'grad'; choose one of deploy, ") and "guard" in said
+
+
+def test_every_page_that_the_package_names_is_one() -> None:
+    text = "".join(path.read_text() for path in (ROOT / "tinyweave").rglob("*.py"))
+    named = set(re.findall(r"tinyweave docs ([a-z_]+)", text))
+    assert len(named) > 6 and named <= set(pages())
+
+
+def _python(*words: str, cwd: Path, **more: str) -> str:
+    environment: Mapping[str, str] = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_wheel_brings_the_pages(tmp_path: Path) -> None:
+    """The wheel that pip builds, unpacked into an empty folder: `docs` reads no file of the checkout."""
+    for needed in ("pip", "setuptools"):
+        if find_spec(needed) is None:
+            pytest.skip(f"needs {needed}")
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in ("tinyweave", "docs"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, source)
+    offline = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
+    _python("-m", "pip", "wheel", *offline, "--no-build-isolation", "-w", str(tmp_path), str(source), cwd=tmp_path)
+    shutil.rmtree(source)
+    (wheel,) = tmp_path.glob("tinyweave-*.whl")
+    _python("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
+    printed = _python("-m", "tinyweave", "docs", cwd=tmp_path, PYTHONPATH=str(target))
+    assert printed.count("\n") == len(pages()) + 2
+    assert "# Guard" in _python("-m", "tinyweave", "docs", "guard", cwd=tmp_path, PYTHONPATH=str(target))
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("de", {"deploy", "devices"}),
+        ("docs str", {"streaming"}),
+        ("plan --opt", {"--optimize"}),
+        ("plan --device rp", {"rp2040", "rp2350"}),
+    ],
+)
+def test_the_shell_completes_commands_options_pages_and_devices(tmp_path: Path, typed: str, completed: set[str]) -> None:
+    words = {
+        "COMP_WORDS": f"tinyweave {typed}",
+        "COMP_CWORD": str(1 + typed.count(" ")),
+        "_TINYWEAVE_COMPLETE": "complete_bash",
+    }
+    assert set(_python("-m", "tinyweave", cwd=tmp_path, PYTHONPATH=str(ROOT), **words).split()) == completed

@@ -1,0 +1,92 @@
+"""The scripts from a framework to C: PYTORCH.md, ONNX.md and KERAS.md show what they print, and main.c answers right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.strict import c99
+from pages import blocks, check_output, commands, words_of
+
+from tinyweave import toolchain
+from tinyweave.cli import main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "own_network"
+CLASSES = [number % 4 for number in range(100)]  # of the images that the scripts write
+
+
+def ran(script: str, output: Path, *options: str) -> str:
+    """Run a script; return what it prints."""
+    command = [sys.executable, "-W", "ignore", str(EXAMPLE / script), "-o", str(output), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=output)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def classes_in_c(output: Path) -> list[int]:
+    """Build main.c with the C of a script, and return its answers to the images."""
+    folder, compiler = output / "firmware", toolchain.host()
+    sources = [EXAMPLE / "main.c", *sorted(folder.glob("*.c"))]
+    loose = ["-Wno-undef", "-Wno-unused-const-variable", "-Wno-unused-function", "-DTW_PLAIN_C"]
+    toolchain.compile_c(compiler, [*c99(compiler.name), *loose, "-O2", f"-I{folder}", *sources, "-o", output / "classify"])
+    with (output / "images.bin").open("rb") as images:
+        printed = subprocess.run([output / "classify"], stdin=images, capture_output=True, text=True, check=True).stdout
+    return [int(line) for line in printed.split()]
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("script", "page", "needed"),
+    [
+        ("from_pytorch.py", "PYTORCH.md", ("torch",)),
+        ("from_onnx.py", "ONNX.md", ("torch", "onnx", "onnxscript")),
+        ("from_keras.py", "KERAS.md", ()),
+    ],
+)
+def test_a_network_goes_from_its_framework_to_right_answers_in_c(
+    script: str, page: str, needed: tuple[str, ...], tmp_path: Path, emulator: None
+) -> None:
+    for name in needed:
+        pytest.importorskip(name)
+    check_output(page, script, ran(script, tmp_path))
+    assert classes_in_c(tmp_path) == CLASSES
+    if page == "PYTORCH.md":
+        check_output(page, "./classify", " ".join(map(str, CLASSES[:8])) + "\n")
+
+
+@pytest.mark.emulator
+def test_the_command_line_takes_the_file_of_onnx(tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    monkeypatch.chdir(tmp_path)
+    script = "import from_onnx, from_pytorch; from_onnx.export(from_pytorch.Net(), 'net.onnx')"
+    path = os.pathsep.join([str(EXAMPLE), str(ROOT)])
+    exporting = [sys.executable, "-W", "ignore", "-c", script]
+    subprocess.run(exporting, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=True)
+    np.save("samples.npy", np.random.default_rng(0).normal(size=(16, 3, 32, 32)).astype(np.float32))
+    (block,) = (block for block in blocks(ROOT / "docs" / "ONNX.md") if "--calibrate" in block.text)
+    assert [main(words_of(command)[1:]) for command in commands(block)] == [0, 0]
+    assert Path("firmware/net_int8.h").is_file()
+
+
+@pytest.mark.sweep
+@pytest.mark.emulator
+def test_the_network_trained_for_4_bits_is_right_too(tmp_path: Path, emulator: None) -> None:
+    pytest.importorskip("torch")
+    assert ran("from_pytorch.py", tmp_path, "--qat").startswith("fits nrf52840: True, every byte is right: True, RAM ")
+    assert classes_in_c(tmp_path) == CLASSES
+
+
+@pytest.mark.sweep
+@pytest.mark.emulator
+def test_keras_trains_and_converts_it_where_tensorflow_is_installed(
+    tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorflow")
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    assert "int8 100%\nfits nrf52840: True" in ran("from_keras.py", tmp_path, "--train")
+    assert classes_in_c(tmp_path) == CLASSES

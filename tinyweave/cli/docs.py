@@ -1,0 +1,57 @@
+"""The command `docs`, which prints the pages of the documentation: of the checkout, or those in the wheel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .commands import app
+from .modules import ir, text
+
+FOLDERS = [parent / "docs" for parent in Path(__file__).parents[1:3]]  # of a wheel, of a checkout
+
+
+def pages() -> dict[str, Path]:
+    """Return the files of the pages by name, such as "deploy", in the order of the start page."""
+    folder = next((folder for folder in FOLDERS if (folder / "index.md").is_file()), None)
+    if folder is None:
+        return {}
+    names = re.findall(r"\]\(([A-Z_]+)\.md", (folder / "index.md").read_text("utf-8"))
+    return {name.lower(): folder / f"{name}.md" for name in names}
+
+
+def complete(start: str) -> list[str]:
+    """Return the names of the pages that begin with `start`, for the shell."""
+    return [name for name in pages() if name.startswith(start.lower())]
+
+
+@app.command()
+def docs(
+    page: Annotated[
+        str | None, typer.Argument(metavar="PAGE", help="Page to print, such as deploy.", autocompletion=complete)
+    ] = None,
+) -> int:
+    """List the pages of the documentation, or print one.
+
+    A terminal shows the page formatted. For a pipe or a file it is printed as Markdown.
+
+    Example: tinyweave docs deploy
+    """
+    known = pages()
+    if not known:
+        raise ir.CompileError("this copy of tinyweave was installed without its pages", "install it with pip, which adds them")
+    sources = {name: re.sub(r"<!--.*?-->\n?", "", path.read_text("utf-8"), flags=re.DOTALL) for name, path in known.items()}
+    if page is None:
+        width = max(map(len, known))
+        for name, source in sources.items():
+            print(f"{name:{width}}  {source.splitlines()[0].removeprefix('# ')}")
+        print("\nprint a page: tinyweave docs PAGE")
+        return 0
+    name = Path(page).stem.lower()
+    if name not in known:
+        raise ir.CompileError(f"there is no page '{page}'", f"choose one of {', '.join(known)}")
+    text.show_page(sources[name])
+    return 0
