@@ -37,7 +37,8 @@ def sample_options(
     *,
     task: Annotated[str, option("--task images|visual-wake-words|keywords|sensors|detection", "Kind of task.")],
     data: Annotated[
-        Path, option("--data DIR", "Folder with a folder of files per class; for detection, a VOC or COCO data set.")
+        Path,
+        option("--data PATH", "Folder with a folder of files per class, or one file of samples; for detection, VOC or COCO."),
     ],
     out: Annotated[Path, option("-o --out DIR", "Folder for the run, the network and its C.")],
     stream_inputs: StreamInputs = False,

@@ -232,11 +232,11 @@ def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings
     done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
     missing = [name for name in names if name not in done]
     calls = [trainings._replace(augmentation=name).call(arch, epochs, f"{WEIGHTS}/trial-{name}.pt") for name in missing]
-    progress("the first network, with each augmentation", len(done), len(names))
+    progress("comparing augmentations", len(done), len(names))
     for index, accuracy in trainings.workers.as_they_end(calls):
         done[missing[index]] = accuracy
         journal.append(folder / TRIALS, {"augmentation": missing[index], "accuracy": accuracy, "epochs": epochs})
-        progress(f"the first network, best {100 * max(done.values()):.1f} %", len(done), len(names))
+        progress(f"augmentations, best {100 * max(done.values()):.1f} %", len(done), len(names))
     least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
     return next(name for name in names if done[name] >= least)
 
@@ -307,7 +307,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    title = f"final training of the best, {100 * best['accuracy']:.1f} % on validation"
+    title = f"final training, {100 * best['accuracy']:.1f} % before"
     trainings.progress(title, 0, epochs)
     call = trainings.call(arch, epochs, file, start=folder / best["weights"], parts=("train", "validation"))
     trainings.workers.submit(call).result()

@@ -193,10 +193,10 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
     """Fit simple classifiers to the samples, which the network must beat, and report the accuracy of the best one."""
     if this.data.kind == "detection":
         return ()
-    this.progress("fitting simple classifiers to compare with", 0, 1)
+    this.progress("fitting baselines", 0, 1)
     found = baselines(this.data)
     best = max(found, key=lambda each: each.validation)
-    this.progress(f"to beat on validation: {best.name}, {100 * best.validation:.1f} %", 1, 1)
+    this.progress(f"to beat: {best.name}, {100 * best.validation:.1f} %", 1, 1)
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ from ..nas.arch import Arch, macs, to_json, weights
 from ..nas.costs import NAME
 from ..nas.searching import SearchResult
 from ..nas.trained import FIRMWARE
+from ..tasks.dataset import advice
 from ..tasks.evaluation.baselines import verdict
 from ..tasks.evaluation.confusion import class_rates, confusion_matrix
 from .columns import clean
@@ -69,6 +70,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "accuracy": {**found.accuracy, "interval_95": list(found.interval)},
         "baselines": [{"name": each.name, "setting": each.setting, "accuracy": each.accuracy} for each in found.baselines],
         "verdict": said,
+        "advice": [] if said is None else [line for line in advice(found.data) if line not in said],
         "confusion": matrix,
         "searched": found.costs.record(),
         "deployed": {
@@ -201,7 +203,7 @@ def _facts(record: Record) -> list[str]:
             f"{record['companions']['ram']:,} B of RAM for {kept}"
         )
     if record["verdict"]:
-        lines.insert(1, record["verdict"])
+        lines[1:1] = [record["verdict"], *record["advice"]]
     if record["measure"] != ACCURACY:
         others = (
             f"{100 * accuracy[key]:.1f} % {how}"
