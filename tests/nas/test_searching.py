@@ -93,6 +93,38 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.emulator
+def test_a_timed_search_resumes_at_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stages are the baselines, the trials of augmentations, the rungs, and the final training of the best network."""
+
+    class StopError(Exception):
+        pass
+
+    def stop_at(stage: str) -> Callable[[str, int, int], None]:
+        def progress(what: str, done: int, total: int) -> None:
+            if what.startswith(stage) and done:
+                raise StopError
+
+        return progress
+
+    monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)  # the shortest search: there is time for nothing
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    found = search(waves(), SPACE, TARGET, whole, SearchOptions(minutes=0.1))
+    for stage in ("to beat", "augmentations", "rung", "final training"):
+        with pytest.raises(StopError):
+            search(waves(), SPACE, TARGET, parts, SearchOptions(minutes=0.1), progress=stop_at(stage))
+    resumed = search(waves(), SPACE, TARGET, parts, SearchOptions(minutes=0.1))
+    assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
+    assert (parts / "network.tflite").read_bytes() == (whole / "network.tflite").read_bytes()
+    final = found.trained[-1]
+    assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt") and found.candidates[0][1].fit
+    assert {each.name for each in found.baselines} == {"majority class", "logistic regression", "k-NN"}
+    record = search_record(found, json.loads((whole / "search.json").read_text()))
+    rows = [sum(row) for row in record["confusion"]]
+    assert rows == np.bincount(waves().part("test")[1]).tolist() and faults(record, "search") == ""
+    assert record["verdict"] in card(record) and "| **this network** | int8 |" in card(record)
+
+
 def test_a_folder_of_another_search_is_refused(found: SearchResult, tmp_path: Path) -> None:
     shutil.copy(found.folder / "search.json", tmp_path)
     with pytest.raises(CompileError, match="holds a search with another seed; give another folder"):
