@@ -14,7 +14,9 @@ from functools import reduce as accumulated
 import numpy as np
 
 from ..ir import CompileError, Graph, Quant
-from ..ops import SPECS, lstm, macs, spec_for
+from ..ops import SPECS, macs, spec_for
+from ..ops.recurrent import lstm
+from ..ops.recurrent import sequence as layers
 from ..progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
 from .evaluate import Array, evaluate, outputs, visit_all
@@ -101,7 +103,7 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
         group = groups.group(op.outputs[0]) if op.outputs[0] in groups.parent else ""
         spec = SPECS[op.kind]
         # rsqrt: its output falls as its input grows
-        is_exempt = spec.shares_scale or spec.family == "recurrent" or op.kind == "rsqrt"
+        is_exempt = spec.shares_scale or spec.family in ("recurrent", "sequence") or op.kind == "rsqrt"
         if not inputs or not group or group in groups.fixed or is_exempt:
             continue
         computed = max(inputs)
@@ -136,6 +138,10 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
             histograms[name].add(values)
         return values
 
+    for op in graph.ops:
+        state = graph.optional_input(op, layers.STATE) if SPECS[op.kind].family == "sequence" else None
+        if state is not None and state.data is not None:  # quantised like the output
+            count(op.outputs[0], state.data)
     for done in visit_all(graph, inputs, count):
         progress("calibrating", done, len(next(iter(inputs.values()))))
     return histograms

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor
 from ..ops import SPECS, spec_of
+from ..ops.recurrent import sequence
 from ..ops.spec import LEAST_SCALE
 
 
@@ -85,6 +86,8 @@ def scale_groups(graph: Graph) -> ScaleGroups:
             out, hidden, cell = outputs
             groups.parent[hidden] = groups.group(out)
             groups.cells.add(cell)
+        if spec.family == "sequence":
+            _tie(groups, op, [(index, name) for index, name in float_inputs(graph, op) if index == sequence.STATE], outputs)
     return groups
 
 
