@@ -190,7 +190,12 @@ def recurrent() -> Graph:
         tensors[names[3]] = Tensor(names[3], (rows,), "int32", Quant((2.0**-16,) * rows, (0,) * rows, 0), bias, "constant")
         tensors[names[4]] = Tensor(names[4], (1, time, cells), "int8", quant)
         attrs = dict.fromkeys(NUMBERS[kind], option) | {"reverse": 0.0, "last": 0.0}
-        ops.append(Op(f"op{number}", kind, (*names[:4], None, None), (names[4],), attrs))
+        inputs, outputs = [*names[:4], None, None], [names[4]]
+        if kind == "stateless_lstm":
+            inputs.append(None)
+            outputs.append(f"c{number}")
+            tensors[f"c{number}"] = Tensor(f"c{number}", (1, cells), "int16", Quant((2.0**-12,), (0,)))
+        ops.append(Op(f"op{number}", kind, tuple(inputs), tuple(outputs), attrs))
     return Graph("recurrent", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
 
 

@@ -340,9 +340,18 @@ def from_initial_state(kind: str) -> Callable[[Rng], Iterator[Drawn]]:
                 constant("state", rng.integers(-128, 128, (1, cells)).astype(np.int8), out.quant),
                 None,
             )
+            cells_given: list[Tensor | None] = []
+            outputs = [out]
+            if kind == "stateless_lstm":
+                quant = Quant((2.0 ** -int(rng.integers(9, 16)),), (0,))
+                outputs.append(Tensor("cell", (1, cells), "int16", quant))
+                first = rng.integers(-(2**15), 2**15, (1, cells)).astype(np.int16)
+                cells_given = [
+                    (Tensor("cell_0", (1, cells), "int16", quant), constant("cell_0", first, quant), None)[number % 3]
+                ]
             flags = "".join(f"-{name}" for name, value in attrs.items() if value)
             about = f"{time}x{depth}to{cells}{flags}{('-state', '-constant-state', '')[number % 3]}"
-            yield about, [x, *matrices, *biases, states[number % 3]], out, attrs
+            yield about, [x, *matrices, *biases, states[number % 3], *cells_given], outputs, attrs
 
     return drawn
 
@@ -354,6 +363,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "fully_connected": fully_connected,
     "gru": from_initial_state("gru"),
     "simple_rnn": from_initial_state("simple_rnn"),
+    "stateless_lstm": from_initial_state("stateless_lstm"),
     "transpose_conv": transpose_conv,
     "unidirectional_sequence_lstm": lstm,
 }

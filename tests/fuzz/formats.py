@@ -290,7 +290,13 @@ def from_initial_state(kind: str) -> Callable[[Growth], None]:
         )
         attrs = {name: float(g.rng.randint(0, 1)) for name in sequence.NUMBERS[kind]}
         weights = matrix(x.shape[2], x.scale), matrix(cells, quant.scale[0])
-        g.emit(kind, [x.name, *weights, *biases, *[None] * (2 - len(biases)), state], attrs, quant)
+        operands = [x.name, *weights, *biases, *[None] * (2 - len(biases)), state]
+        if kind != "stateless_lstm":
+            g.emit(kind, operands, attrs, quant)
+            return
+        g.emit(kind, [*operands, None], attrs, quant, count=2)
+        cell = g.live.pop()
+        g.tensors[cell] = replace(g.tensors[cell], dtype="int16", quant=Quant((2.0 ** -g.rng.randint(10, 14),), (0,)))
 
     return grow
 
@@ -314,6 +320,7 @@ ALL: Growers = {
     "was uint8": (2, FORMER),
     "gru": (0.6, from_initial_state("gru")),
     "simple_rnn": (0.4, from_initial_state("simple_rnn")),
+    "stateless_lstm": (0.4, from_initial_state("stateless_lstm")),
 }
 
 

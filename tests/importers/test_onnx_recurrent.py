@@ -43,7 +43,7 @@ def network(
 CASES: dict[str, bytes] = {
     **{
         f"{kind}-{direction}-{output}": network(kind, output=output, direction=direction)
-        for kind in ("GRU", "RNN")
+        for kind in GATES
         for direction in ("forward", "reverse", "bidirectional")
         for output in ("y", "h")
     },
@@ -53,8 +53,8 @@ CASES: dict[str, bytes] = {
     "GRU-one-step": network("GRU", "input", steps=1),
     "RNN-relu": network("RNN", direction="bidirectional", activations=["Relu", "Relu"]),
     "RNN-state": network("RNN", "input", output="h"),
-    "LSTM": network("LSTM"),
     "LSTM-zero": network("LSTM", "zero", output="h"),
+    "LSTM-state": network("LSTM", "input", output="h"),
 }
 
 
@@ -79,7 +79,7 @@ def test_a_recurrent_node_computes_what_onnx_runtime_does(case: str) -> None:
         ),
         (network("RNN", activations=["Sigmoid"]), "its activations are Sigmoid; only Tanh are supported"),
         (network("RNN", direction="bidirectional", activations=["Tanh", "Relu"]), "its activations are Tanh, Relu"),
-        (network("LSTM", direction="reverse"), "only forward is supported"),
+        (network("GRU", direction="both"), "its direction both is unknown"),
     ],
 )
 def test_other_options_are_refused(data: bytes, message: str) -> None:

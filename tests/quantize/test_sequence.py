@@ -27,7 +27,7 @@ def quantised(module: nn.Module, *shapes: tuple[int, ...], method: str = "minmax
         rng = np.random.default_rng(seed)
         return {
             n: rng.normal(size=(count, *graph.tensors[n].shape)).astype(np.float32) * scale
-            for n, scale in zip(graph.inputs, (1, 0.3), strict=False)
+            for n, scale in zip(graph.inputs, (1, 0.3, 0.3), strict=False)
         }
 
     done = quantise(graph, open_samples(samples(0, 32), graph), QuantiseOptions(method=method))
@@ -39,6 +39,7 @@ def quantised(module: nn.Module, *shapes: tuple[int, ...], method: str = "minmax
     [
         (lambda: nn.GRU(DEPTH, CELLS, batch_first=True), 34),
         (lambda: nn.GRU(DEPTH, CELLS, 2, batch_first=True, bidirectional=True), 30),
+        (lambda: nn.LSTM(DEPTH, CELLS, batch_first=True, bidirectional=True), 34),
         (lambda: nn.RNN(DEPTH, CELLS, batch_first=True), 36),
         (lambda: nn.RNN(DEPTH, CELLS, nonlinearity="relu", batch_first=True), 30),
     ],
@@ -56,3 +57,18 @@ def test_an_initial_state_has_the_scale_of_the_output() -> None:
     (op,) = [op for op in done.graph.ops if op.kind == "gru"]
     assert done.graph.input(op, 5).quant == done.graph.output(op).quant
     assert sqnr > 30
+
+
+def test_the_cell_states_of_an_lstm_are_int16_inputs_and_outputs() -> None:
+    torch.manual_seed(0)
+
+    def states(m: nn.Module, x: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        out, (last, last_cell) = m.layer(x, (hidden, cell))
+        return out, last, last_cell
+
+    module = Of(states, layer=nn.LSTM(DEPTH, CELLS, batch_first=True))
+    done, sqnr = quantised(module, (1, 3, DEPTH), (1, 1, CELLS), (1, 1, CELLS))
+    types = [[done.graph.tensors[name].dtype for name in names] for names in (done.graph.inputs, done.graph.outputs)]
+    assert types == [["int8", "int8", "int16"], ["int8", "int8", "int16"]]
+    given, found = (done.graph.tensors[names[2]] for names in (done.graph.inputs, done.graph.outputs))
+    assert given.quant == found.quant and sqnr > 25

@@ -33,4 +33,5 @@ def _shortened(graph: Graph, op: Op) -> Graph:
     (seen,) = copied(graph, reader, np.arange(out.elements).reshape(1, *out.shape))
     if graph.output(reader).shape != (1, 1, cells) or not np.array_equal(seen.ravel(), np.arange(cells) + step * cells):
         return graph
-    return exchange(graph, [replace(op, outputs=reader.outputs, attrs={**op.attrs, "last": 1.0})], gone=reader.name)
+    shorter = replace(op, outputs=(*reader.outputs, *op.outputs[1:]), attrs={**op.attrs, "last": 1.0})
+    return exchange(graph, [shorter], gone=reader.name)

@@ -125,7 +125,7 @@ def to_int8(
     tensors = {t.name: t for t in graph.tensors.values() if not is_float(t) or t.role == "constant"}
     of = {tensor: quants[groups.group(tensor)] for tensor in groups.parent}
     for key in (key for key in of if key in graph.tensors):
-        tensors[key] = replace(graph.tensors[key], dtype="int16" if key in groups.cells else "int8", quant=of[key])
+        tensors[key] = replace(graph.tensors[key], dtype=groups.dtype(key), quant=of[key])
     ops: list[Op] = []
     for op in graph.ops:
         inputs = list(op.inputs)
@@ -217,9 +217,11 @@ def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: d
         inputs[index] = _add(tensors, op, quantised_constant(weights, Quant(tuple(map(float, scales)), (0,) * rows, 0)))
         if bias is not None:
             inputs[bias_index] = _add(tensors, op, quantised_bias(bias.name, real, source.scale[0], scales))
-    state = graph.optional_input(op, sequence.STATE)
-    if state is not None and state.data is not None:
-        inputs[sequence.STATE] = _add(tensors, op, quantised_constant(state, hidden))
+    for index, output in zip((sequence.STATE, sequence.CELL), op.outputs, strict=False):
+        state = graph.optional_input(op, index)
+        if state is not None and state.data is not None:
+            dtype = "int16" if index == sequence.CELL else "int8"
+            inputs[index] = _add(tensors, op, quantised_constant(state, of[output], dtype))
     return replace(op, inputs=tuple(inputs))
 
 

@@ -42,6 +42,11 @@ class ScaleGroups:
             name = self.parent[name]
         return name
 
+    def dtype(self, name: str) -> str:
+        """Return the type of a quantised tensor: int16 for cell states of LSTMs and tensors that share a scale with them."""
+        is_cell = name in self.parent and self.group(name) in map(self.group, self.cells)
+        return "int16" if is_cell else "int8"
+
 
 def is_float(tensor: Tensor | None) -> bool:
     """Return whether a tensor is float32; None, an absent input, is not."""
@@ -87,7 +92,10 @@ def scale_groups(graph: Graph) -> ScaleGroups:
             groups.parent[hidden] = groups.group(out)
             groups.cells.add(cell)
         if spec.family == "sequence":
-            _tie(groups, op, [(index, name) for index, name in float_inputs(graph, op) if index == sequence.STATE], outputs)
+            inputs = dict(float_inputs(graph, op))
+            for index, output in zip((sequence.STATE, sequence.CELL), outputs, strict=False):
+                _tie(groups, op, [(index, inputs[index])] if index in inputs else [], [output])
+            groups.cells.update((*outputs[1:], *(name for index, name in inputs.items() if index == sequence.CELL)))
     return groups
 
 

@@ -237,20 +237,17 @@ def emit_lstm(layer: Layer) -> Code:
 
 
 def emit_sequence(layer: Layer) -> Code:
-    """Emit the C of gru and simple_rnn."""
+    """Emit the C of gru, simple_rnn and stateless_lstm."""
     graph, op = layer.graph, layer.op
     p, (_, time, depth) = sequence.parameters(graph, op), layer.input().shape
-    weights, again, state = (
-        layer.input(sequence.WEIGHTS),
-        layer.input(sequence.RECURRENT),
-        layer.optional_input(sequence.STATE),
-    )
+    weights, again = layer.input(sequence.WEIGHTS), layer.input(sequence.RECURRENT)
     assert weights.data is not None and again.data is not None
     flags = {name: int(op.attrs[name]) for name in sequence.NUMBERS[op.kind]}
+    variant = sequence.cell_bits(graph, op) if sequence.has_cell(op) else flags["reset_after" if op.kind == "gru" else "relu"]
     params = layer.struct(
         {"time": time, "depth": depth, "cells": layer.output.shape[-1]},
         {"reverse": flags["reverse"], "last": flags["last"]},
-        {"variant": flags["reset_after" if op.kind == "gru" else "relu"]},
+        {"variant": variant},
         zeros(layer),
         {"in_left": p.inputs.left, "recurrent_left": p.recurrence.left, "multiplier": p.activation},
         {"weights": layer.table("weights", weights.data, "int8_t")},
@@ -262,9 +259,11 @@ def emit_sequence(layer: Layer) -> Code:
         {"in_multiplier": layer.table("in_multiplier", p.inputs.multiplier)},
         {"recurrent_multiplier": layer.table("recurrent_multiplier", p.recurrence.multiplier)},
     )
-    first = "NULL" if state is None else layer.address(state)
-    source, target = layer.address(layer.input()), layer.address(layer.output)
-    return Code(params, call(layer.row.name, f"&{layer.name}", source, first, target, *layer.scratch), f"{time} steps")
+    indices = (sequence.STATE, sequence.CELL) if sequence.has_cell(op) else (sequence.STATE,)
+    states = ("NULL" if t is None else layer.address(t) for t in (layer.optional_input(index) for index in indices))
+    outputs = (layer.address(t) for t in graph.outputs_of(op))
+    arguments = (f"&{layer.name}", layer.address(layer.input()), *states, *outputs, *layer.scratch)
+    return Code(params, call(layer.row.name, *arguments), f"{time} steps")
 
 
 def emit_svdf(layer: Layer) -> Code:

@@ -1,7 +1,8 @@
-"""Import PyTorch's LSTM as TFLite's LSTM, and its GRU and RNN as one op for each layer and direction.
+"""Import PyTorch's GRU, RNN and LSTM as one op for each layer and direction.
 
-TFLite's LSTM keeps its state from one inference to the next. If each inference is a sequence of its own, the application must
-reset the state. A GRU or RNN starts each inference from its initial state, as in torch.
+An LSTM that goes forward from the states 0 becomes TFLite's LSTM, which keeps its state from one inference to the next. If each
+inference is a sequence of its own, the application must reset the state. All other layers start each inference from their
+initial state, as in torch.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...ops import lstm as tflite_lstm
-from ..channels_last import Builder, Map, Unavailable
+from ..channels_last import Axes, Builder, Map, Unavailable, extents
 from ..unsupported import Unsupported
 from . import axes
 from .elementwise import constant
 
+LSTM = "stateless_lstm"
 LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent ones included
 
 
@@ -54,11 +56,11 @@ def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarr
 
 
 def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
-    """Return a function that imports a GRU or RNN of one or several layers, in one or both directions.
+    """Return a function that imports a recurrent layer, or several, in one or both directions.
 
     Each layer and direction becomes one op of the kind `kind` with the attributes `numbers`. The returned function returns the
-    output and the final hidden states. The latter are a function that adds ops when an op reads the states, so that unread
-    states cost nothing. `reverses` lists the directions, by default those of `bidirectional`.
+    output, the final hidden states and, of an LSTM, the final cell states. States are functions that add ops when an op reads
+    them, so that unread states cost nothing. `reverses` lists the directions, by default those of `bidirectional`.
     """
 
     def apply(
@@ -78,20 +80,28 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
         y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
         reverses = reverses or (False, True)[: 1 + bidirectional]
         all_parts, final = _layers(parameters, layers * len(reverses)), list[tuple[Map, int]]()
+        cells = list[Map]()
         for first in range(0, len(all_parts), len(reverses)):
-            outputs = []
+            ways = []
             for index, reverse in enumerate(reverses, first):
-                state = _initial_state(b, states, index, is_flat)
-                outputs.append(_layer(b, kind, y, state, all_parts[index], reverse=float(reverse), **numbers))
-                final.append((outputs[-1], 0 if reverse else -1))
-            y = axes.concatenation(b, outputs, 2) if len(outputs) > 1 else outputs[0]
+                given = states if kind == LSTM else [states]
+                initial = [_initial_state(b, each, index, is_flat) for each in given]
+                output, *cell = _layer(b, kind, y, initial, all_parts[index], reverse=float(reverse), **numbers)
+                ways.append(output)
+                final.append((output, 0 if reverse else -1))
+                cells += cell
+            y = axes.concatenation(b, ways, 2) if len(ways) > 1 else ways[0]
+
+        def gathered(states: list[Map]) -> Map:
+            """Add the ops that gather states, [layers * directions, 1, cells]."""
+            together = axes.stack(b, states)
+            return axes.squeeze(b, together, 1) if is_flat else together
 
         def last() -> Map:
-            """Add the ops that gather the final hidden states, [layers * directions, 1, cells]."""
-            states = axes.stack(b, [axes.select(b, output, 1, step) for output, step in final])
-            return axes.squeeze(b, states, 1) if is_flat else states
+            return gathered([axes.select(b, output, 1, step) for output, step in final])
 
-        return [_output_of(b, y, batch_first, is_flat), last]
+        outputs: list[Any] = [_output_of(b, y, batch_first, is_flat), last]
+        return [*outputs, lambda: gathered(cells)] if cells else outputs
 
     return apply
 
@@ -109,14 +119,18 @@ def _initial_state(b: Builder, states: Any, index: int, is_flat: bool) -> str | 
     return b.tensor(state, ((), state.axes[0]))
 
 
-def _layer(b: Builder, kind: str, x: Map, state: str | None, parts: Sequence[np.ndarray], **numbers: float) -> Map:
-    """Add one layer in one direction on the sequence `x`, [1, steps, features], and return its output [1, steps, cells].
+def _layer(
+    b: Builder, kind: str, x: Map, states: Sequence[str | None], parts: Sequence[np.ndarray], **numbers: float
+) -> list[Map]:
+    """Add one layer in one direction on the sequence `x`, [1, steps, features].
+
+    Return its output [1, steps, cells] and, of an LSTM, its cell state after all steps, [1, cells].
 
     Args:
         b: the graph under construction.
         kind: the kind of the op.
         x: the sequence.
-        state: the name of the initial state, [1, cells]; None if it is 0.
+        states: the names of the initial states, [1, cells] each; None if it is 0.
         parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,
             [gates * cells]. The gates of a GRU are reset, update, new.
         numbers: the attributes of the op except `last`.
@@ -129,8 +143,10 @@ def _layer(b: Builder, kind: str, x: Map, state: str | None, parts: Sequence[np.
     else:
         bias = bias + recurrent_bias
     operands = b.tensor(x, ((), time, depth)), b.constant(weights, "weight"), b.constant(recurrent, "recurrent")
-    dims = ((), time, out)
-    return b.map(kind, (*operands, b.constant(bias, "bias"), again, state), dims, dims, {**numbers, "last": 0.0})
+    all_dims: list[tuple[Axes, ...]] = [((), time, out), ((), out)][: 2 if kind == LSTM else 1]
+    inputs = (*operands, b.constant(bias, "bias"), again, *states)
+    names = b.op(kind, inputs, [extents(dims) for dims in all_dims], {**numbers, "last": 0.0})
+    return [Map(name, dims, dims) for name, dims in zip(names, all_dims, strict=True)]
 
 
 def lstm(
@@ -145,31 +161,30 @@ def lstm(
     bidirectional: bool,
     batch_first: bool = False,
     *,
-    reverses: Sequence[bool] = (False,),
+    reverses: Sequence[bool] = (),
 ) -> list[Any]:
-    """Import an LSTM of one or several layers: return its output, final hidden state and a placeholder for the cell state."""
-    if bidirectional or len(reverses) > 1:
-        raise Unsupported("it is bidirectional; only one direction is supported")
-    if any(reverses):
-        raise Unsupported("it goes from the last time step to the first; only forward is supported")
-    if any(isinstance(state, Map) for state in states):
-        raise Unsupported("its initial state is computed by the network; only 0 is supported")
-    if any(map(np.any, states)):
-        raise Unsupported("its initial state is not 0; only 0 is supported")
+    """Import an LSTM of one or several layers: return its output, its final hidden states and its final cell states.
+
+    If it goes forward from the states 0, each layer becomes TFLite's LSTM, whose cell state no op may read.
+    """
+    if bidirectional or any(reverses) or any(isinstance(state, Map) or np.any(state) for state in states):
+        options = (has_biases, layers, dropout, train, bidirectional, batch_first)
+        return recurrent(LSTM)(b, x, states, parameters, *options, reverses=reverses)
     y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
+    finals = []
     for parts in _layers(parameters, layers):
         (_, time, depth), out = y.axes, b.new_axis(parts[1].shape[1])
         name = _lstm_layer(b, b.tensor(y, ((), time, depth)), y.shape[1], *parts)
         y = Map(name, ((), time, out), ((), time, out))
+        finals.append(y)
 
     def last() -> Map:
-        """Add a slice of the last time step: it is the final hidden state."""
-        state = axes.select(b, y, 1, -1)
-        return state if is_flat else axes.unsqueeze(b, state, 0)
+        """Add the ops that gather the final hidden states, [layers, 1, cells]."""
+        states = axes.stack(b, [axes.select(b, output, 1, -1) for output in finals])
+        return axes.squeeze(b, states, 1) if is_flat else states
 
-    unread = Unavailable("its final state is read; of an LSTM with several layers only the output is supported")
-    output = _output_of(b, y, batch_first, is_flat)
-    return [output, last if layers == 1 else unread, Unavailable("its cell state is read; only its output is supported")]
+    unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")
+    return [_output_of(b, y, batch_first, is_flat), last, unread]
 
 
 def _lstm_layer(
@@ -202,22 +217,28 @@ def _lstm_layer(
     return b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=states)[0]
 
 
-def cell(kind: str, **numbers: float) -> Callable[..., Map]:
-    """Return a function that imports one step of a GRU or RNN, such as aten.gru_cell, and returns its state [1, cells].
+def cell(kind: str, **numbers: float) -> Callable[..., Any]:
+    """Return a function that imports one step of a recurrent layer, such as aten.gru_cell, and returns its state [1, cells].
 
-    Its initial state is a map, or a constant before the first step of a loop.
+    An LSTM has two states, the hidden state and the cell state. An initial state is a map, or a constant before the first step
+    of a loop.
     """
 
-    def apply(b: Builder, x: Map, state: Any, weights: Any, again: Any, bias: Any = None, again_bias: Any = None) -> Map:
+    def apply(b: Builder, x: Map, states: Any, weights: Any, again: Any, bias: Any = None, again_bias: Any = None) -> Any:
         if not isinstance(x, Map) or x.axes[:-1] not in ((), ((),)):
             raise Unsupported("its input must be [1, features], a batch of 1")
         parts = [constant(part, "weight") for part in (weights, again)]
         parts += [np.zeros(len(parts[0])) if part is None else constant(part, "bias") for part in (bias, again_bias)]
-        first = _initial_state(b, axes.unsqueeze(b, state, 0) if isinstance(state, Map) else state, 0, len(x.axes) == 1)
-        is_flat = len(x.axes) == 1
+        is_flat, given = len(x.axes) == 1, states if kind == LSTM else [states]
+        initial = [
+            _initial_state(b, axes.unsqueeze(b, each, 0) if isinstance(each, Map) else np.reshape(each, (1, 1, -1)), 0, is_flat)
+            for each in given
+        ]
         step = _sequence_of(b, axes.unsqueeze(b, x, 0) if is_flat else x, False, 0, False)
-        output = _layer(b, kind, step, first, parts, reverse=0.0, **numbers)
-        return axes.squeeze(b, output, [0, 1] if is_flat else 0)
+        output, *cells = _layer(b, kind, step, initial, parts, reverse=0.0, **numbers)
+        found = [axes.squeeze(b, output, 0), *cells]
+        found = [axes.squeeze(b, each, 0) for each in found] if is_flat else found
+        return found if kind == LSTM else found[0]
 
     return apply
 
@@ -230,6 +251,7 @@ RECURRENT: dict[str, Callable[..., Any]] = {
     "gru": recurrent("gru", **AFTER),
     "gru_cell": cell("gru", **AFTER),
     "lstm": lstm,
+    "lstm_cell": cell(LSTM),
     "rnn_relu": recurrent("simple_rnn", **RELU),
     "rnn_relu_cell": cell("simple_rnn", **RELU),
     "rnn_tanh": recurrent("simple_rnn", **TANH),

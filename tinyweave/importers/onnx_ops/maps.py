@@ -463,7 +463,9 @@ def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Functi
         if layout:
             raise Unsupported("its layout is 1; only 0 is supported")
         first = [np.zeros(1) if state is None else state for state in (*states, None, None)]
-        initial = first if kind == "lstm" else first[0]
+        if any(np.any(elementwise.constant(peephole, "peephole")) for peephole in first[2:-2]):
+            raise Unsupported("it has peephole weights, which are not supported; export it without")
+        initial = first[:2] if kind == "lstm" else first[0]
         sequence, *last = importer(b, x, initial, parameters, True, 1, 0.0, False, False, False, reverses=reverses)
         time, batch, cells = sequence.shape
         split = view(b, sequence, (time, batch, len(reverses), cells // len(reverses)))

@@ -12,7 +12,7 @@ from ..variant import ANY, Variant, constant_bytes
 
 
 def with_factors(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constants of a gru or simple_rnn, which has two int32 factors per row of the weights."""
+    """Return the bytes of the constants of a layer, which has two int32 factors per row of the weights."""
     return constant_bytes(graph, op) + 8 * graph.input(op, layers.WEIGHTS).shape[0]
 
 
@@ -21,7 +21,7 @@ def gru_bytes(graph: Graph, op: Op) -> int:
     return graph.output(op).shape[-1] * (3 if op.attrs["reset_after"] else 4)
 
 
-def rnn_bytes(graph: Graph, op: Op) -> int:
+def hidden_bytes(graph: Graph, op: Op) -> int:
     """Return the bytes of the int8 hidden state."""
     return graph.output(op).shape[-1]
 
@@ -30,7 +30,9 @@ lstm = partial(Variant, kinds=("unidirectional_sequence_lstm",), params="tw_lstm
 sequence = partial(
     Variant, params="tw_sequence", has_part=False, distance=distance.by_step, flash=with_factors, features=cycle_features.steps
 )
-gru, rnn = partial(sequence, kinds=("gru",), scratch=gru_bytes), partial(sequence, kinds=("simple_rnn",), scratch=rnn_bytes)
+gru = partial(sequence, kinds=("gru",), scratch=gru_bytes)
+rnn = partial(sequence, kinds=("simple_rnn",), scratch=hidden_bytes)
+stateless = partial(sequence, kinds=("stateless_lstm",), scratch=hidden_bytes)
 svdf = partial(Variant, kinds=("svdf",), params="tw_svdf", has_part=False)
 
 ROWS: tuple[Variant, ...] = (
@@ -40,6 +42,8 @@ ROWS: tuple[Variant, ...] = (
     gru("tw_gru_s8"),
     rnn("tw_simple_rnn_s8_dsp", isa="dsp"),
     rnn("tw_simple_rnn_s8"),
+    stateless("tw_stateless_lstm_s8_dsp", isa="dsp"),
+    stateless("tw_stateless_lstm_s8"),
     svdf("tw_svdf_s8_dsp", isa="dsp"),
     svdf("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),

@@ -1,4 +1,4 @@
-"""gru and simple_rnn on int8 sequences: recurrent layers of PyTorch and ONNX that start each inference from an initial state.
+"""gru, simple_rnn and stateless_lstm on int8 sequences: layers of PyTorch and ONNX that start from an initial state.
 
 TFLite has no such ops, so the references here are their definition. A gate's sum is the sum of two products, that of the input
 and that of the hidden state, each rescaled to fixed point. The hidden state that the recurrent weights multiply is int8 and
@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import CompileError, Graph, Op, Tensor
-from ..constraints import input_is_int8, output_is_int8
+from ..constraints import input_is_int8, output_is_int8, per_tensor
 from ..fixed_point import INT32_MAX, Int64, wrap32
 from ..float32 import Float, real_operand
 from ..float32 import logistic as real_logistic
-from ..spec import Arrays, OpSpec, OptionalArrays, Shape, biased, centred, on_integers, operand
+from ..spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, biased, centred, on_integers, operand
+from . import q15
 
-WEIGHTS, RECURRENT, BIAS, RECURRENT_BIAS, STATE = 1, 2, 3, 4, 5  # indices of the op's inputs
-GATES = {"gru": 3, "simple_rnn": 1}
+WEIGHTS, RECURRENT, BIAS, RECURRENT_BIAS, STATE, CELL = 1, 2, 3, 4, 5, 6  # indices of the op's inputs; CELL: of an LSTM only
+GATES = {"gru": 3, "simple_rnn": 1, "stateless_lstm": 4}
 GATE_BITS = 12  # fractional bits of the gates' sums
 NEW_LIMIT = (1 << 16) - 1  # limit on the magnitude of the product that the reset gate multiplies: 16 in units of 2^-12
 TANH = np.minimum(np.round(np.tanh(np.arange(257) / 32) * 2**15), 2**15 - 1).astype(np.int64)  # tanh(i / 32) in Q0.15
@@ -43,6 +44,16 @@ class Parameters(NamedTuple):
     inputs: Factors  # from input times weights to the gates' sums
     recurrence: Factors  # from hidden state times recurrent weights to the gates' sums
     activation: int  # from an activation in Q0.15 to the state, as a multiple of 2^-16
+
+
+def has_cell(op: Op) -> bool:
+    """Return whether the layer has a cell state: an int16 output with the state after all steps, and an optional input."""
+    return op.kind == "stateless_lstm"
+
+
+def cell_bits(graph: Graph, op: Op) -> int:
+    """Return the integer bits of the cell state."""
+    return 15 + round(math.log2(graph.outputs_of(op)[1].scale))
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
@@ -75,8 +86,9 @@ def scaled(x: Int64, factors: Factors) -> Int64:
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    batch, steps, _ = graph.input(op).shape
-    return [(batch, 1 if op.attrs["last"] else steps, graph.input(op, RECURRENT).shape[1])]
+    (batch, steps, _), cells = graph.input(op).shape, graph.input(op, RECURRENT).shape[1]
+    outputs: list[Shape] = [(batch, 1 if op.attrs["last"] else steps, cells)]
+    return [*outputs, (batch, cells)] if has_cell(op) else outputs
 
 
 def _in_order(op: Op, steps: NDArray[Any]) -> NDArray[Any]:
@@ -110,7 +122,12 @@ def _limited(graph: Graph, op: Op, states: Int64) -> Int64:
 
 def _activated(graph: Graph, op: Op, sums: Int64) -> Int64:
     """Return tanh of gates' sums as states."""
-    return _limited(graph, op, halved(tanh(sums) * parameters(graph, op).activation, 16))
+    return _scaled_state(graph, op, tanh(sums))
+
+
+def _scaled_state(graph: Graph, op: Op, activations: Int64) -> Int64:
+    """Return activations in Q0.15 as states."""
+    return _limited(graph, op, halved(activations * parameters(graph, op).activation, 16))
 
 
 def _first(graph: Graph, op: Op, arrays: OptionalArrays) -> Int64:
@@ -164,24 +181,46 @@ def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _output(op, states, "int8")
 
 
-def _real_states(op: Op, arrays: OptionalArrays, step: Any) -> Arrays:
-    """Compute a float32 layer.
+def reference_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """Compute c = f * c + i * g and h = o * tanh(c). The gates are input (i), forget (f), candidate (g) and output (o)."""
+    zero, bits, states = graph.output(op).zero_point, cell_bits(graph, op), []
+    hidden = _first(graph, op, arrays)
+    cell = np.zeros(hidden.shape, np.int64) if arrays[CELL] is None else operand(arrays, CELL)[0].astype(np.int64)
+    for row in _in_order(op, _input_sums(graph, op, arrays)):
+        sums = np.split(row + _recurrent_sums(graph, op, arrays, hidden), 4)
+        (enter, forget, leave), candidate = (logistic(sums[gate]) for gate in (0, 1, 3)), tanh(sums[2])
+        cell = q15.saturate(halved(forget * cell, 15) + halved(enter * candidate, 15 + bits))
+        activation = halved(leave * tanh((cell << bits) >> 3), 15)
+        hidden = halved(_scaled_state(graph, op, activation), STATE_BITS) + zero
+        states.append(hidden)
+    return [*_output(op, states, "int8"), cell[None].astype(np.int16)]
+
+
+def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None = None) -> list[Float]:
+    """Compute a float32 layer, and return its states in the order in which they are computed.
 
     Args:
         op: The op.
         arrays: The values of its inputs.
         step: A function from the input's part of the gates' sums, the recurrent weights, the recurrent bias (or 0) and the
-            hidden state to the next hidden state.
+            state to the next state.
+        first: The state before the first step. None: the hidden state is the state.
 
     """
     recurrent = real_operand(arrays, RECURRENT)
-    state = np.zeros(recurrent.shape[1]) if arrays[STATE] is None else real_operand(arrays, STATE)[0]
+    state = _real_first(arrays, STATE) if first is None else first
     again = 0.0 if arrays[RECURRENT_BIAS] is None else real_operand(arrays, RECURRENT_BIAS)
     states = []
     for row in _in_order(op, real_operand(arrays)[0] @ real_operand(arrays, WEIGHTS).T + real_operand(arrays, BIAS)):
         state = step(row, recurrent, again, state)
         states.append(state)
-    return _output(op, states, "float32")
+    return states
+
+
+def _real_first(arrays: OptionalArrays, index: int) -> Float:
+    """Return the hidden state (STATE) or the cell state (CELL) before the first step, [cells]."""
+    cells = operand(arrays, RECURRENT).shape[1]
+    return np.zeros(cells) if arrays[index] is None else real_operand(arrays, index)[0]
 
 
 def real_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -192,7 +231,7 @@ def real_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         new = np.tanh(in_n + again_n)
         return np.asarray(new + update * (state - new))
 
-    return _real_states(op, arrays, step)
+    return _output(op, _real_states(op, arrays, step), "float32")
 
 
 @np.errstate(over="ignore")
@@ -201,25 +240,44 @@ def real_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         total = row + recurrent @ state + bias
         return np.asarray(np.maximum(total, 0) if op.attrs["relu"] else np.tanh(total))
 
-    return _real_states(op, arrays, step)
+    return _output(op, _real_states(op, arrays, step), "float32")
+
+
+def real_lstm_states(op: Op, arrays: OptionalArrays) -> list[Float]:
+    """Return the hidden and the cell state of a float32 LSTM, [2, cells], after each step."""
+
+    def step(row: Float, recurrent: Float, bias: Float, state: Float) -> Float:
+        sums = np.split(row + recurrent @ state[0] + bias, 4)
+        enter, forget, leave = (real_logistic(sums[gate]) for gate in (0, 1, 3))
+        cell = forget * state[1] + enter * np.tanh(sums[2])
+        return np.stack([leave * np.tanh(cell), cell])
+
+    return _real_states(op, arrays, step, np.stack([_real_first(arrays, index) for index in (STATE, CELL)]))
+
+
+def real_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    states = real_lstm_states(op, arrays)
+    return [*_output(op, [hidden for hidden, _ in states], "float32"), states[-1][1:].astype(np.float32)]
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
     return graph.input(op).shape[1] * (graph.input(op, WEIGHTS).elements + graph.input(op, RECURRENT).elements)
 
 
-def has_six_operands(graph: Graph, op: Op) -> bool:
-    """must have the inputs x, weights, recurrent weights, bias, and perhaps recurrent bias and initial state, and 1 output"""
-    return len(op.inputs) == 6 and None not in op.inputs[:RECURRENT_BIAS] and len(op.outputs) == 1
+def has_all_operands(graph: Graph, op: Op) -> bool:
+    """must have the inputs x, weights, recurrent weights, bias, and perhaps recurrent bias and initial state"""
+    counts = (len(op.inputs), len(op.outputs))
+    return None not in op.inputs[:RECURRENT_BIAS] and counts == ((7, 2) if has_cell(op) else (6, 1))
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
-    """must have input [1, time, depth], weights [gates * cells, depth] and [gates * cells, cells], state [1, cells]"""
+    """must have input [1, time, depth], weights [gates * cells, depth] and [gates * cells, cells], states [1, cells]"""
     x, recurrent = graph.input(op), graph.input(op, RECURRENT)
     if len(x.shape) != 3 or len(recurrent.shape) != 2 or x.shape[0] != 1 or 0 in (x.elements, recurrent.elements):
         return False
     rows, cells = recurrent.shape
     expected: dict[int, Shape] = {WEIGHTS: (rows, x.shape[2]), BIAS: (rows,), RECURRENT_BIAS: (rows,), STATE: (1, cells)}
+    expected |= {CELL: (1, cells)} if has_cell(op) else {}
     given = {index: graph.optional_input(op, index) for index in expected}
     return rows == GATES[op.kind] * cells and all(t is None or t.shape == expected[index] for index, t in given.items())
 
@@ -235,7 +293,7 @@ def weights_are_int8(graph: Graph, op: Op) -> bool:
 
 def _is_per_row(tensor: Tensor) -> bool:
     quant = tensor.quant
-    return quant is not None and quant.axis == 0 and len(quant.scale) == len(quant.zero_point) and not any(quant.zero_point)
+    return quant is not None and not quant.axis and len(quant.scale) == tensor.shape[0] and not any(quant.zero_point)
 
 
 @on_integers
@@ -243,6 +301,14 @@ def state_is_like_the_output(graph: Graph, op: Op) -> bool:
     """the initial state must be int8, quantised like the output"""
     state, out = graph.optional_input(op, STATE), graph.output(op)
     return state is None or (state.dtype == "int8" and state.quant == out.quant)
+
+
+@on_integers
+def cell_is_int16(graph: Graph, op: Op) -> bool:
+    """the cell states must be int16, zero point 0, and have the same scale, 2^-15 to 2^-9"""
+    out, given = graph.outputs_of(op)[1], graph.optional_input(op, CELL)
+    right = out.dtype == "int16" and per_tensor(out) and out.zero_point == 0 and out.scale in {2.0**-n for n in range(9, 16)}
+    return right and (given is None or (given.dtype, given.quant) == (out.dtype, out.quant))
 
 
 def numbers_are_flags(graph: Graph, op: Op) -> bool:
@@ -256,7 +322,7 @@ def float_has_all_states(graph: Graph, op: Op) -> bool:
 
 
 CONSTRAINTS = (
-    has_six_operands,
+    has_all_operands,
     numbers_are_flags,
     float_has_all_states,
     input_is_int8,
@@ -267,15 +333,19 @@ CONSTRAINTS = (
 )
 # the attributes: `reverse` reads the last step first, `last` returns only the state after all steps, `reset_after` multiplies
 # the hidden state by the recurrent weights before the reset gate, `relu` is the activation in place of tanh
-NUMBERS = {"gru": ("reverse", "last", "reset_after"), "simple_rnn": ("reverse", "last", "relu")}
+NUMBERS = {
+    "gru": ("reverse", "last", "reset_after"),
+    "simple_rnn": ("reverse", "last", "relu"),
+    "stateless_lstm": ("reverse", "last"),
+}
 
 
-def _layer(kind: str, reference: Any, real: Any) -> OpSpec:
+def _layer(kind: str, reference: Any, real: Any, *constraints: Constraint) -> OpSpec:
     return OpSpec(
         kind,
         infer,
         reference,
-        CONSTRAINTS,
+        (*CONSTRAINTS, *constraints),
         macs,
         family="sequence",
         rescale=parameters,
@@ -285,4 +355,8 @@ def _layer(kind: str, reference: Any, real: Any) -> OpSpec:
     )
 
 
-SPECS = (_layer("gru", reference_gru, real_gru), _layer("simple_rnn", reference_rnn, real_rnn))
+SPECS = (
+    _layer("gru", reference_gru, real_gru),
+    _layer("simple_rnn", reference_rnn, real_rnn),
+    _layer("stateless_lstm", reference_lstm, real_lstm, cell_is_int16),
+)

@@ -60,11 +60,14 @@ static inline int32_t tw_state(const tw_sequence *p, int32_t value)
     return tw_clamp(value, (-128 - p->out_zero) * 128, (127 - p->out_zero) * 128);
 }
 
-/* tanh of a sum in Q12, as a state. */
-static inline int32_t tw_activated(const tw_sequence *p, int32_t sum)
+/* An activation in Q0.15 as a state. */
+static inline int32_t tw_scaled_state(const tw_sequence *p, int32_t activation)
 {
-    return tw_state(p, tw_scaled(tw_shift_left(tw_tanh_q12(sum), 16), p->multiplier));
+    return tw_state(p, tw_scaled(tw_shift_left(activation, 16), p->multiplier));
 }
+
+/* tanh of a sum in Q12, as a state. */
+static inline int32_t tw_activated(const tw_sequence *p, int32_t sum) { return tw_scaled_state(p, tw_tanh_q12(sum)); }
 
 /* The int8 hidden state of a state. */
 static inline int8_t tw_narrowed(const tw_sequence *p, int32_t state) { return (int8_t)(tw_halved(state, 7) + p->out_zero); }
@@ -143,6 +146,49 @@ TW_INLINE void tw_simple_rnn_over(const tw_sequence *p, const void *in, const vo
             }
         }
         memcpy(hidden, now, (size_t)p->cells);
+    }
+}
+
+/* One cell in one step: its new cell state in place; returns its hidden state. */
+static inline int8_t tw_lstm_cell(const tw_sequence *p, int32_t enter, int32_t forget, int32_t candidate, int32_t leave,
+                                  int16_t *cell)
+{
+    const int32_t bits = p->variant;
+    const int32_t kept = tw_halved(tw_logistic_q12(forget) * *cell, 15);
+    const int32_t added = tw_halved(tw_logistic_q12(enter) * tw_tanh_q12(candidate), 15 + bits);
+    *cell = (int16_t)tw_clamp(kept + added, -32768, 32767);
+    const int32_t squashed = tw_tanh_q12(tw_shift_left(*cell, bits) >> 3);
+    return tw_narrowed(p, tw_scaled_state(p, tw_halved(tw_logistic_q12(leave) * squashed, 15)));
+}
+
+TW_INLINE void tw_stateless_lstm_over(const tw_sequence *p, const void *in, const void *first, const void *first_cell, void *out,
+                                      void *cell_state, void *scratch, tw_sequence_dot *dot)
+{
+    const int32_t cells = p->cells;
+    int8_t *const hidden = (int8_t *)scratch;
+    int16_t *const cell = (int16_t *)cell_state;
+    tw_initial(p, first, hidden);
+    if (first_cell) {
+        memmove(cell, first_cell, (size_t)cells * sizeof *cell);
+    } else {
+        memset(cell, 0, (size_t)cells * sizeof *cell);
+    }
+    for (int32_t step = 0; step < p->time; ++step) {
+        const int32_t t = tw_time_of(p, step);
+        int8_t *const now = (int8_t *)out + (p->last ? 0 : t) * cells;
+        for (int32_t i = 0, count; i < cells; i += count) {
+            int32_t from_in[4][4], again[4][4];
+            count = tw_cells_at_once(p, i);
+            for (int32_t gate = 0; gate < 4; ++gate) {
+                tw_gate_products(p, gate * cells + i, count, (const int8_t *)in + t * p->depth, hidden, from_in[gate],
+                                 again[gate], dot);
+            }
+            for (int32_t k = 0; k < count; ++k) {
+                now[i + k] = tw_lstm_cell(p, from_in[0][k] + again[0][k], from_in[1][k] + again[1][k],
+                                          from_in[2][k] + again[2][k], from_in[3][k] + again[3][k], cell + i + k);
+            }
+        }
+        memcpy(hidden, now, (size_t)cells);
     }
 }
 
