@@ -1,10 +1,10 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
 In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `edges`, ops that quantise; `rare`,
-ops of few networks. Each runs layer by layer on emulated cores; its cycles are the estimates of simulate/instruction_timing.py,
-or its instructions on a core for which there are none: they serve to compare plans. Out: the constants (--write), and per core
-how far off the sum over a network is, when the constants are fitted without that network and others much like it: exit code 1
-when that is more than 15 % for more than one in ten.
+ops of few networks; `recurrent`, layers that loop over time. Each runs layer by layer on emulated cores; its cycles are the
+estimates of simulate/instruction_timing.py, or its instructions on a core for which there are none: they serve to compare
+plans. Out: the constants (--write), and per core how far off the sum over a network is, when the constants are fitted without
+that network and others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tinyweave.kernels.dsp import depthwise
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS, macs
+from tinyweave.ops.recurrent.sequence import GATES, NUMBERS
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
 from tinyweave.planning.kernel_choice import PORTABLE, Kernels
@@ -41,6 +42,7 @@ MAPS = ((1, 24), (1, 61), (6, 32))
 TYPES = ("float32", "int8", "uint8", "int16")  # of `edges`
 EDGES = ((1, 10), (1, 250), (1, 12, 12, 1), (1, 24, 24, 3), (1, 7, 7, 32))
 RARE = ((6, 9, 16), (12, 10, 24), (24, 24, 3), (5, 4, 64))  # maps of `rare`
+SEQUENCES = ((40, 20, 32), (10, 40, 64), (25, 10, 15), (8, 64, 16), (1, 20, 32), (30, 3, 8))  # (time, depth, cells)
 GOAL = 0.15
 Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
@@ -173,6 +175,30 @@ def rare() -> Graph:
     return Graph("rare", tensors, tuple(ops), tuple(inputs), tuple(op.outputs[0] for op in ops))
 
 
+def recurrent() -> Graph:
+    """Return recurrent layers side by side, which no public .tflite model has."""
+    tensors, ops, rng = dict[str, Tensor](), list[Op](), np.random.default_rng(0)
+    for kind, (time, depth, cells), option in product(GATES, SEQUENCES, (0.0, 1.0)):
+        number, rows = len(ops), GATES[kind] * cells
+        names = [f"{name}{number}" for name in ("x", "w", "r", "b", "y")]
+        quant, scales = Quant((2.0**-7,), (3,)), Quant((2.0**-9,) * rows, (0,) * rows, 0)
+        tensors[names[0]] = Tensor(names[0], (1, time, depth), "int8", quant)
+        for name, columns in zip(names[1:3], (depth, cells), strict=True):
+            data = rng.integers(-127, 128, (rows, columns)).astype(np.int8)
+            tensors[name] = Tensor(name, data.shape, "int8", scales, data, "constant")
+        bias = rng.integers(-999, 999, rows).astype(np.int32)
+        tensors[names[3]] = Tensor(names[3], (rows,), "int32", Quant((2.0**-16,) * rows, (0,) * rows, 0), bias, "constant")
+        tensors[names[4]] = Tensor(names[4], (1, time, cells), "int8", quant)
+        attrs = dict.fromkeys(NUMBERS[kind], option) | {"reverse": 0.0, "last": 0.0}
+        inputs, outputs = [*names[:4], None, None], [names[4]]
+        if kind == "stateless_lstm":
+            inputs.append(None)
+            outputs.append(f"c{number}")
+            tensors[f"c{number}"] = Tensor(f"c{number}", (1, cells), "int16", Quant((2.0**-12,), (0,)))
+        ops.append(Op(f"op{number}", kind, tuple(inputs), tuple(outputs), attrs))
+    return Graph("recurrent", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
+
+
 def drawn(tensor: Tensor) -> np.ndarray:
     """Random values; the kernels' loops are the same for all, but software's floats take the longer the more bits they have."""
     rng = np.random.default_rng(0)
@@ -250,7 +276,7 @@ def main() -> int:
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in (shapes(), edges(), rare())}
+        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in (shapes(), edges(), rare(), recurrent())}
         for path, graph in made.items():
             path.write_bytes(to_tflite(graph))
         for core in options.cores.split(","):

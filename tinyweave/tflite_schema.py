@@ -19,6 +19,7 @@ from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
 from .ops.elementwise import FUNCTIONS
+from .ops.recurrent import sequence
 from .ops.window import Padding, Size, same_padding
 
 SCHEMA_VERSION = 3
@@ -349,7 +350,7 @@ SQUEEZED = Field(
 SLICED = tuple(map(_plain, ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")))
 
 OPS = {
-    **{spec.kind: Options(numbers=spec.numbers) for spec in FUNCTIONS if spec.kind not in KINDS.values()},
+    **{spec.kind: Options(numbers=spec.numbers) for spec in (*FUNCTIONS, *sequence.SPECS) if spec.kind not in KINDS.values()},
     "abs": Options("AbsOptions", versions=(2, 3)),
     "add": Options("AddOptions", SUM, (2, 3)),
     "arg_max": Options("ArgMaxOptions", (_derived("OutputType", _type),), (2, 1)),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyweave.ir import Quant, Tensor
+from tinyweave.ops.recurrent import sequence
 from tinyweave.ops.window import same_padding
 
 from .draw import ACTIVATIONS, Drawn, Rng, activation, constant, integers, rescaled, scale, text
@@ -303,11 +304,66 @@ def lstm(rng: Rng) -> Iterator[Drawn]:
         yield about, operands, out, {"activation": "tanh", "cell_clip": clip, "time_major": time_major}
 
 
+def from_initial_state(kind: str) -> Callable[[Rng], Iterator[Drawn]]:
+    """Recurrent layers that start from an initial state: an input, a constant, or 0."""
+
+    def drawn(rng: Rng) -> Iterator[Drawn]:
+        gates = sequence.GATES[kind]
+        for number in range(48):
+            depth, cells, time = (
+                int(rng.choice([1, 3, 8, 17])),
+                int(rng.choice([1, 2, 4, 5, 8, 15])),
+                int(rng.choice([1, 2, 7])),
+            )
+            attrs = {name: float(rng.integers(2)) for name in sequence.NUMBERS[kind]}
+            x = activation("input", (1, time, depth), rng)
+            out = rescaled(activation("output", (), rng), 1 / 128 if number % 3 else rng.uniform(0.002, 0.02))
+            spread = float(np.exp(rng.uniform(-1, 2)))  # of the gates' sums: from nearly linear to saturated
+
+            def matrix(name: str, columns: int, source: Tensor, cells: int = cells, spread: float = spread) -> Tensor:
+                scales = spread / (source.scale * 75 * 75 * columns**0.5) * rng.uniform(0.2, 2, gates * cells)
+                quant = Quant(tuple(map(float, scales.astype(np.float32))), (0,) * len(scales), 0)
+                return constant(name, rng.integers(-127, 128, (len(scales), columns)).astype(np.int8), quant)
+
+            again = 300.0 if number % 8 == 7 else spread  # every step of a gate's recurrent sum shows in the output
+            matrices = matrix("weights", depth, x), matrix("recurrent", cells, out, spread=again)
+            biases: list[Tensor | None] = []
+            for name, weights, source in zip(("bias", "recurrent_bias"), matrices, (x, out), strict=True):
+                assert weights.quant is not None
+                scales = tuple(float(np.float32(source.scale * scale)) for scale in weights.quant.scale)
+                data = rng.integers(-9999, 9999, len(scales)).astype(np.int32)
+                biases.append(constant(name, data, Quant(scales, (0,) * len(scales), 0)))
+            if rng.integers(2):
+                biases[1] = None
+            states = (
+                Tensor("state", (1, cells), "int8", out.quant),
+                constant("state", rng.integers(-128, 128, (1, cells)).astype(np.int8), out.quant),
+                None,
+            )
+            cells_given: list[Tensor | None] = []
+            outputs = [out]
+            if kind == "stateless_lstm":
+                quant = Quant((2.0 ** -int(rng.integers(9, 16)),), (0,))
+                outputs.append(Tensor("cell", (1, cells), "int16", quant))
+                first = rng.integers(-(2**15), 2**15, (1, cells)).astype(np.int16)
+                cells_given = [
+                    (Tensor("cell_0", (1, cells), "int16", quant), constant("cell_0", first, quant), None)[number % 3]
+                ]
+            flags = "".join(f"-{name}" for name, value in attrs.items() if value)
+            about = f"{time}x{depth}to{cells}{flags}{('-state', '-constant-state', '')[number % 3]}"
+            yield about, [x, *matrices, *biases, states[number % 3], *cells_given], outputs, attrs
+
+    return drawn
+
+
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "batch_matmul": batch_matmul,
     "conv_2d": conv_2d,
     "depthwise_conv_2d": depthwise_conv_2d,
     "fully_connected": fully_connected,
+    "gru": from_initial_state("gru"),
+    "simple_rnn": from_initial_state("simple_rnn"),
+    "stateless_lstm": from_initial_state("stateless_lstm"),
     "transpose_conv": transpose_conv,
     "unidirectional_sequence_lstm": lstm,
 }

@@ -1,4 +1,4 @@
-"""Growers of random networks with other types than int8: casts, int4 weights and maps, ops converted from uint8.
+"""Growers of random networks beyond int8 and TFLite: other types, int4 weights and maps, ops converted from uint8, custom ops.
 
 `FILED` adds to generate.py the growers that a LiteRT file can hold; `ALL` has also those that only a graph can.
 """
@@ -12,6 +12,7 @@ import numpy as np
 from cases.ops import fitted
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.ops.recurrent import sequence
 
 from .growers import (
     ACTIVATIONS,
@@ -267,6 +268,39 @@ def chain(*growers: Grower) -> Grower:
     return grow
 
 
+def from_initial_state(kind: str) -> Callable[[Growth], None]:
+    def grow(g: Growth) -> None:
+        x = anything(g)
+        time = g.rng.choice([n for n in (1, 2, 3, 4, 6) if x.elements % n == 0])
+        reshape_to(g, x, (1, time, x.elements // time))
+        x, cells = g.tensors[g.live[-1]], g.rng.randint(1, 9)
+        quant, rows = (
+            Quant((float(np.float32(g.rng.uniform(1 / 256, 1 / 64))),), (g.rng.randint(-128, 127),)),
+            sequence.GATES[kind] * cells,
+        )
+
+        def matrix(columns: int, source: float) -> str:
+            scales = g.numpy.uniform(0.5, 4, rows) / (source * 75 * 75 * columns**0.5)
+            per_row = Quant(tuple(map(float, scales.astype(np.float32))), (0,) * rows, 0)
+            return g.constant("weights", g.numpy.integers(-127, 128, (rows, columns), dtype=np.int8), per_row)
+
+        biases = [g.constant("bias", g.numpy.integers(-999, 999, rows, dtype=np.int32)) for _ in range(g.rng.randint(1, 2))]
+        state = (
+            g.constant("state", g.numpy.integers(-128, 128, (1, cells), dtype=np.int8), quant) if g.rng.random() < 0.3 else None
+        )
+        attrs = {name: float(g.rng.randint(0, 1)) for name in sequence.NUMBERS[kind]}
+        weights = matrix(x.shape[2], x.scale), matrix(cells, quant.scale[0])
+        operands = [x.name, *weights, *biases, *[None] * (2 - len(biases)), state]
+        if kind != "stateless_lstm":
+            g.emit(kind, operands, attrs, quant)
+            return
+        g.emit(kind, [*operands, None], attrs, quant, count=2)
+        cell = g.live.pop()
+        g.tensors[cell] = replace(g.tensors[cell], dtype="int16", quant=Quant((2.0 ** -g.rng.randint(10, 14),), (0,)))
+
+    return grow
+
+
 WEIGHTED: tuple[Callable[[Growth], None], ...] = (conv_2d, depthwise_conv_2d, fully_connected)
 FILED: Growers = {
     **GROWERS,
@@ -284,6 +318,9 @@ ALL: Growers = {
     "chain": (3, chain(narrow_weights(*WEIGHTED), FORMER, was_uint8(fully_connected), pool("max_pool_2d"))),
     "int4 maps": (2.5, narrow_map),
     "was uint8": (2, FORMER),
+    "gru": (0.6, from_initial_state("gru")),
+    "simple_rnn": (0.4, from_initial_state("simple_rnn")),
+    "stateless_lstm": (0.4, from_initial_state("stateless_lstm")),
 }
 
 

@@ -339,15 +339,18 @@ def pool_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
     """Add a recurrent layer on the steps of a map, and ops on its outputs."""
-    kind, cells, first = rng.choice([nn.LSTM, nn.GRU]), rng.randint(1, 8), rng.random() < 0.7
+    kind, cells, first = rng.choice([nn.LSTM, nn.GRU, nn.RNN]), rng.randint(1, 8), rng.random() < 0.7
     if shape[2] > 20:
         return None
-    layer = made.use(kind(shape[1], cells, rng.choice([1, 1, 2]), bias=rng.random() < 0.8, batch_first=first))
-    head = made.use(nn.Linear(cells, 3))
+    more = {} if kind is nn.LSTM else {"bidirectional": rng.random() < 0.4}
+    more |= {"nonlinearity": rng.choice(["tanh", "relu"])} if kind is nn.RNN else {}
+    layer = made.use(kind(shape[1], cells, rng.choice([1, 1, 2]), bias=rng.random() < 0.8, batch_first=first, **more))
+    width = cells * (1 + layer.bidirectional)
+    head = made.use(nn.Linear(width, 3))
     order = (0, 2, 1) if first else (2, 0, 1)
     if layer.num_layers == 1 and rng.random() < 0.3:
         hidden = (lambda found: found[1][0]) if kind is nn.LSTM else (lambda found: found[1])
-        return lambda x: head(hidden(layer(x.permute(order)))[-1])
+        return lambda x: head(hidden(layer(x.permute(order))).reshape(1, width))
     last = (lambda y: y[:, -1]) if first else (lambda y: y[-1])
     return rng.choice([lambda x: head(last(layer(x.permute(order))[0])), lambda x: head(layer(x.permute(order))[0])])
 

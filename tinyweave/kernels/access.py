@@ -89,6 +89,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.reductions, at_once=1), ("tw_reduce_extremum_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64")),
     (order.exponentials, ("tw_softmax_s8", "tw_softmax_s8_s16", "tw_log_softmax_s8")),
     (order.cells, ("tw_unidirectional_sequence_lstm_s8", "tw_unidirectional_sequence_lstm_s8_dsp")),
+    (order.steps_in_time, ("tw_stateless_lstm_s8", "tw_stateless_lstm_s8_dsp")),
+    (order.steps_in_time, ("tw_gru_s8", "tw_gru_s8_dsp", "tw_simple_rnn_s8", "tw_simple_rnn_s8_dsp")),
     (order.framed, ("tw_pad_s8",)),
     (order.joined, ("tw_concatenation_s8",)),
     (order.strided, ("tw_strided_copy",)),

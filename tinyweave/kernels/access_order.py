@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
-from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
+from ..ops import SPECS, extrema, reduce, resize, transpose_conv
 from ..ops.conv import kernel_size
 from ..ops.data_movement import pieces
+from ..ops.recurrent import lstm
 from ..ops.window import positions
 from . import copies, geometry
 from .dsp import depthwise
@@ -503,6 +504,20 @@ def cells(graph: Graph, op: Op) -> dict[int, Steps]:
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
     reads = (np.arange(time) * depth).repeat(count)
     return {} if batch != 1 else {0: Steps(reads, np.arange(1, time * count + 1))}
+
+
+def steps_in_time(graph: Graph, op: Op) -> dict[int, Steps]:
+    """List the reads and writes of a gru or simple_rnn: a step reads the inputs of a time step and writes four cells' outputs.
+
+    If fewer than four cells remain, a step writes the output of one. Returns no input if the layer runs from the last time step
+    to the first, or if it writes each state to the place of the one before.
+    """
+    if op.attrs["reverse"] or op.attrs["last"]:
+        return {}
+    (_, time, depth), cells = graph.input(op).shape, graph.output(op).shape[-1]
+    ends = _in_turns(cells, 4, rest_at_once=False)
+    reads = (np.arange(time) * depth).repeat(len(ends))
+    return {0: Steps(reads, (np.arange(time)[:, None] * cells + ends).ravel())}
 
 
 # copies: each step copies a run (contiguous bytes), which is read before it is written, as by memmove

@@ -40,6 +40,12 @@ def plain(graph: Graph, op: Op) -> Features:
     return Features("", did, passes)
 
 
+def steps(graph: Graph, op: Op) -> Features:
+    """Return the counts of MACs, states of single cells, time steps and calls of a recurrent layer."""
+    time, cells = graph.input(op).shape[1], graph.output(op).shape[-1]
+    return Features("", (SPECS[op.kind].macs(graph, op, True), time * cells, time, 1.0), time)
+
+
 def broadcast(graph: Graph, op: Op) -> Features:
     """Return the counts of `plain`; operands of different shapes have their own constants."""
     return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")

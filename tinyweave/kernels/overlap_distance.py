@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
-from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
+from ..ops import SPECS, batch_matmul, extrema, reduce, resize, transpose_conv
+from ..ops.recurrent import lstm
 from ..ops.window import Windows
 from . import copies
 
@@ -370,6 +371,18 @@ def by_time(graph: Graph, op: Op) -> Distances:
     if extents[batch] != 1:
         return {}
     return {0: _dense(np.arange(extents[time]), depth, cells, at_once=1)}
+
+
+def by_step(graph: Graph, op: Op) -> Distances:
+    """Return how many bytes below its input the output of a gru or simple_rnn must begin.
+
+    Four cells read all inputs of a time step and then write their outputs. Nothing if the layer runs from the last step to the
+    first, or if it writes each state to the place of the one before.
+    """
+    if op.attrs["reverse"] or op.attrs["last"]:
+        return {}
+    _, time, depth = graph.input(op).shape
+    return {0: _dense(np.arange(time), depth, graph.output(op).shape[-1])}
 
 
 def by_meeting(graph: Graph, op: Op) -> Distances:

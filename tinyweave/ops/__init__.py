@@ -23,17 +23,16 @@ from . import (
     fully_connected,
     layout,
     log_softmax,
-    lstm,
     pool,
     quantization,
     reduce,
     resize,
     softmax,
     state,
-    svdf,
     transpose_conv,
 )
 from .float32 import float_form
+from .recurrent import lstm, sequence, svdf
 from .spec import OpSpec, activation_range, check_constraints, hwc, infer_same
 from .state import initial_state
 
@@ -62,13 +61,14 @@ FAMILIES = (
     fully_connected,
     layout,
     log_softmax,
-    lstm,
     pool,
     quantization,
     reduce,
     resize,
     softmax,
     state,
+    lstm,
+    sequence,
     svdf,
     transpose_conv,
 )

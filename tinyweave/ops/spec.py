@@ -58,6 +58,7 @@ Family = Literal[
     "cast",  # to another type, without regard to scales
     "state",  # reads or writes a variable
     "recurrent",  # loops over time and keeps state
+    "sequence",  # loops over time from an initial state
     "unknown",  # not supported
 ]
 MOVING: tuple[Family, ...] = ("view", "pad", "join", "copy")
@@ -118,7 +119,7 @@ class OpSpec:
     averages: bool = False  # each output is between the smallest and the largest input element that it reads
     rounds_twice: bool = False  # the kernel rounds to a few fractional bits, then to the output scale
     image: Interval | None = None  # interval of real numbers that contains all outputs of a unary kind
-    numbers: tuple[str, ...] = ()  # the attributes of a function of one element, all of them float32 numbers
+    numbers: tuple[str, ...] = ()  # the attributes of a kind that a custom op holds, all of them float32 numbers
     # (low, high) of the outputs -> interval of inputs; outside of it, the output changes by at most half a quantisation step
     useful: Callable[[float, float], Interval] | None = None
 

@@ -14,6 +14,7 @@ from .depthwise_to_conv import depthwise_to_conv
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
+from .last_step import last_step
 from .merge_moves import merge_moves
 from .merge_rescales import merge_rescales
 from .share_constants import share_constants
@@ -36,6 +37,7 @@ PASSES = (
     drop_unused,
     shift_uint8,
     check_ops,  # later passes rely on valid ops
+    last_step,
     copies_to_views,
     strip_edges,  # skipped if inputs and outputs keep the types of the file
     strip_transposes,  # skipped if inputs and outputs keep the layout of the file

@@ -13,14 +13,16 @@ from functools import reduce as accumulated
 
 import numpy as np
 
-from ..ir import CompileError, Graph, Quant
-from ..ops import SPECS, lstm, macs, spec_for
+from ..ir import CompileError, Graph, Op, Quant
+from ..ops import SPECS, macs, spec_for
+from ..ops.recurrent import lstm
+from ..ops.recurrent import sequence as layers
 from ..progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
 from .evaluate import Array, evaluate, outputs, visit_all
 from .fidelity import noise_to_signal, signal_tensors
 from .ranges import METHODS, Histogram
-from .scale_groups import ScaleGroups, is_float, least_scales, scale_groups
+from .scale_groups import ScaleGroups, float_inputs, is_float, least_scales, scale_groups
 
 FINEST = 2.0**-6  # smallest output scale of an op, as a multiple of the scale of the sum or product that is rescaled to it
 MOST_CELL_BITS = 6  # limit on integer bits of an LSTM's cell state
@@ -72,8 +74,10 @@ def calibrate(
     joined = {group: accumulated(Histogram.joined, each) for group, each in seen.items() if each}
     fixed = groups.fixed | {groups.group(name): quant for name, quant in (input_quants or {}).items()}
     settled: dict[str, Choice] = {group: ("given", quant) for group, quant in fixed.items()}
-    for cell, largest in largest_cell_states(graph, inputs).items():
-        settled[cell] = "power of two", power_of_two_quant(largest)
+    cells = largest_cell_states(graph, inputs)
+    for group in {groups.group(cell) for cell in cells}:
+        largest = max(value for cell, value in cells.items() if groups.group(cell) == group)
+        settled[group] = "power of two", power_of_two_quant(largest)
     least, methods = least_scales(graph, groups), METHODS if method == "auto" else {method: METHODS[method]}
     candidates = {
         group: _merged({name: affine(*choose(histogram), least_scale=least[group]) for name, choose in methods.items()})
@@ -101,7 +105,7 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
         group = groups.group(op.outputs[0]) if op.outputs[0] in groups.parent else ""
         spec = SPECS[op.kind]
         # rsqrt: its output falls as its input grows
-        is_exempt = spec.shares_scale or spec.family == "recurrent" or op.kind == "rsqrt"
+        is_exempt = spec.shares_scale or spec.family in ("recurrent", "sequence") or op.kind == "rsqrt"
         if not inputs or not group or group in groups.fixed or is_exempt:
             continue
         computed = max(inputs)
@@ -136,6 +140,10 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
             histograms[name].add(values)
         return values
 
+    for op in graph.ops:
+        state = graph.optional_input(op, layers.STATE) if SPECS[op.kind].family == "sequence" else None
+        if state is not None and state.data is not None:  # quantised like the output
+            count(op.outputs[0], state.data)
     for done in visit_all(graph, inputs, count):
         progress("calibrating", done, len(next(iter(inputs.values()))))
     return histograms
@@ -144,20 +152,33 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
 def largest_cell_states(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
     """Return the largest magnitude of each LSTM's cell state (by the name of the state), over all samples and time steps."""
     largest = dict[str, float]()
-    layers = [op for op in graph.ops if SPECS[op.kind].family == "recurrent"]
-    names = [op.inputs[0] or "" for op in layers]
-    for op, sequences in zip(layers, outputs(graph, inputs, names) if layers else (), strict=True):
-        axis = lstm.time_and_batch(graph, op)[0]
-        states = [np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:]]
-        arrays = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
-        largest[op.outputs[2]] = 0.0
-        for sequence in sequences:
-            arrays[lstm.HIDDEN], arrays[lstm.CELL] = states
-            for step in range(graph.input(op).shape[axis]):
-                arrays[0] = np.take(sequence, [step], axis)
-                _, arrays[lstm.HIDDEN], cell = spec_for(graph, op).reference(graph, op, arrays)
-                arrays[lstm.CELL] = cell
-                largest[op.outputs[2]] = max(largest[op.outputs[2]], float(np.abs(cell).max()))
+    for op in graph.ops:
+        if SPECS[op.kind].family == "recurrent" or (SPECS[op.kind].family == "sequence" and layers.has_cell(op)):
+            names = [name for _, name in float_inputs(graph, op) if graph.tensors[name].role != "state"]
+            samples = outputs(graph, inputs, names)
+            find = _largest_cell if SPECS[op.kind].family == "sequence" else _largest_kept_cell
+            cell = op.outputs[1 if SPECS[op.kind].family == "sequence" else 2]
+            largest[cell] = max(find(graph, op, dict(zip(names, each, strict=True))) for each in zip(*samples, strict=True))
+    return largest
+
+
+def _largest_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
+    """Return the largest magnitude of the cell state of a stateless_lstm for the `values` of its inputs in one sample."""
+    arrays = [None if t is None else values.get(t.name, t.data) for t in graph.inputs_of(op)]
+    first = arrays[layers.CELL]
+    states = [cell for _, cell in layers.real_lstm_states(op, arrays)]
+    return float(np.abs([*states, *([] if first is None else [first[0]])]).max())
+
+
+def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
+    """Return the largest magnitude of the cell state of TFLite's LSTM for a sequence that begins with the states 0."""
+    axis, largest = lstm.time_and_batch(graph, op)[0], 0.0
+    arrays = [None if t is None else t.data for t in graph.inputs_of(op)]
+    arrays[lstm.HIDDEN], arrays[lstm.CELL] = (np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:])
+    for step in range(graph.input(op).shape[axis]):
+        arrays[0] = np.take(values[op.inputs[0] or ""], [step], axis)
+        _, arrays[lstm.HIDDEN], cell = spec_for(graph, op).reference(graph, op, arrays)
+        arrays[lstm.CELL], largest = cell, max(largest, float(np.abs(cell).max()))
     return largest
 
 
@@ -279,8 +300,7 @@ def _best_candidates(
         quants = {group: quant for group, (_, quant) in {**settled, **chosen}.items()}
 
         def visit(name: str, array: Array) -> Array:
-            dtype = "int16" if name in groups.cells else "int8"
-            return fake_quantised(array, quants.get(groups.group(name)) if name in groups.parent else None, dtype)
+            return fake_quantised(array, quants.get(groups.group(name)) if name in groups.parent else None, groups.dtype(name))
 
         start = {name: values[name] for name in graph.inputs}
         return noise_to_signal(values, evaluate(graph, start, visit=visit, keep=True), names)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, limits, rebuild, verify
-from ..ops import SPECS, check, lstm
+from ..ops import SPECS, check
 from ..ops.fixed_point import round_half_away
+from ..ops.recurrent import lstm, sequence
 from ..ops.spec import LEAST_SCALE
 from .scale_groups import ScaleGroups, check_quantisable, is_float
 
@@ -124,7 +125,7 @@ def to_int8(
     tensors = {t.name: t for t in graph.tensors.values() if not is_float(t) or t.role == "constant"}
     of = {tensor: quants[groups.group(tensor)] for tensor in groups.parent}
     for key in (key for key in of if key in graph.tensors):
-        tensors[key] = replace(graph.tensors[key], dtype="int16" if key in groups.cells else "int8", quant=of[key])
+        tensors[key] = replace(graph.tensors[key], dtype=groups.dtype(key), quant=of[key])
     ops: list[Op] = []
     for op in graph.ops:
         inputs = list(op.inputs)
@@ -156,6 +157,8 @@ def _with_integer_constants(
     spec, inputs = SPECS[op.kind], list(op.inputs)
     if spec.family == "recurrent":
         return _with_integer_gates(graph, op, of[op.inputs[0] or ""].scale[0], tensors)
+    if spec.family == "sequence":
+        return _with_integer_rows(graph, op, of, tensors)
     weighted = {1, spec.weights.bias} if spec.weights is not None else set()
     for index, name in enumerate(op.inputs):
         tensor = None if name is None or index in weighted else graph.tensors.get(name)
@@ -197,6 +200,28 @@ def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str,
         product = Quant((float(np.float32(x_scale * scale)),), (0,))
         steps = np.clip(round_half_away(finite_data(bias).astype(np.float64) / (x_scale * scale)), -MOST_BIAS, MOST_BIAS)
         inputs[lstm.BIAS + gate] = _add(tensors, op, replace(bias, dtype="int32", quant=product, data=steps.astype(np.int32)))
+    return replace(op, inputs=tuple(inputs))
+
+
+def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
+    """Return a gru or simple_rnn with int8 weights, one scale per row, and int32 biases; constants are added to `tensors`."""
+    inputs, hidden = list(op.inputs), of[op.outputs[0]]
+    for index, bias_index, source in (
+        (sequence.WEIGHTS, sequence.BIAS, of[op.inputs[0] or ""]),
+        (sequence.RECURRENT, sequence.RECURRENT_BIAS, hidden),
+    ):
+        weights, bias = graph.input(op, index), graph.optional_input(op, bias_index)
+        rows = len(finite_data(weights))
+        real = np.zeros(rows, np.float32) if bias is None else finite_data(bias)
+        scales = weight_scales(finite_data(weights), 0, real, source.scale[0])
+        inputs[index] = _add(tensors, op, quantised_constant(weights, Quant(tuple(map(float, scales)), (0,) * rows, 0)))
+        if bias is not None:
+            inputs[bias_index] = _add(tensors, op, quantised_bias(bias.name, real, source.scale[0], scales))
+    for index, output in zip((sequence.STATE, sequence.CELL), op.outputs, strict=False):
+        state = graph.optional_input(op, index)
+        if state is not None and state.data is not None:
+            dtype = "int16" if index == sequence.CELL else "int8"
+            inputs[index] = _add(tensors, op, quantised_constant(state, of[output], dtype))
     return replace(op, inputs=tuple(inputs))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor
 from ..ops import SPECS, spec_of
+from ..ops.recurrent import sequence
 from ..ops.spec import LEAST_SCALE
 
 
@@ -40,6 +41,11 @@ class ScaleGroups:
         while self.parent[name] != name:
             name = self.parent[name]
         return name
+
+    def dtype(self, name: str) -> str:
+        """Return the type of a quantised tensor: int16 for cell states of LSTMs and tensors that share a scale with them."""
+        is_cell = name in self.parent and self.group(name) in map(self.group, self.cells)
+        return "int16" if is_cell else "int8"
 
 
 def is_float(tensor: Tensor | None) -> bool:
@@ -85,6 +91,11 @@ def scale_groups(graph: Graph) -> ScaleGroups:
             out, hidden, cell = outputs
             groups.parent[hidden] = groups.group(out)
             groups.cells.add(cell)
+        if spec.family == "sequence":
+            inputs = dict(float_inputs(graph, op))
+            for index, output in zip((sequence.STATE, sequence.CELL), outputs, strict=False):
+                _tie(groups, op, [(index, inputs[index])] if index in inputs else [], [output])
+            groups.cells.update((*outputs[1:], *(name for index, name in inputs.items() if index == sequence.CELL)))
     return groups
 
 

@@ -56,6 +56,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_tables": movement.emit_table_copy,
     "tw_slices": movement.emit_gather_nd,
     "tw_lstm": weighted.emit_lstm,
+    "tw_sequence": weighted.emit_sequence,
     "tw_svdf": weighted.emit_svdf,
     "tw_move": movement.emit_move,
     "memcpy": movement.emit_memcpy,

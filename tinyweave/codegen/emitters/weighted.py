@@ -11,11 +11,13 @@ from ...ir import itemsize
 from ...kernels import geometry
 from ...kernels.dsp import dense, depthwise, taps
 from ...kernels.mve import weights as mve
-from ...ops import batch_matmul, conv, fully_connected, lstm, spec_of, svdf
+from ...ops import batch_matmul, conv, fully_connected, spec_of
 from ...ops.fixed_point import reduced_multiplier
+from ...ops.recurrent import lstm, sequence, svdf
 from ..layer import CTYPES, Code, Layer
 from .calls import (
     Members,
+    call,
     clamp,
     fused_activation,
     image_calls,
@@ -48,10 +50,10 @@ def emit_conv(layer: Layer) -> Code:
     return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
 
 
-def bias_table(layer: Layer, index: int) -> str:
+def bias_table(layer: Layer, index: int, suffix: str = "bias") -> str:
     """Add the array of the bias, which is the op's input `index`, and return its C name; "NULL" if the op has no bias."""
     bias = layer.optional_input(index)
-    return "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data, CTYPES[bias.dtype])
+    return "NULL" if bias is None or bias.data is None else layer.table(suffix, bias.data, CTYPES[bias.dtype])
 
 
 def emit_streamed_conv(layer: Layer) -> Code:
@@ -232,6 +234,36 @@ def emit_lstm(layer: Layer) -> Code:
         inputs=(0, lstm.HIDDEN, lstm.CELL),
         note=f"{extents[time]} steps",
     )
+
+
+def emit_sequence(layer: Layer) -> Code:
+    """Emit the C of gru, simple_rnn and stateless_lstm."""
+    graph, op = layer.graph, layer.op
+    p, (_, time, depth) = sequence.parameters(graph, op), layer.input().shape
+    weights, again = layer.input(sequence.WEIGHTS), layer.input(sequence.RECURRENT)
+    assert weights.data is not None and again.data is not None
+    flags = {name: int(op.attrs[name]) for name in sequence.NUMBERS[op.kind]}
+    variant = sequence.cell_bits(graph, op) if sequence.has_cell(op) else flags["reset_after" if op.kind == "gru" else "relu"]
+    params = layer.struct(
+        {"time": time, "depth": depth, "cells": layer.output.shape[-1]},
+        {"reverse": flags["reverse"], "last": flags["last"]},
+        {"variant": variant},
+        zeros(layer),
+        {"in_left": p.inputs.left, "recurrent_left": p.recurrence.left, "multiplier": p.activation},
+        {"weights": layer.table("weights", weights.data, "int8_t")},
+        {"recurrent_weights": layer.table("recurrent_weights", again.data, "int8_t")},
+        {
+            "bias": bias_table(layer, sequence.BIAS),
+            "recurrent_bias": bias_table(layer, sequence.RECURRENT_BIAS, "recurrent_bias"),
+        },
+        {"in_multiplier": layer.table("in_multiplier", p.inputs.multiplier)},
+        {"recurrent_multiplier": layer.table("recurrent_multiplier", p.recurrence.multiplier)},
+    )
+    indices = (sequence.STATE, sequence.CELL) if sequence.has_cell(op) else (sequence.STATE,)
+    states = ("NULL" if t is None else layer.address(t) for t in (layer.optional_input(index) for index in indices))
+    outputs = (layer.address(t) for t in graph.outputs_of(op))
+    arguments = (f"&{layer.name}", layer.address(layer.input()), *states, *outputs, *layer.scratch)
+    return Code(params, call(layer.row.name, *arguments), f"{time} steps")
 
 
 def emit_svdf(layer: Layer) -> Code:

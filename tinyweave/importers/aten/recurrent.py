@@ -1,7 +1,8 @@
-"""Import PyTorch's LSTM as TFLite's LSTM, and its GRU as one group of ops per time step (unrolled).
+"""Import PyTorch's GRU, RNN and LSTM as one op for each layer and direction.
 
-TFLite's LSTM keeps its state from one inference to the next. If each inference is a sequence of its own, the application must
-reset the state. The unrolled GRU starts each inference with the state 0, as torch does.
+An LSTM that goes forward from the states 0 becomes TFLite's LSTM, which keeps its state from one inference to the next. If each
+inference is a sequence of its own, the application must reset the state. All other layers start each inference from their
+initial state, as in torch.
 """
 
 from __future__ import annotations
@@ -14,32 +15,30 @@ import numpy as np
 from ...ops import lstm as tflite_lstm
 from ..channels_last import Axes, Builder, Map, Unavailable, extents
 from ..unsupported import Unsupported
-from .axes import linear, split_sizes
-from .elementwise import binary, constant
+from . import axes
+from .elementwise import constant
 
+LSTM = "stateless_lstm"
 LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent ones included
 
 
-def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropout: float, train: bool) -> tuple[Axes, Axes]:
-    """Return the time axis and the feature axis of a sequence, each as a group of Axis units (see `channels_last`).
-
-    `states` are the initial states, which must be 0. Raise Unsupported for options that TFLite's ops do not have.
-    """
-    if bidirectional:
-        raise Unsupported("it is bidirectional; only one direction is supported")
+def _sequence_of(b: Builder, x: Map, batch_first: bool, dropout: float, train: bool) -> Map:
+    """Return a sequence as the map [1, time, features]; raise Unsupported for a batch above 1 and for training mode."""
     if dropout and train:
         raise Unsupported("it is in training mode; call eval() first")
-    given = states if isinstance(states, list) else [states]
-    if any(isinstance(state, Map) for state in given):
-        raise Unsupported("its initial state is computed by the network; only 0 is supported")
-    if any(map(np.any, given)):
-        raise Unsupported("its initial state is not 0; only 0 is supported")
-    batch, time = (0, 1) if batch_first else (1, 0)
-    if len(x.axes) < 3:
-        return x.axes[0], x.axes[-1]
-    if x.axes[batch]:
-        raise Unsupported(f"its batch is {x.shape[batch]}; export it with a batch of 1")
-    return x.axes[time], x.axes[-1]
+    if len(x.axes) == 2:
+        return axes.unsqueeze(b, x, 0)
+    x = x if batch_first else axes.transpose(b, x, 0, 1)
+    if x.axes[0]:
+        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1")
+    return x
+
+
+def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
+    """Return the map [1, time, cells] in the layout of the framework's output."""
+    if is_flat:
+        return axes.squeeze(b, y, 0)
+    return y if batch_first else axes.transpose(b, y, 0, 1)
 
 
 def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
@@ -56,12 +55,12 @@ def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarr
     return found
 
 
-def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Callable[..., list[Any]]:
-    """Return a function that imports a recurrent op of one or several layers, called `what` in messages.
+def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
+    """Return a function that imports a recurrent layer, or several, in one or both directions.
 
-    `layer` adds one layer and returns the name of its output [1, time, cells]. The returned function returns the outputs of the
-    op: the sequence, the final hidden state, and `others`, which are outputs that no op may read. The final hidden state is
-    itself a function, which adds a slice when an op reads the state, so that an unread state costs nothing.
+    Each layer and direction becomes one op of the kind `kind` with the attributes `numbers`. The returned function returns the
+    output, the final hidden states and, of an LSTM, the final cell states. States are functions that add ops when an op reads
+    them, so that unread states cost nothing. `reverses` lists the directions, by default those of `bidirectional`.
     """
 
     def apply(
@@ -75,26 +74,117 @@ def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Ca
         train: bool,
         bidirectional: bool,
         batch_first: bool = False,
+        *,
+        reverses: Sequence[bool] = (),
     ) -> list[Any]:
-        time, depth = _checked(x, states, batch_first, bidirectional, dropout, train)
-        (steps,), y = extents((time,)), b.tensor(x, ((), time, depth))
-        for parts in _layers(parameters, layers):
-            y, cells = layer(b, y, steps, *parts), parts[1].shape[1]
-        out, is_flat = b.new_axis(cells), len(x.axes) == 2
+        y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
+        reverses = reverses or (False, True)[: 1 + bidirectional]
+        all_parts, final = _layers(parameters, layers * len(reverses)), list[tuple[Map, int]]()
+        cells = list[Map]()
+        for first in range(0, len(all_parts), len(reverses)):
+            ways = []
+            for index, reverse in enumerate(reverses, first):
+                given = states if kind == LSTM else [states]
+                initial = [_initial_state(b, each, index, is_flat) for each in given]
+                output, *cell = _layer(b, kind, y, initial, all_parts[index], reverse=float(reverse), **numbers)
+                ways.append(output)
+                final.append((output, 0 if reverse else -1))
+                cells += cell
+            y = axes.concatenation(b, ways, 2) if len(ways) > 1 else ways[0]
+
+        def gathered(states: list[Map]) -> Map:
+            """Add the ops that gather states, [layers * directions, 1, cells]."""
+            together = axes.stack(b, states)
+            return axes.squeeze(b, together, 1) if is_flat else together
 
         def last() -> Map:
-            """Add a slice of the last time step, and return it: it is the final hidden state."""
-            name = y
-            if steps > 1:
-                begin, size = b.integers((0, steps - 1, 0), "begin"), b.integers((1, 1, cells), "size")
-                (name,) = b.op("slice", (y, begin, size), [(1, 1, cells)], {}, "last")
-            return Map(name, ((), out) if is_flat else ((), (), out), ((), (), out))
+            return gathered([axes.select(b, output, 1, step) for output, step in final])
 
-        axes = (time, out) if is_flat else ((), time, out) if batch_first else (time, (), out)
-        unread = Unavailable(f"its final state is read; of {what} with several layers only the output is supported")
-        return [Map(y, axes, ((), time, out)), last if layers == 1 else unread, *others]
+        outputs: list[Any] = [_output_of(b, y, batch_first, is_flat), last]
+        return [*outputs, lambda: gathered(cells)] if cells else outputs
 
     return apply
+
+
+def _initial_state(b: Builder, states: Any, index: int, is_flat: bool) -> str | None:
+    """Return the name of one of the initial states, as a tensor [1, cells]; None if it is 0.
+
+    `states` is a map or a constant, [count, cells] if `is_flat` is set, else [count, 1, cells].
+    """
+    if not isinstance(states, Map):
+        values = constant(states, "initial state")
+        return b.constant(np.reshape(values[index], (1, -1)), "state") if values.any() else None
+    state = axes.select(b, states, 0, index)
+    state = state if is_flat else axes.squeeze(b, state, 0)
+    return b.tensor(state, ((), state.axes[0]))
+
+
+def _layer(
+    b: Builder, kind: str, x: Map, states: Sequence[str | None], parts: Sequence[np.ndarray], **numbers: float
+) -> list[Map]:
+    """Add one layer in one direction on the sequence `x`, [1, steps, features].
+
+    Return its output [1, steps, cells] and, of an LSTM, its cell state after all steps, [1, cells].
+
+    Args:
+        b: the graph under construction.
+        kind: the kind of the op.
+        x: the sequence.
+        states: the names of the initial states, [1, cells] each; None if it is 0.
+        parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,
+            [gates * cells]. The gates of a GRU are reset, update, new.
+        numbers: the attributes of the op except `last`.
+    """
+    weights, recurrent, bias, recurrent_bias = parts
+    (_, time, depth), out = x.axes, b.new_axis(recurrent.shape[1])
+    again = None
+    if numbers.get("reset_after"):  # the reset gate multiplies the recurrent bias of the new gate
+        again = b.constant(recurrent_bias, "recurrent_bias")
+    else:
+        bias = bias + recurrent_bias
+    operands = b.tensor(x, ((), time, depth)), b.constant(weights, "weight"), b.constant(recurrent, "recurrent")
+    all_dims: list[tuple[Axes, ...]] = [((), time, out), ((), out)][: 2 if kind == LSTM else 1]
+    inputs = (*operands, b.constant(bias, "bias"), again, *states)
+    names = b.op(kind, inputs, [extents(dims) for dims in all_dims], {**numbers, "last": 0.0})
+    return [Map(name, dims, dims) for name, dims in zip(names, all_dims, strict=True)]
+
+
+def lstm(
+    b: Builder,
+    x: Map,
+    states: Any,
+    parameters: Sequence[np.ndarray],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool = False,
+    *,
+    reverses: Sequence[bool] = (),
+) -> list[Any]:
+    """Import an LSTM of one or several layers: return its output, its final hidden states and its final cell states.
+
+    If it goes forward from the states 0, each layer becomes TFLite's LSTM, whose cell state no op may read.
+    """
+    if bidirectional or any(reverses) or any(isinstance(state, Map) or np.any(state) for state in states):
+        options = (has_biases, layers, dropout, train, bidirectional, batch_first)
+        return recurrent(LSTM)(b, x, states, parameters, *options, reverses=reverses)
+    y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
+    finals = []
+    for parts in _layers(parameters, layers):
+        (_, time, depth), out = y.axes, b.new_axis(parts[1].shape[1])
+        name = _lstm_layer(b, b.tensor(y, ((), time, depth)), y.shape[1], *parts)
+        y = Map(name, ((), time, out), ((), time, out))
+        finals.append(y)
+
+    def last() -> Map:
+        """Add the ops that gather the final hidden states, [layers, 1, cells]."""
+        states = axes.stack(b, [axes.select(b, output, 1, -1) for output in finals])
+        return axes.squeeze(b, states, 1) if is_flat else states
+
+    unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")
+    return [_output_of(b, y, batch_first, is_flat), last, unread]
 
 
 def _lstm_layer(
@@ -127,83 +217,43 @@ def _lstm_layer(
     return b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=states)[0]
 
 
-def _gru_layer(
-    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
-) -> str:
-    """Add one GRU layer on the sequence `x`, unrolled into ops for each time step, and return the name of its output.
+def cell(kind: str, **numbers: float) -> Callable[..., Any]:
+    """Return a function that imports one step of a recurrent layer, such as aten.gru_cell, and returns its state [1, cells].
 
-    A step computes h = n + z * (h - n). One fully_connected op multiplies the inputs of all steps by the weights.
-
-    Args:
-        b: the graph under construction.
-        x: the name of the sequence [1, steps, features].
-        steps: the number of time steps.
-        weights: input weights, [3 * cells, features], with the gates in the order r (reset), z (update), n (new).
-        recurrent: recurrent weights, [3 * cells, cells].
-        bias: the bias of the input weights, [3 * cells].
-        recurrent_bias: the bias of the recurrent weights, [3 * cells].
+    An LSTM has two states, the hidden state and the cell state. An initial state is a map, or a constant before the first step
+    of a loop.
     """
-    cells = recurrent.shape[1]
-    plain: dict[str, Any] = {"activation": "none"}
 
-    def op(kind: str, *operands: str, shape: tuple[int, ...] = (1, cells), **attrs: Any) -> str:
-        return b.op(kind, operands, [shape], attrs, "step")[0]
-
-    # for the gates r and z both biases are added up; the recurrent bias of n is multiplied by r and stays separate
-    input_bias = np.concatenate([bias[: 2 * cells] + recurrent_bias[: 2 * cells], bias[2 * cells :]])
-    separate_bias = np.concatenate([np.zeros(2 * cells), recurrent_bias[2 * cells :]])
-    operands = x, b.constant(weights, "weight"), b.constant(input_bias, "bias")
-    inputs = b.op("fully_connected", operands, [(1, steps, 3 * cells)], plain | {"keep_num_dims": True}, "inputs")[0]
-    rows = b.op("unpack", (inputs,), [(1, 3 * cells)] * steps, {"axis": 1}, "input")
-    matrix, matrix_bias = b.constant(recurrent, "recurrent"), b.constant(separate_bias, "recurrent_bias")
-    sizes, axis = b.integers((2 * cells, cells), "sizes"), b.integers(1, "axis")
-    state, outputs = "", []
-    for row in rows:
-        gates, new_in = b.op("split_v", (row, sizes, axis), [(1, 2 * cells), (1, cells)], {}, "step")
-        if state:
-            product = op("fully_connected", state, matrix, matrix_bias, shape=(1, 3 * cells), keep_num_dims=False, **plain)
-            gates_h, new_h = b.op("split_v", (product, sizes, axis), [(1, 2 * cells), (1, cells)], {}, "step")
-            gates = op("add", gates, gates_h, shape=(1, 2 * cells), **plain)
-        else:
-            new_h = b.constant(recurrent_bias[None, 2 * cells :], "recurrent_bias")
-        gates = op("logistic", gates, shape=(1, 2 * cells))
-        reset, update = b.op("split", (axis, gates), [(1, cells)] * 2, {}, "step")
-        new = op("tanh", op("add", new_in, op("mul", reset, new_h, **plain), **plain))
-        change = op("mul", update, op("sub", state, new, **plain) if state else new, **plain)
-        state = op("add" if state else "sub", new, change, **plain)
-        outputs.append(state)
-    return b.op("pack", outputs, [(1, steps, cells)], {"axis": 1})[0]
-
-
-def gru_cell(b: Builder, x: Map, state: Any, weights: Any, recurrent: Any, bias: Any = None, recurrent_bias: Any = None) -> Map:
-    """Import aten.gru_cell, one GRU step, h = n + z * (h - n).
-
-    The state h is a map, or a constant before the first step of a loop. Weights have the gates in the order r, z, n.
-    """
-    cells = constant(recurrent, "recurrent weight").shape[1]
-    add, multiply = binary("add"), binary("mul")
-    gates, new_in = _cell_gates(b, x, weights, bias, cells)
-    gates_h, new_h = _cell_gates(b, state, recurrent, recurrent_bias, cells)
-    reset, update = split_sizes(b, b.like("logistic", add(b, gates, gates_h)), (cells, cells), 1)
-    new = b.like("tanh", add(b, new_in, multiply(b, reset, new_h)))
-    return add(b, new, multiply(b, update, binary("sub")(b, state, new)))
-
-
-def _cell_gates(b: Builder, x: Any, weights: Any, bias: Any, cells: int) -> list[Any]:
-    """Multiply the input or the state of a GRU cell by its weights, and add the bias.
-
-    Returns:
-        The sums of the gates r and z together, [1, 2 * cells], and the sums of n, [1, cells]: maps if `x` is a map, else
-        arrays.
-    """
-    if isinstance(x, Map):
-        if len(x.axes) != 2:
+    def apply(b: Builder, x: Map, states: Any, weights: Any, again: Any, bias: Any = None, again_bias: Any = None) -> Any:
+        if not isinstance(x, Map) or x.axes[:-1] not in ((), ((),)):
             raise Unsupported("its input must be [1, features], a batch of 1")
-        return split_sizes(b, linear(b, x, weights, bias), (2 * cells, cells), 1)
-    product = constant(x, "input") @ constant(weights, "weight").T + (0 if bias is None else constant(bias, "bias"))
-    return [product[:, : 2 * cells], product[:, 2 * cells :]]
+        parts = [constant(part, "weight") for part in (weights, again)]
+        parts += [np.zeros(len(parts[0])) if part is None else constant(part, "bias") for part in (bias, again_bias)]
+        is_flat, given = len(x.axes) == 1, states if kind == LSTM else [states]
+        initial = [
+            _initial_state(b, axes.unsqueeze(b, each, 0) if isinstance(each, Map) else np.reshape(each, (1, 1, -1)), 0, is_flat)
+            for each in given
+        ]
+        step = _sequence_of(b, axes.unsqueeze(b, x, 0) if is_flat else x, False, 0, False)
+        output, *cells = _layer(b, kind, step, initial, parts, reverse=0.0, **numbers)
+        found = [axes.squeeze(b, output, 0), *cells]
+        found = [axes.squeeze(b, each, 0) for each in found] if is_flat else found
+        return found if kind == LSTM else found[0]
+
+    return apply
 
 
-lstm = _recurrent("an LSTM", _lstm_layer, Unavailable("its cell state is read; only its output is supported"))
-gru = _recurrent("a GRU", _gru_layer)
-RECURRENT: dict[str, Callable[..., Any]] = {"gru": gru, "gru_cell": gru_cell, "lstm": lstm}
+TANH = {"relu": 0.0}
+RELU = {"relu": 1.0}
+AFTER = {"reset_after": 1.0}  # the hidden state is multiplied by the recurrent weights, then by the reset gate
+GRU_BEFORE = recurrent("gru", reset_after=0.0)  # ONNX's default: the reset gate multiplies the hidden state first
+RECURRENT: dict[str, Callable[..., Any]] = {
+    "gru": recurrent("gru", **AFTER),
+    "gru_cell": cell("gru", **AFTER),
+    "lstm": lstm,
+    "lstm_cell": cell(LSTM),
+    "rnn_relu": recurrent("simple_rnn", **RELU),
+    "rnn_relu_cell": cell("simple_rnn", **RELU),
+    "rnn_tanh": recurrent("simple_rnn", **TANH),
+    "rnn_tanh_cell": cell("simple_rnn", **TANH),
+}

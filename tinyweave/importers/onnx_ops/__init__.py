@@ -74,6 +74,7 @@ MAPPED: Mapping[str, Function] = {
     "Pad": maps.pad,
     "Pow": elementwise.power,
     "RMSNormalization": maps.rms_norm,
+    "RNN": maps.recurrent("rnn", (0,), ("Tanh",)),
     "ReduceL1": maps.reduction(lambda b, x, *how: norms.norm(b, x, 1, *how)),
     "ReduceL2": maps.reduction(lambda b, x, *how: norms.norm(b, x, 2, *how)),
     "ReduceLogSumExp": maps.reduction(axes.logsumexp),

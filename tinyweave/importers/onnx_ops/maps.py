@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..aten import axes, elementwise, norms, selecting, spatial
-from ..aten.recurrent import RECURRENT
+from ..aten.recurrent import GRU_BEFORE, RECURRENT
 from ..channels_last import Builder, Map, Unavailable, view
 from ..quantised_constants import SHIFT, Array, dequantised
 from ..unsupported import Unsupported, normalised_axis
@@ -416,13 +416,13 @@ def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
     return selecting.blocks(b, x, "space_to_depth", (h // blocksize, w // blocksize), c * blocksize**2, blocksize)
 
 
-def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:
-    """Return a function that imports ONNX's LSTM or GRU.
+def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Function:
+    """Return a function that imports ONNX's LSTM, GRU or RNN.
 
     Args:
-        kind: "lstm" or "gru".
+        kind: "lstm", "gru" or "rnn".
         gates: for each gate in PyTorch's order, its position in ONNX's order.
-        usual: the activations of the gates; others are refused.
+        usual: the activations of the gates; others are refused, except Relu of an RNN.
     """
 
     def apply(
@@ -441,26 +441,41 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
         linear_before_reset: int = 0,
         input_forget: int = 0,
     ) -> list[Any]:
-        given = {f"direction {direction}": direction != "forward", f"layout {layout}": layout, "clip": clip is not None}
-        given |= {"sequence_lens": lengths is not None, "input_forget": input_forget}
+        is_shorter = lengths is not None and constant_integers(lengths, "sequence_lens") != [x.shape[layout]]
+        given = {"clip": clip is not None, "sequence_lens": is_shorter, "input_forget": input_forget}
         if unsupported := [name for name, is_given in given.items() if is_given]:
-            only = "only direction forward and layout 0, without clip, sequence_lens and input_forget, are supported"
-            raise Unsupported(f"it has {' and '.join(unsupported)}; {only}")
-        if activations is not None and tuple(activations) != tuple(usual):
-            raise Unsupported(f"its activations are {', '.join(activations)}; only {', '.join(usual)} are supported")
-        if kind == "gru" and not linear_before_reset:
-            raise Unsupported("its linear_before_reset is 0; only 1 is supported, as PyTorch exports it")
-        if any(state is not None and np.any(elementwise.constant(state, "initial state")) for state in states):
-            raise Unsupported("its initial state is not 0; only 0 is supported")
-        parts = [elementwise.constant(each, "weight")[0] for each in (weights, recurrences)]
-        rows = len(gates) * parts[1].shape[1]
-        both = np.zeros(2 * rows, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
-        parts += [both[:rows], both[rows:]]
-        ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
-        sequence, *last = RECURRENT[kind](b, x, np.zeros(1), ordered, True, 1, 0.0, False, False, False)
-        return [axes.unsqueeze(b, sequence, 1), *last]
+            raise Unsupported(f"it has {' and '.join(unsupported)}, which is not supported; export it without")
+        if direction not in DIRECTIONS:
+            raise Unsupported(f"its direction {direction} is unknown; {', '.join(DIRECTIONS)} are supported")
+        reverses = DIRECTIONS[direction]
+        functions = tuple(activations or usual * len(reverses))
+        if functions != usual * len(reverses) and (kind != "rnn" or {*functions} != {"Relu"}):
+            raise Unsupported(f"its activations are {', '.join(functions)}; only {', '.join(usual)} are supported")
+        name = f"rnn_{functions[0].lower()}" if kind == "rnn" else kind
+        importer = GRU_BEFORE if kind == "gru" and not linear_before_reset else RECURRENT[name]
+        parameters = []
+        for index in range(len(reverses)):
+            parts = [elementwise.constant(each, "weight")[index] for each in (weights, recurrences)]
+            rows = len(gates) * parts[1].shape[1]
+            both = np.zeros(2 * rows, np.float32) if biases is None else elementwise.constant(biases, "bias")[index]
+            parts += [both[:rows], both[rows:]]
+            parameters += [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
+        if layout:
+            raise Unsupported("its layout is 1; only 0 is supported")
+        first = [np.zeros(1) if state is None else state for state in (*states, None, None)]
+        if any(np.any(elementwise.constant(peephole, "peephole")) for peephole in first[2:-2]):
+            raise Unsupported("it has peephole weights, which are not supported; export it without")
+        initial = first[:2] if kind == "lstm" else first[0]
+        sequence, *last = importer(b, x, initial, parameters, True, 1, 0.0, False, False, False, reverses=reverses)
+        time, batch, cells = sequence.shape
+        split = view(b, sequence, (time, batch, len(reverses), cells // len(reverses)))
+        return [axes.permute(b, split, (0, 2, 1, 3)), *last]
 
     return apply
+
+
+# ONNX's direction -> for each direction whether it goes from the last time step to the first
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def constant(b: Builder, **given: Any) -> Array:

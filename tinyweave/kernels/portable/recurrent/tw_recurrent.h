@@ -41,4 +41,34 @@ typedef struct {
 void tw_unidirectional_sequence_lstm_s8(const tw_lstm *p, const void *in, void *hidden, void *cell, void *out);
 void tw_unidirectional_sequence_lstm_s8_dsp(const tw_lstm *p, const void *in, void *hidden, void *cell, void *out);
 
+/* int8 recurrent layer that starts from an initial state. Gates: reset, update and new of a GRU; one of an RNN. */
+typedef struct {
+    int32_t time, depth, cells;
+    int32_t reverse, last;              /* from the last step to the first; writes only the state after all steps */
+    int32_t variant;                    /* GRU: the recurrent product comes before the reset gate; RNN: relu, not tanh; LSTM:
+                                         * integer bits of the cell state */
+    int32_t in_zero, out_zero;          /* zero points; the hidden state has the output's */
+    int32_t in_left, recurrent_left;    /* bits by which sums are shifted left before they are rescaled */
+    int32_t multiplier;                 /* from Q0.15 to the state, which is in 1/128 of the output's step; Q16 */
+    const int8_t *weights;              /* [gates][cells][depth], zero point 0 */
+    const int8_t *recurrent_weights;    /* [gates][cells][cells], zero point 0 */
+    const int32_t *bias;                /* [gates][cells] */
+    const int32_t *recurrent_bias;      /* [gates][cells], or a null pointer */
+    const int32_t *in_multiplier, *recurrent_multiplier; /* [gates][cells], from sums to Q12, of relu to the state; Q32 */
+} tw_sequence;
+
+/* state: int8 [cells], the hidden state before the first step; a null pointer stands for 0.
+ * scratch of a GRU: int16 [cells], int8 [cells], and int8 [cells] if `variant` is 0; of an RNN: int8 [cells]. */
+void tw_gru_s8(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch);
+void tw_gru_s8_dsp(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch);
+void tw_simple_rnn_s8(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch);
+void tw_simple_rnn_s8_dsp(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch);
+
+/* LSTM with the gates input, forget, candidate and output. first_cell: int16 [cells], or a null pointer; cell: int16 [cells], the
+ * cell state after all steps. Scratch: int8 [cells]. */
+void tw_stateless_lstm_s8(const tw_sequence *p, const void *in, const void *state, const void *first_cell, void *out, void *cell,
+                          void *scratch);
+void tw_stateless_lstm_s8_dsp(const tw_sequence *p, const void *in, const void *state, const void *first_cell, void *out,
+                              void *cell, void *scratch);
+
 #endif

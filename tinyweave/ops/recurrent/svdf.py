@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir import Graph, Op
-from .constraints import input_is_int8, output_is_int8, per_tensor
-from .fixed_point import Rescale, quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, biased, operand
+from ...ir import Graph, Op
+from ..constraints import input_is_int8, output_is_int8, per_tensor
+from ..fixed_point import Rescale, quantize_multiplier, requantize, wrap32
+from ..spec import Arrays, OpSpec, OptionalArrays, Shape, biased, operand
 
 WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
 

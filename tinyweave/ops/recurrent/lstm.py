@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir import Graph, Op
+from ...ir import Graph, Op
+from ..constraints import input_is_int8, output_is_int8, per_tensor
+from ..fixed_point import Rescale, quantize_multiplier, requantize, rounding_shift, wrap32
+from ..float32 import logistic, real_operand
+from ..spec import Arrays, OpSpec, OptionalArrays, Shape, on_integers, operand
 from . import q15
-from .constraints import input_is_int8, output_is_int8, per_tensor
-from .fixed_point import Rescale, quantize_multiplier, requantize, rounding_shift, wrap32
-from .float32 import logistic, real_operand
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, on_integers, operand
 
 # indices of the op's inputs
 WEIGHTS, RECURRENT, BIAS = 1, 5, 12  # of the first of the gates input, forget, cell, output, which follow each other

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .fixed_point import Int64, exp_around_minus_eighth
+from ..fixed_point import Int64, exp_around_minus_eighth
 
 MAX = (1 << 15) - 1
 POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)  # exp(-2^k) for k = -2 .. 4

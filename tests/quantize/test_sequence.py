@@ -1,0 +1,74 @@
+"""GRUs and plain RNNs become int8 with a high SQNR; an initial state is quantised like the output."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+
+import torch
+from cases.from_torch import Of
+from torch import nn
+
+from tinyweave.importers.torch import from_module
+from tinyweave.quantize.calibration_samples import open_samples
+from tinyweave.quantize.fidelity import fidelity
+from tinyweave.quantize.ptq import Quantised, QuantiseOptions, quantise
+
+STEPS, DEPTH, CELLS = 40, 20, 32
+
+
+def quantised(module: nn.Module, *shapes: tuple[int, ...], method: str = "minmax") -> tuple[Quantised, float]:
+    """The int8 form of a module with random weights, and its SQNR in dB on samples that are not those of calibration."""
+    graph = from_module(module.eval(), tuple(torch.randn(shape) for shape in shapes))
+
+    def samples(seed: int, count: int) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return {
+            n: rng.normal(size=(count, *graph.tensors[n].shape)).astype(np.float32) * scale
+            for n, scale in zip(graph.inputs, (1, 0.3, 0.3), strict=False)
+        }
+
+    done = quantise(graph, open_samples(samples(0, 32), graph), QuantiseOptions(method=method))
+    return done, fidelity(done.real, done.graph, open_samples(samples(1, 16), graph)).sqnr_db
+
+
+@pytest.mark.parametrize(
+    ("layer", "least"),
+    [
+        (lambda: nn.GRU(DEPTH, CELLS, batch_first=True), 34),
+        (lambda: nn.GRU(DEPTH, CELLS, 2, batch_first=True, bidirectional=True), 30),
+        (lambda: nn.LSTM(DEPTH, CELLS, batch_first=True, bidirectional=True), 34),
+        (lambda: nn.RNN(DEPTH, CELLS, batch_first=True), 36),
+        (lambda: nn.RNN(DEPTH, CELLS, nonlinearity="relu", batch_first=True), 30),
+    ],
+)
+def test_the_int8_layer_has_a_high_sqnr(layer: object, least: float) -> None:
+    torch.manual_seed(0)
+    module = Of(lambda m, x: m.layer(x)[0][:, -1], layer=layer())  # type: ignore[operator]
+    assert quantised(module, (1, STEPS, DEPTH))[1] > least
+
+
+def test_an_initial_state_has_the_scale_of_the_output() -> None:
+    torch.manual_seed(0)
+    module = Of(lambda m, x, h: m.layer(x, h)[1], layer=nn.GRU(DEPTH, CELLS, batch_first=True))
+    done, sqnr = quantised(module, (1, 3, DEPTH), (1, 1, CELLS))
+    (op,) = [op for op in done.graph.ops if op.kind == "gru"]
+    assert done.graph.input(op, 5).quant == done.graph.output(op).quant
+    assert sqnr > 30
+
+
+def test_the_cell_states_of_an_lstm_are_int16_inputs_and_outputs() -> None:
+    torch.manual_seed(0)
+
+    def states(m: nn.Module, x: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        out, (last, last_cell) = m.layer(x, (hidden, cell))
+        return out, last, last_cell
+
+    module = Of(states, layer=nn.LSTM(DEPTH, CELLS, batch_first=True))
+    done, sqnr = quantised(module, (1, 3, DEPTH), (1, 1, CELLS), (1, 1, CELLS))
+    types = [[done.graph.tensors[name].dtype for name in names] for names in (done.graph.inputs, done.graph.outputs)]
+    assert types == [["int8", "int8", "int16"], ["int8", "int8", "int16"]]
+    given, found = (done.graph.tensors[names[2]] for names in (done.graph.inputs, done.graph.outputs))
+    assert given.quant == found.quant and sqnr > 25

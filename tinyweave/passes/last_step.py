@@ -1,0 +1,37 @@
+"""Write only the final state of a recurrent layer if no op reads the states before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import Graph, Op
+from ..ops import spec_of
+from ..ops.data_movement import PIECES, copied
+from .rewrite import each_op, exchange
+from .tensor_map import TensorMap
+
+
+def last_step(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Let layers whose final state alone is read set the attribute `last`, and drop the slices that cut the state out."""
+    return each_op(graph, _shortened), {}
+
+
+def _shortened(graph: Graph, op: Op) -> Graph:
+    # float32 layers keep all states, which calibration must see
+    if spec_of(op).family != "sequence" or op.attrs["last"] or graph.output(op).dtype != "int8":
+        return graph
+    out, readers = graph.output(op), graph.consumers.get(op.outputs[0], ())
+    if out.name in graph.outputs or len(readers) != 1:
+        return graph
+    reader = graph.ops[readers[0]]
+    if reader.kind not in PIECES or len(reader.outputs) > 1:
+        return graph
+    _, time, cells = out.shape
+    step = 0 if op.attrs["reverse"] else time - 1
+    (seen,) = copied(graph, reader, np.arange(out.elements).reshape(1, *out.shape))
+    if graph.output(reader).shape != (1, 1, cells) or not np.array_equal(seen.ravel(), np.arange(cells) + step * cells):
+        return graph
+    shorter = replace(op, outputs=(*reader.outputs, *op.outputs[1:]), attrs={**op.attrs, "last": 1.0})
+    return exchange(graph, [shorter], gone=reader.name)
