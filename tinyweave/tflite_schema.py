@@ -254,30 +254,28 @@ def _extents(graph: Graph, op: Op, index: int) -> Size:
     return tensor.shape[1], tensor.shape[2]
 
 
-def _same(graph: Graph, op: Op) -> Padding | None:
-    """Return the padding that SAME means for `op`, as numbers ((top, bottom), (left, right)).
-
-    Return None for a transposed convolution whose output size is only known at run time.
-    """
+def _same(graph: Graph, op: Op) -> Padding:
+    """Return the padding that SAME means for `op`, as numbers ((top, bottom), (left, right))."""
     kernel = op.attrs["kernel"] if "kernel" in op.attrs else _extents(graph, op, 1)
-    if op.kind != "transpose_conv":
-        h, w = _extents(graph, op, 0)
-    else:
-        shape = graph.optional_input(op, 0)
-        if shape is None or shape.data is None or shape.elements != 4:
-            return None
-        h, w = (int(extent) for extent in shape.data.ravel()[1:3])
+    h, w = _output_size(graph, op) if op.kind == "transpose_conv" else _extents(graph, op, 0)
     stride, dilation = op.attrs["stride"], op.attrs.get("dilation", (1, 1))
     return same_padding(h, kernel[0], stride[0], dilation[0]), same_padding(w, kernel[1], stride[1], dilation[1])
 
 
+def _output_size(graph: Graph, op: Op) -> Size:
+    """Return (h, w) of a transpose_conv's output: from the first input or, if that is not constant, from the output tensor."""
+    shape, out = graph.optional_input(op, 0), graph.output(op).shape
+    if shape is not None and shape.data is not None and shape.elements == 4:
+        out = tuple(int(extent) for extent in shape.data.ravel())
+    if len(out) != 4:
+        raise CompileError("needs an output with four axes", "the file may be damaged", op=op)
+    return out[1], out[2]
+
+
 def _read_padding(o: Any, graph: Graph, op: Op) -> Attrs:
-    same = _same(graph, op)
     if o.Padding() not in (tflite.Padding.SAME, tflite.Padding.VALID):
         raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
-    if o.Padding() == tflite.Padding.SAME and same is None:
-        raise CompileError("has SAME padding and an output shape computed at run time", "make the output shape constant", op=op)
-    return {"padding": same if o.Padding() == tflite.Padding.SAME else ((0, 0), (0, 0))}
+    return {"padding": _same(graph, op) if o.Padding() == tflite.Padding.SAME else ((0, 0), (0, 0))}
 
 
 def _write_padding(graph: Graph, op: Op) -> Values:
@@ -370,8 +368,10 @@ OPS = {
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
     "elu": Options(),
+    "embedding_lookup": Options(),
     "exp": Options("ExpOptions", versions=(2, 2)),
     "expand_dims": Options("ExpandDimsOptions"),
+    "fill": Options("FillOptions"),
     "floor": Options(),
     "fully_connected": Options("FullyConnectedOptions", (DEFAULT_WEIGHTS, ACTIVATION, _plain("keep_num_dims")), (4, 7)),
     "gather": Options("GatherOptions", (AXIS, _plain("batch_dims")), (2, 4)),
@@ -403,6 +403,7 @@ OPS = {
     "reshape": Options("ReshapeOptions", (Field(_read_new_shape, _write_new_shape),)),
     "resize_bilinear": Options("ResizeBilinearOptions", RESIZE, (2, 4)),
     "resize_nearest_neighbor": Options("ResizeNearestNeighborOptions", RESIZE, (2, 4)),
+    "reverse_v2": Options("ReverseV2Options"),
     "round": Options(),
     "rsqrt": Options(versions=(2, 3)),
     "shape": Options("ShapeOptions", (_derived("OutType", _type),)),
@@ -430,4 +431,5 @@ OPS = {
     ),
     "unpack": Options("UnpackOptions", (_derived("Num", _outputs), AXIS), (2, 4)),
     "var_handle": Options("VarHandleOptions", (_plain("container"), _plain("shared_name"))),
+    "zeros_like": Options("ZerosLikeOptions"),
 }
