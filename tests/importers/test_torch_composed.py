@@ -16,6 +16,7 @@ from torch.nn import functional  # noqa: E402
 from tinyweave import ops  # noqa: E402
 from tinyweave.importers.torch import from_module  # noqa: E402
 
+MASK = torch.ones(4, 4, dtype=torch.bool).tril()
 CLOSE = 1e-5  # of the output's range
 MATRICES = nn.Parameter(torch.linspace(-1, 1, 60).sin().reshape(3, 4, 5))
 CASES = {
@@ -46,6 +47,16 @@ CASES = {
     "constant-first-list": of(lambda m, x: torch.matmul(MATRICES[0, 0], x), 1, 5, 7),
     "constant-vector": of(lambda m, x: x @ MATRICES[0, 0], 1, 4, 5),
     "constant-matrices": of(lambda m, x: torch.matmul(x, MATRICES), 3, 2, 4),
+    "einsum": of(lambda m, x: torch.einsum("bij,bkj->bik", x.tanh(), x), 1, 4, 6),
+    "einsum-of-a-constant": of(lambda m, x: torch.einsum("bij,jk->bik", x, MATRICES[0]), 1, 3, 4),
+    "einsum-by-head": of(lambda m, x: torch.einsum("bqhd,bkhd->bhqk", x, x.tanh()), 1, 4, 3, 5),
+    "einsum-with-sums": of(lambda m, x: torch.einsum("bij,bkl->bi", x, x.tanh()), 1, 4, 6),
+    "cumsum": of(lambda m, x: x.cumsum(3) - x.cumsum(1), 1, 3, 5, 4),
+    "cumsum-of-rows": of(lambda m, x: torch.cumsum(x, 1), 1, 9, 4),
+    "masked-attention": of(lambda m, x: functional.scaled_dot_product_attention(x, x.tanh(), x, MASK), 1, 4, 6),
+    "causal-attention": of(lambda m, x: functional.scaled_dot_product_attention(x, x.tanh(), x, is_causal=True), 1, 4, 6),
+    "scores-plus-a-mask": of(lambda m, x: torch.softmax(x + torch.where(MASK, 0, -torch.inf), -1) @ x, 1, 4, 4),
+    "a-list-of-batches": (nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), (3, 4)),
     "constant-matrices-first": of(lambda m, x: torch.matmul(MATRICES, x), 3, 5, 2),
 }  # fmt: skip
 

@@ -174,14 +174,14 @@ class Builder:
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
-        if kind != "reshape" and any(name and self._is_index(name) for name in inputs):
-            raise Unsupported("it reads indices that the network computes; return them, and compute on outside the network")
+        if kind != "reshape" and any(name and self._is_index(name) for name in inputs[: 1 if kind == "gather_nd" else None]):
+            raise Unsupported("it computes on integers, which only an embedding can read; compute on floats, or return them")
         outputs = [self.add(Tensor(self.name(suffix), shape, dtype)) for shape in shapes]
         self.ops.append(Op(f"{kind}_{len(self.ops)}", kind, tuple(inputs), (*outputs, *states), dict(attrs or {})))
         return outputs
 
     def _is_index(self, name: str) -> bool:
-        """Return whether the tensor `name` has integers that the network computes."""
+        """Return whether the tensor `name` has integers that the network computes or takes as input."""
         return self.tensors[name].dtype == "int32" and self.tensors[name].data is None
 
     def map(

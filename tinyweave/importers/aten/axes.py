@@ -139,6 +139,15 @@ def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False) ->
     return Map(made, axes if keepdim else (*axes[:dim], *axes[dim + 1 :]), tuple(rest))
 
 
+def cumsum(b: Builder, x: Map, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Map:
+    """Import aten.cumsum as a product with a triangular matrix of ones along the axis `dim`.
+
+    If `exclusive` is set, a sum leaves out the element at its own place; if `reverse` is set, it begins at the end.
+    """
+    ones = np.tri(x.shape[dim], k=-int(exclusive), dtype=np.float32)
+    return mixed(b, x, dim, ones.T if reverse else ones)
+
+
 def logsumexp(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
     """Import aten.logsumexp, for each axis as max(x) - max(log_softmax(x))."""
     chosen = axis_set(x, dim)
@@ -277,8 +286,31 @@ def take(b: Builder, x: Map, dim: int, indices: Any) -> Map:
     return b.map("gather", operands, axes, [axes[a] for a in order], {"axis": order.index(dim), "batch_dims": 0})
 
 
-def take_all(b: Builder, x: Map, dim: int, indices: np.ndarray) -> Map:
-    """Return the elements at constant indices of any shape along an axis; their shape replaces the axis."""
+def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
+    """Return the slices of a map or a constant at computed indices along an axis; the shape of the indices replaces the axis.
+
+    Indices count from 0. Those out of range select the nearest slice.
+    """
+    dim = normalised_axis(len(table.shape), dim)
+    if b.tensors[indices.tensor].dtype != "int32":
+        raise Unsupported("its indices are not integers; give them as int32 or int64")
+    rest = [axis for axis in range(len(table.shape)) if axis != dim]
+    if isinstance(table, Map):
+        left = [table.axes[axis] for axis in rest]
+        data = b.tensor(table, (table.axes[dim], *left))
+    else:
+        left = [b.new_axis(table.shape[axis]) for axis in rest]
+        data = b.constant(np.moveaxis(table, dim, 0), "table")
+    vectors = b.reshape(b.tensor(indices, indices.axes), (*indices.shape, 1))
+    axes, rank = (*indices.axes, *left), len(indices.axes)
+    found = b.map("gather_nd", (data, vectors), axes, axes)
+    return permute(b, found, [*range(rank, rank + dim), *range(rank), *range(rank + dim, len(axes))])
+
+
+def take_all(b: Builder, x: Any, dim: int, indices: Any) -> Map:
+    """Return the elements at indices of any shape along an axis; the shape of the indices replaces the axis."""
+    if isinstance(indices, Map):
+        return lookup(b, x, dim, indices)
     dim = normalised_axis(len(x.axes), dim)
     if indices.ndim == 0:
         return select(b, x, dim, int(indices))
