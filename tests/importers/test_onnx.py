@@ -60,6 +60,28 @@ CASES: dict[str, Case] = {
         for exclusive in (0, 1)
         for reverse in (0, 1)
     },
+    **{
+        f"where-{op}": (
+            [(op, ("x", "c"), ("m",), {}), ("Where", ("m", "x", "d"), ("y",), {})],
+            {"x": CONV},
+            {"c": floats(4, 1, 1), "d": np.float32(0.5)},
+        )
+        for op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    },
+    "logic": (
+        [
+            ("Less", ("x", "c"), ("a",), {}),
+            ("Less", ("x", "d"), ("b",), {}),
+            ("Not", ("b",), ("n",), {}),
+            ("And", ("a", "n"), ("u",), {}),
+            ("Or", ("u", "n"), ("v",), {}),
+            ("Cast", ("v",), ("y",), {"to": TensorProto.FLOAT}),
+        ],
+        {"x": CONV},
+        {"c": np.float32(0.7), "d": np.float32(-0.2)},
+    ),
+    "top": one("TopK", 1, 5, 7, given=[ints(1)], axis=1),
+    "least-of-all": one("TopK", 1, 5, 7, given=[ints(1)], largest=0),
     "mat-mul-first": ([("MatMul", ("c", "x"), ("y",), {})], {"x": (1, 5, 12)}, {"c": floats(7, 5)}),
     "mat-mul-vector": one("MatMul", 1, 5, 12, given=[floats(12)]),
     "instance-norm": one("InstanceNormalization", *CONV, given=[floats(4), floats(4)], epsilon=0.1),

@@ -20,6 +20,7 @@ from ..ops import SPECS
 from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
+from .aten.elementwise import MASKED
 from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, memory_orders
 from .unsupported import Unsupported
 
@@ -27,7 +28,6 @@ MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per elem
 MAX_ATTEMPTS = 16  # combinations of memory orders of the inputs that are tried
 # exceptions that ill-formed arguments raise in an importer function
 ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
-MASKED = -100.0  # a score for which softmax gives 0
 LIMITING = ("maximum", "minimum", "padv2")  # ops whose constant may be infinite
 CHANGED = "is read through another view after the network has changed it in place"
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
@@ -207,6 +207,12 @@ def check_computed(count: int) -> None:
             f"the constants computed at import take more than {MAX_COMPUTED:,} bytes",
             "no microcontroller can hold them",
         )
+
+
+def op_name(name: str) -> str:
+    """Return the name of an ATen op without its overload; of the operator `__and__`, and the like, without underscores."""
+    base = name.split(".", maxsplit=1)[0]
+    return base.strip("_") if base.startswith("__") else base
 
 
 def input_type_advice(dtype: str) -> str:

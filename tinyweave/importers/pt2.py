@@ -32,6 +32,7 @@ from .program import (
     graph_of,
     input_type_advice,
     new_bytes,
+    op_name,
     refs,
     resolved,
 )
@@ -231,7 +232,7 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
     where = stack[1] if len(stack) > 2 else ""
     target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
-    op = target.split(".")[0]
+    op = op_name(target)
     if len(found) == 1 and isinstance(found[0], dict):
         return [Node(found[0]["name"], op, args, kwargs, where)]
     several = found[0] if len(found) == 1 and isinstance(found[0], list) else found

@@ -147,6 +147,17 @@ def fully_connected(low: Lowering) -> bool:
     return True
 
 
+def select(low: Lowering) -> bool:
+    """Rewrite select as select_v2; a condition of one axis selects along the first axis."""
+    condition, x = low.input(0), low.input(1)
+    if condition is None or x is None:
+        return False
+    if condition.shape != x.shape:
+        condition = low.reshape(condition, (*condition.shape, *[1] * (len(x.shape) - len(condition.shape))))
+    low.emit("select_v2", (condition.name, *map(str, low.op.inputs[1:])), low.output.name)
+    return True
+
+
 # kinds that exist, of which some forms are rewritten
 FORMS: Mapping[str, Callable[[Lowering], bool]] = {"fully_connected": fully_connected, "gather": gather}
 # kinds that are rewritten always; they are no kinds of a Graph
@@ -154,6 +165,7 @@ LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
     "embedding_lookup": embedding_lookup,
     "fill": fill,
     "reverse_v2": reverse,
+    "select": select,
     "zeros_like": zeros_like,
 }
 

@@ -19,7 +19,7 @@ from ..installing import install
 from ..ir import CompileError, Graph
 from . import aten
 from .function_chains import fuse_functions
-from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, refs
+from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, op_name, refs
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -166,7 +166,7 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 def _name(node: Any) -> str:
     """Return the name of an ATen op without its namespace and its overload."""
     name = "getitem" if node.target is operator.getitem else str(node.target)
-    return name.removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
+    return op_name(name.removeprefix("aten.").removeprefix(QUANTISED))
 
 
 def _node(torch: Any, node: Any) -> Node:

@@ -238,10 +238,10 @@ def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import ONNX's Cast to float32 as the identity; other dtypes are refused."""
+    """Import ONNX's Cast to float32, which makes bools 0 and 1; other dtypes are refused."""
     if to != FLOAT:
         raise Unsupported("it converts to another dtype; only float32 is supported")
-    return x
+    return elementwise.bools_as_numbers(b, x)
 
 
 def softmax(kind: str) -> Function:
@@ -273,11 +273,21 @@ def cumsum(b: Builder, x: Map, axis: Any, *, exclusive: int = 0, reverse: int = 
     return axes.cumsum(b, x, along, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
-def argmax(b: Builder, x: Map, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Map:
-    """Import ONNX's ArgMax; of several maxima the first one counts."""
-    if select_last_index:
-        raise Unsupported("its select_last_index is set, but arg_max selects the first of equal maxima; export it without")
-    return axes.argmax(b, x, axis, bool(keepdims))
+def argmax(kind: str) -> Function:
+    """Return a function that imports ONNX's ArgMax or ArgMin as the op kind `kind`; of equal elements the first one counts."""
+
+    def apply(b: Builder, x: Map, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Map:
+        if select_last_index:
+            raise Unsupported(f"its select_last_index is set, but {kind} selects the first of equal ones; export it without")
+        return axes.argmax(b, x, axis, bool(keepdims), kind=kind)
+
+    return apply
+
+
+def top(b: Builder, x: Map, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    """Import ONNX's TopK of one element."""
+    (count,) = constant_integers(k, "k")
+    return axes.top(b, x, count, axis, bool(largest))
 
 
 def group_norm(
