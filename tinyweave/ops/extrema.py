@@ -52,6 +52,11 @@ def arg_axis(graph: Graph, op: Op) -> int:
     return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
 
 
+def takes_larger(op: Op) -> bool:
+    """Return whether an op selects the larger of its operands, or of the reduced elements; True is larger than False."""
+    return op.kind in ("maximum", "logical_or", "reduce_max", "reduce_any")
+
+
 def compare_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale]:
     """Return the factors that rescale both operands of a comparison, minus their zero points, to multiples of 1/256."""
     first, second = (quantize_multiplier(graph.input(op, index).scale) for index in (0, 1))

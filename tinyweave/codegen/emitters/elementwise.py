@@ -147,7 +147,7 @@ def emit_leaky_relu(layer: Layer) -> Code:
 
 def emit_extremum(layer: Layer) -> Code:
     """Emit the C of maximum and minimum, which are logical_or and logical_and of bools."""
-    larger = {"larger": int(layer.op.kind in ("maximum", "logical_or"))}
+    larger = {"larger": int(extrema.takes_larger(layer.op))}
     return plain_code(layer, operand_members(layer)[0], larger, inputs=(0, 1))
 
 
@@ -175,7 +175,7 @@ def emit_select(layer: Layer) -> Code:
 
 def emit_reduce_extremum(layer: Layer) -> Code:
     """Emit the C of reduce_max and reduce_min, which are reduce_any and reduce_all of bools."""
-    return _reduction_code(layer, {"larger": int(layer.op.kind in ("reduce_max", "reduce_any"))})
+    return _reduction_code(layer, {"larger": int(extrema.takes_larger(layer.op))})
 
 
 def emit_mean(layer: Layer) -> Code:
