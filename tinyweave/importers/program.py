@@ -210,7 +210,7 @@ def check_computed(count: int) -> None:
 
 
 def op_name(name: str) -> str:
-    """Return the name of an ATen op without its overload; of the operator `__and__`, and the like, without underscores."""
+    """Return the name of an ATen op without its overload; of Python's operators, such as & and |, without the underscores."""
     base = name.split(".", maxsplit=1)[0]
     return base.strip("_") if base.startswith("__") else base
 

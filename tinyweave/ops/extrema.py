@@ -1,7 +1,7 @@
 """Ops that compare values: minimum, maximum, equal, less and the like, reduce_max, reduce_min, arg_max, arg_min; ops on bools.
 
 minimum, maximum and the reductions compare the stored integers, whatever their scales; comparisons compare multiples of 1/256.
-Source: TFLite reference/maximum_minimum.h, reduce.h, arg_min_max.h, comparisons.h, select.h.
+Source: TFLite reference/maximum_minimum.h, reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h.
 """
 
 from __future__ import annotations

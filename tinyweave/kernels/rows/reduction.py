@@ -14,8 +14,8 @@ arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", ha
 
 ROWS: tuple[Variant, ...] = (
     row("tw_mean_s8", ("mean",), "tw_mean", has_rows=True),
-    extremum(kinds=("reduce_max", "reduce_min")),
     extremum(kinds=("reduce_any", "reduce_all"), types=BOOL),
+    extremum(kinds=("reduce_max", "reduce_min")),
     arg_max("tw_arg_max_s8_s32", types=("int8", "int32")),
     arg_max("tw_arg_max_s8_s64", types=("int8", "int64")),
 )
