@@ -21,7 +21,7 @@ def spread_operands(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _spread(graph: Graph, op: Op) -> Graph:
-    if spec_of(op).family != "binary":
+    if spec_of(op).family not in ("binary", "comparison") or len(op.inputs) != 2:
         return graph
     shapes, out = [graph.input(op, index).shape for index in (0, 1)], graph.output(op).shape
     for index in sorted((0, 1), key=lambda index: prod(shapes[index])):
