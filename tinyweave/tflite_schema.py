@@ -255,30 +255,28 @@ def _extents(graph: Graph, op: Op, index: int) -> Size:
     return tensor.shape[1], tensor.shape[2]
 
 
-def _same(graph: Graph, op: Op) -> Padding | None:
-    """Return the padding that SAME means for `op`, as numbers ((top, bottom), (left, right)).
-
-    Return None for a transposed convolution whose output size is only known at run time.
-    """
+def _same(graph: Graph, op: Op) -> Padding:
+    """Return the padding that SAME means for `op`, as numbers ((top, bottom), (left, right))."""
     kernel = op.attrs["kernel"] if "kernel" in op.attrs else _extents(graph, op, 1)
-    if op.kind != "transpose_conv":
-        h, w = _extents(graph, op, 0)
-    else:
-        shape = graph.optional_input(op, 0)
-        if shape is None or shape.data is None or shape.elements != 4:
-            return None
-        h, w = (int(extent) for extent in shape.data.ravel()[1:3])
+    h, w = _output_size(graph, op) if op.kind == "transpose_conv" else _extents(graph, op, 0)
     stride, dilation = op.attrs["stride"], op.attrs.get("dilation", (1, 1))
     return same_padding(h, kernel[0], stride[0], dilation[0]), same_padding(w, kernel[1], stride[1], dilation[1])
 
 
+def _output_size(graph: Graph, op: Op) -> Size:
+    """Return (h, w) of a transpose_conv's output: from the first input or, if that is not constant, from the output tensor."""
+    shape, out = graph.optional_input(op, 0), graph.output(op).shape
+    if shape is not None and shape.data is not None and shape.elements == 4:
+        out = tuple(int(extent) for extent in shape.data.ravel())
+    if len(out) != 4:
+        raise CompileError("needs an output with four axes", "the file may be damaged", op=op)
+    return out[1], out[2]
+
+
 def _read_padding(o: Any, graph: Graph, op: Op) -> Attrs:
-    same = _same(graph, op)
     if o.Padding() not in (tflite.Padding.SAME, tflite.Padding.VALID):
         raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
-    if o.Padding() == tflite.Padding.SAME and same is None:
-        raise CompileError("has SAME padding and an output shape computed at run time", "make the output shape constant", op=op)
-    return {"padding": same if o.Padding() == tflite.Padding.SAME else ((0, 0), (0, 0))}
+    return {"padding": _same(graph, op) if o.Padding() == tflite.Padding.SAME else ((0, 0), (0, 0))}
 
 
 def _write_padding(graph: Graph, op: Op) -> Values:
@@ -354,6 +352,7 @@ OPS = {
     "abs": Options("AbsOptions", versions=(2, 3)),
     "add": Options("AddOptions", SUM, (2, 3)),
     "arg_max": Options("ArgMaxOptions", (_derived("OutputType", _type),), (2, 1)),
+    "arg_min": Options("ArgMinOptions", (_derived("OutputType", _type),), (2, 1)),
     "assign_variable": Options("AssignVariableOptions"),
     "average_pool_2d": Options("Pool2DOptions", POOL, (2, 3)),
     "batch_matmul": Options("BatchMatMulOptions", (_plain("adj_x"), _plain("adj_y")), (2, 3)),
@@ -371,17 +370,27 @@ OPS = {
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
     "elu": Options(),
+    "embedding_lookup": Options(),
+    "equal": Options("EqualOptions", versions=(2, 1)),
     "exp": Options("ExpOptions", versions=(2, 2)),
     "expand_dims": Options("ExpandDimsOptions"),
+    "fill": Options("FillOptions"),
     "floor": Options(),
     "fully_connected": Options("FullyConnectedOptions", (DEFAULT_WEIGHTS, ACTIVATION, _plain("keep_num_dims")), (4, 7)),
     "gather": Options("GatherOptions", (AXIS, _plain("batch_dims")), (2, 4)),
     "gather_nd": Options("GatherNdOptions", versions=(1, 3)),
     "gelu": Options("GeluOptions", (_plain("approximate"),), (2, 2)),
+    "greater": Options("GreaterOptions", versions=(2, 1)),
+    "greater_equal": Options("GreaterEqualOptions", versions=(2, 1)),
     "hard_swish": Options("HardSwishOptions"),
     "leaky_relu": Options("LeakyReluOptions", (_plain("alpha"),), (2, 2)),
+    "less": Options("LessOptions", versions=(2, 1)),
+    "less_equal": Options("LessEqualOptions", versions=(2, 1)),
     "log": Options(versions=(2, 2)),
     "log_softmax": Options("LogSoftmaxOptions", versions=(2, 1)),
+    "logical_and": Options("LogicalAndOptions"),
+    "logical_not": Options("LogicalNotOptions"),
+    "logical_or": Options("LogicalOrOptions"),
     "logistic": Options(versions=(2, 3)),
     "max_pool_2d": Options("Pool2DOptions", POOL, (2, 3)),
     "maximum": Options("MaximumMinimumOptions", versions=(2, 4)),
@@ -390,12 +399,15 @@ OPS = {
     "mirror_pad": Options("MirrorPadOptions", (_choice("mode", "Mode", "mode", MIRROR_MODES),), (2, 3)),
     "mul": Options("MulOptions", (ACTIVATION,), (2, 4)),
     "neg": Options("NegOptions"),
+    "not_equal": Options("NotEqualOptions", versions=(2, 1)),
     "pack": Options("PackOptions", (_derived("ValuesCount", lambda graph, op: len(op.inputs)), AXIS), (2, 3)),
     "pad": Options("PadOptions", versions=(2, 3)),
     "padv2": Options("PadV2Options", versions=(2, 3)),
     "prelu": Options(),
     "quantize": Options("QuantizeOptions"),
     "read_variable": Options("ReadVariableOptions"),
+    "reduce_all": Options("ReducerOptions", (KEEP_DIMS,)),
+    "reduce_any": Options("ReducerOptions", (KEEP_DIMS,)),
     "reduce_max": Options("ReducerOptions", (KEEP_DIMS,), (2, 3)),
     "reduce_min": Options("ReducerOptions", (KEEP_DIMS,), (2, 3)),
     "relu": Options(versions=(2, 3)),
@@ -404,8 +416,11 @@ OPS = {
     "reshape": Options("ReshapeOptions", (Field(_read_new_shape, _write_new_shape),)),
     "resize_bilinear": Options("ResizeBilinearOptions", RESIZE, (2, 4)),
     "resize_nearest_neighbor": Options("ResizeNearestNeighborOptions", RESIZE, (2, 4)),
+    "reverse_v2": Options("ReverseV2Options"),
     "round": Options(),
     "rsqrt": Options(versions=(2, 3)),
+    "select": Options("SelectOptions"),
+    "select_v2": Options("SelectV2Options"),
     "shape": Options("ShapeOptions", (_derived("OutType", _type),)),
     "sign": Options("SignOptions"),
     "sin": Options(),
@@ -431,4 +446,5 @@ OPS = {
     ),
     "unpack": Options("UnpackOptions", (_derived("Num", _outputs), AXIS), (2, 4)),
     "var_handle": Options("VarHandleOptions", (_plain("container"), _plain("shared_name"))),
+    "zeros_like": Options("ZerosLikeOptions"),
 }

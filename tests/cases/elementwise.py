@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyweave.ir import Quant, Tensor
 from tinyweave.ops import SPECS
+from tinyweave.ops.extrema import COMPARISONS
 
 from .copies import resize
 from .draw import ACTIVATIONS, Drawn, Rng, activation, constant, integers, rescaled, text
@@ -302,17 +303,66 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
                 yield f"{text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
 
 
+def _compare(rng: Rng) -> Iterator[Drawn]:
+    """Scales above and below 1/256, equal ones, and the largest that are allowed; many operands have equal values."""
+    for number, (about, (a, b), _, _) in enumerate(_add(rng)):
+        assert a is not None and b is not None
+        if number % 4 == 1 and b is not a and b.data is None:
+            b = replace(b, quant=a.quant)
+        if number % 4 == 2 and b is not a:
+            a, b = rescaled(a, float(rng.uniform(0.5, 0.999))), rescaled(b, 2.0**-9)
+        yield about, [a, b], Tensor("output", (), "bool"), {}
+
+
+def _logical(rng: Rng) -> Iterator[Drawn]:
+    for number, (first, second) in enumerate(SHAPE_PAIRS * 2):
+        a, b = Tensor("a", first, "bool"), Tensor("b", second, "bool")
+        if number % 3 == 1:
+            b = constant("b", rng.integers(0, 2, second).astype(bool))
+        yield f"{text(first)}-{text(second)}", [a, b], Tensor("output", (), "bool"), {}
+
+
+def _logical_not(rng: Rng) -> Iterator[Drawn]:
+    for shape in ((1, 4, 5, 3), (2, 3), (70,), (), (1, 9, 8, 1), (4, 4, 4), (1, 1), (2, 1, 3, 1, 2)):
+        yield text(shape), [Tensor("input", shape, "bool")], Tensor("output", (), "bool"), {}
+
+
+def _reduce_bools(rng: Rng) -> Iterator[Drawn]:
+    for about, (x, axes), _, attrs in itertools.islice(_mean(rng), 0, None, 3):
+        assert x is not None
+        yield about, [Tensor("input", x.shape, "bool"), axes], Tensor("output", (), "bool"), attrs
+
+
+def _select(rng: Rng) -> Iterator[Drawn]:
+    shapes = [((1, 4, 5, 3), (1, 4, 5, 3), (1, 4, 5, 3)), ((1, 4, 5, 1), (1, 4, 5, 3), (1, 1, 1, 3)), ((4, 1), (4, 6), (6,))]
+    shapes += [((7,), (7,), (7,)), ((2, 1, 3, 1), (1, 4, 1, 5), (2, 4, 3, 5)), ((1,), (3, 4), (3, 4)), ((3, 4), (1, 1), (1,))]
+    for dtype, (condition, first, second) in itertools.product(("int8", "int8", "float32", "bool", "int16"), shapes):
+        quant = activation("a", (), rng, dtype=dtype).quant if dtype != "bool" else None
+        a, b = (Tensor(name, shape, dtype, quant) for name, shape in (("a", first), ("b", second)))
+        if dtype == "int8" and rng.integers(2):
+            b = constant("b", rng.integers(-128, 128, second).astype(np.int8), quant)
+        given = Tensor("condition", condition, "bool")
+        if dtype == "float32":
+            given = constant("condition", rng.integers(0, 2, condition).astype(bool))
+        yield f"{text(condition)}-{text(first)}-{text(second)}-{dtype}", [given, a, b], Tensor("output", (), dtype, quant), {}
+
+
 FUNCTIONS = [kind for kind, spec in SPECS.items() if spec.family == "unary"]
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     **{kind: _function(kind) for kind in FUNCTIONS},  # kinds with their own scales or attributes have a row below
     "add": _sum,
+    **dict.fromkeys(COMPARISONS, _compare),
     "arg_max": _arg_max,
+    "arg_min": _arg_max,
     "average_pool_2d": _pool,
     "cast": _cast,
     "dequantize": _dequantize,
     "gelu": _gelu,
     "hard_swish": _hard_swish,
     "leaky_relu": _leaky_relu,
+    "logical_and": _logical,
+    "logical_not": _logical_not,
+    "logical_or": _logical,
     "log_softmax": _log_softmax,
     "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
@@ -323,9 +373,12 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "neg": _neg,
     "prelu": _prelu,
     "quantize": _quantize,
+    "reduce_all": _reduce_bools,
+    "reduce_any": _reduce_bools,
     "reduce_max": _reduce,
     "reduce_min": _reduce,
     "relu": _relu,
+    "select_v2": _select,
     "relu6": _relu,
     "relu_n1_to_1": _relu,
     "resize_bilinear": _resize_bilinear,

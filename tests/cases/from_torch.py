@@ -78,7 +78,7 @@ def distances(
     inputs = example if isinstance(example, tuple) else (example,)
     graph = from_module(module, example)
     assert transposes is None or ("transpose" in {op.kind for op in graph.ops}) == transposes
-    assert all(tensor.dtype in ("float32", "int32") for tensor in graph.tensors.values())
+    assert all(tensor.dtype in ("float32", "int32", "bool") for tensor in graph.tensors.values())
     with torch.no_grad():
         answer = module(*inputs)
     expected = answer if isinstance(answer, (tuple, list)) else (answer,)

@@ -131,6 +131,9 @@ def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
             halves = np.where(np.arange(tensor.elements).reshape(tensor.shape) % 2, np.floor(steps) + 0.5, steps)
             arrays.append(np.float32(step) * halves.astype(np.float32))
             continue
+        if tensor.dtype == "bool":
+            arrays.append(rng.integers(0, 2, tensor.shape).astype(bool))
+            continue
         info = np.iinfo(tensor.dtype)
         if tensor.name == "indices":
             arrays.append(rng.integers(0, 2, tensor.shape, tensor.dtype))

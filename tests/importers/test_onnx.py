@@ -52,6 +52,36 @@ CASES: dict[str, Case] = {
     "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
     "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),
     "mat-mul-of-maps": ([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 3), "z": (1, 3, 5)}, {}),
+    "gemm-of-a-batch": one("Gemm", 3, 4, given=[floats(5, 4), floats(3, 5)], transB=1, alpha=0.5, beta=2.0),
+    "einsum": ([("Einsum", ("x", "z"), ("y",), {"equation": "bij,bkj->bik"})], {"x": (1, 4, 6), "z": (1, 3, 6)}, {}),
+    "einsum-of-a-constant": one("Einsum", 1, 4, 6, given=[floats(6, 5)], equation="bij,jk -> bki"),
+    **{
+        f"cum-sum-{exclusive}{reverse}": one("CumSum", *CONV, given=[np.array(-1)], exclusive=exclusive, reverse=reverse)
+        for exclusive in (0, 1)
+        for reverse in (0, 1)
+    },
+    **{
+        f"where-{op}": (
+            [(op, ("x", "c"), ("m",), {}), ("Where", ("m", "x", "d"), ("y",), {})],
+            {"x": CONV},
+            {"c": floats(4, 1, 1), "d": np.float32(0.5)},
+        )
+        for op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    },
+    "logic": (
+        [
+            ("Less", ("x", "c"), ("a",), {}),
+            ("Less", ("x", "d"), ("b",), {}),
+            ("Not", ("b",), ("n",), {}),
+            ("And", ("a", "n"), ("u",), {}),
+            ("Or", ("u", "n"), ("v",), {}),
+            ("Cast", ("v",), ("y",), {"to": TensorProto.FLOAT}),
+        ],
+        {"x": CONV},
+        {"c": np.float32(0.7), "d": np.float32(-0.2)},
+    ),
+    "top": one("TopK", 1, 5, 7, given=[ints(1)], axis=1),
+    "least-of-all": one("TopK", 1, 5, 7, given=[ints(1)], largest=0),
     "mat-mul-first": ([("MatMul", ("c", "x"), ("y",), {})], {"x": (1, 5, 12)}, {"c": floats(7, 5)}),
     "mat-mul-vector": one("MatMul", 1, 5, 12, given=[floats(12)]),
     "instance-norm": one("InstanceNormalization", *CONV, given=[floats(4), floats(4)], epsilon=0.1),
@@ -251,7 +281,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "the file has opset 9, and onnx.version_converter cannot convert it: ",
     ),
     "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of dynamic size 'height'"),
-    "a batch": (model(relu(2, 3, 8, 8)), "tensor 'x': has a batch of 2; export it with a batch of 1"),
+    "a batch": (model(one("Conv", 2, 3, 8, 8, given=[floats(4, 3, 1, 1)])), "its batch is 2; export it with a batch of 1"),
     "all ops at once": (
         model(([("Det", ("x",), ("a",), {}), ("Det", ("x",), ("b",), {}), ("NonZero", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
         "3 ops of the ONNX model cannot be imported: Det (2 times, first in a): tinyweave does not import it; "

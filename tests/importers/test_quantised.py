@@ -406,15 +406,15 @@ def test_models_quantised_by_onnx_runtime_give_nearly_its_outputs(
     assert gives_litert_bytes(graph, litert)
 
 
-def converted(module: Any, example: Any, quantizer: Any) -> tuple[Any, Any]:
-    """Return the module that torchao's quantizer gives, and its exported program."""
+def converted(module: Any, example: Any, quantizer: Any, *, folded: bool = True) -> tuple[Any, Any]:
+    """Return the module that torchao's quantizer gives, and its exported program, with float weights unless `folded`."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     prepared = prepare_pt2e(torch.export.export(module, (example,)).module(), quantizer)
     for x in samples(tuple(example.shape), 8, 0):
         prepared(torch.from_numpy(x))
-    made = convert_pt2e(prepared)
+    made = convert_pt2e(prepared, fold_quantize=folded)
     return made, torch.export.export(made, (example,))
 
 
@@ -442,6 +442,28 @@ def test_models_of_torchaos_xnnpack_quantizer_give_nearly_its_outputs(name: str,
     file = io.BytesIO()
     torch.export.save(program, file)
     assert diff(from_pt2(file.getvalue(), name), graph) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_float_weights_that_the_program_quantises_become_the_same_integers(per_channel: bool) -> None:
+    pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
+    import torch
+    from torch import nn
+    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+    from tinyweave.importers.torch import from_program
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1), nn.Flatten(), nn.Linear(144, 5)).eval()
+    example = torch.from_numpy(samples((1, 3, 8, 8), 1, 0)[0])
+    graphs = []
+    for folded in (True, False):
+        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=per_channel))
+        _, program = converted(net, example, quantizer, folded=folded)
+        graphs.append(from_program(program, "net"))
+    weights = [[t.data for t in graph.tensors.values() if t.data is not None and t.dtype == "int8"] for graph in graphs]
+    assert len(weights[0]) == 3 and all(map(np.array_equal, *weights))
 
 
 @pytest.mark.filterwarnings("ignore")

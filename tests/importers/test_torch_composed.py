@@ -16,6 +16,7 @@ from torch.nn import functional  # noqa: E402
 from tinyweave import ops  # noqa: E402
 from tinyweave.importers.torch import from_module  # noqa: E402
 
+MASK = torch.ones(4, 4, dtype=torch.bool).tril()
 CLOSE = 1e-5  # of the output's range
 MATRICES = nn.Parameter(torch.linspace(-1, 1, 60).sin().reshape(3, 4, 5))
 CASES = {
@@ -46,6 +47,24 @@ CASES = {
     "constant-first-list": of(lambda m, x: torch.matmul(MATRICES[0, 0], x), 1, 5, 7),
     "constant-vector": of(lambda m, x: x @ MATRICES[0, 0], 1, 4, 5),
     "constant-matrices": of(lambda m, x: torch.matmul(x, MATRICES), 3, 2, 4),
+    "einsum": of(lambda m, x: torch.einsum("bij,bkj->bik", x.tanh(), x), 1, 4, 6),
+    "einsum-of-a-constant": of(lambda m, x: torch.einsum("bij,jk->bik", x, MATRICES[0]), 1, 3, 4),
+    "einsum-by-head": of(lambda m, x: torch.einsum("bqhd,bkhd->bhqk", x, x.tanh()), 1, 4, 3, 5),
+    "einsum-with-sums": of(lambda m, x: torch.einsum("bij,bkl->bi", x, x.tanh()), 1, 4, 6),
+    "cumsum": of(lambda m, x: x.cumsum(3) - x.cumsum(1), 1, 3, 5, 4),
+    "cumsum-of-rows": of(lambda m, x: torch.cumsum(x, 1), 1, 9, 4),
+    "masked-attention": of(lambda m, x: functional.scaled_dot_product_attention(x, x.tanh(), x, MASK), 1, 4, 6),
+    "causal-attention": of(lambda m, x: functional.scaled_dot_product_attention(x, x.tanh(), x, is_causal=True), 1, 4, 6),
+    "scores-plus-a-mask": of(lambda m, x: torch.softmax(x + torch.where(MASK, 0, -torch.inf), -1) @ x, 1, 4, 4),
+    "a-list-of-batches": (nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), (3, 4)),
+    "where": of(lambda m, x: torch.where(x > 0.3, x.tanh(), 0.1 * x), 1, 3, 9, 7),
+    "where-of-channels": of(lambda m, x: torch.where(x[:, :1] <= x[:, 1:], x[:, 1:], 0.5), 1, 4, 5, 7),
+    "where-constant": of(lambda m, x: torch.where(MASK, x, -x), 1, 4, 4),
+    "masked-fill": of(lambda m, x: x.masked_fill(x < 0, -1) + x.masked_fill(MASK, 0.5), 1, 4, 4),
+    "masked-scores": of(lambda m, x: torch.softmax(x.masked_fill(~MASK, float("-inf")), -1), 1, 4, 4),
+    "logic": of(lambda m, x: ((x > 0) & (x < 1) | ~(x >= -0.5)).float() * x, 1, 3, 5, 7),
+    "comparisons": of(lambda m, x: (x == x.relu()).float() - (x != x.clamp_min(0.2)).float() + (x < 0.1).float(), 1, 5, 7),
+    "top": of(lambda m, x: x.topk(1, 1)[0] + x.topk(1, 1, largest=False)[0], 1, 5, 7),
     "constant-matrices-first": of(lambda m, x: torch.matmul(MATRICES, x), 3, 5, 2),
 }  # fmt: skip
 
@@ -64,12 +83,15 @@ def test_a_module_computes_what_torch_does(case: str, litert: ModuleType) -> Non
         (of(lambda m, x: x.argmax(1), 1, 12), ["arg_max"]),
         (of(lambda m, x: m.conv(x).argmax(1), 1, 3, 5, 4, conv=nn.Conv2d(3, 6, 1)), ["conv_2d", "arg_max"]),
         (of(lambda m, x: x.max(1)[1], 1, 12), ["arg_max"]),
+        (of(lambda m, x: x.argmin(1), 1, 12), ["arg_min"]),
+        (of(lambda m, x: x.min(1)[1], 1, 12), ["arg_min"]),
+        (of(lambda m, x: x.topk(1, 1)[1], 1, 12), ["arg_max", "reshape"]),
         (of(lambda m, x: x.argmax(2, keepdim=True), 1, 5, 12), ["arg_max", "reshape"]),
         (of(lambda m, x: x.argmax(), 1, 5, 12), ["reshape", "arg_max"]),
         (of(lambda m, x: x.argmax(), 1, 3, 5, 4), ["reshape", "gather", "arg_max"]),
     ],
 )
-def test_indices_of_maxima_are_those_of_torch(case: tuple[nn.Module, tuple[int, ...]], kinds: list[str]) -> None:
+def test_indices_of_maxima_and_minima_are_those_of_torch(case: tuple[nn.Module, tuple[int, ...]], kinds: list[str]) -> None:
     module, shape = case
     torch.manual_seed(17)
     x = torch.randn(shape)
@@ -77,4 +99,4 @@ def test_indices_of_maxima_are_those_of_torch(case: tuple[nn.Module, tuple[int, 
     given = x.permute(0, 2, 3, 1) if x.ndim == 4 else x
     (found,) = ops.run(graph, {graph.inputs[0]: np.ascontiguousarray(given.numpy())}).values()
     assert found.dtype == np.int32 and np.array_equal(found, module(x).numpy())
-    assert [op.kind for op in graph.ops if op.kind != "reduce_max"] == kinds
+    assert [op.kind for op in graph.ops if op.kind not in ("reduce_max", "reduce_min")] == kinds

@@ -242,6 +242,12 @@ def binary(rng: Rng, name: str) -> Trial:
         scales = {f"{side}_multiplier": int(rng.integers(1 << 30, 1 << 31)) for side in ("a", "b", "out")}
         shifts = {f"{side}_shift": int(rng.integers(-3, 0)) for side in ("a", "b")} | {"out_shift": int(rng.integers(-28, 1))}
         params = build("tw_add", **common, **scales, **shifts, b_sign=1, left_shift=7)
+    elif name == "tw_compare_s8":
+        scales = {f"{side}_multiplier": int(rng.integers(1 << 30, 1 << 31)) for side in ("a", "b")}
+        shifts = {f"{side}_shift": int(rng.integers(-9, 1)) for side in ("a", "b")}
+        del zeros["out_zero"]
+        shapes = {"a": sides[0], "b": sides[1], "out": out}
+        params = build("tw_compare", **shapes, **zeros, **scales, **shifts, left_shift=8, holds=int(rng.integers(8)))
     elif name == "tw_extremum_s8":
         params = build("tw_extremum", a=sides[0], b=sides[1], out=out, larger=int(rng.integers(2)))
     elif name == "tw_prelu_s8":
@@ -327,7 +333,7 @@ def concatenation(rng: Rng) -> Trial:
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 
-BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
+BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_extremum_s8", "tw_compare_s8", "tw_prelu_s8")
 
 CONVERSIONS = sorted(
     path.stem

@@ -160,6 +160,26 @@ def test_ops_that_break_a_constraint_are_refused(
 DENSE = {**NONE, "keep_num_dims": False}
 
 
+X, BOOLS = tensor("x", 1, 4), Tensor("condition", (1, 4), "bool")
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "dtype", "message"),
+    [
+        ("less", [X, tensor("y", 1, 4)], "int8", "the output must be bool"),
+        ("less", [X, tensor("y", 1, 4, quant=Quant((1.0,), (0,)))], "bool", "both input scales must be less than 1"),
+        ("logical_and", [BOOLS, X], "bool", "the input must be bool"),
+        ("logical_not", [X], "bool", "the input must be bool"),
+        ("select_v2", [X, X, X], "int8", "the input must be bool"),
+        ("select_v2", [BOOLS, X, tensor("y", 1, 4, quant=Quant((0.125,), (0,)))], "int8", "both values and the output must"),
+        ("select_v2", [BOOLS, X, tensor("y", 1, 1, 1, 1, 4)], "int8", "with at most four axes"),
+    ],
+)
+def test_what_ops_on_bools_refuse(kind: str, operands: list[Tensor | None], dtype: str, message: str) -> None:
+    output = Tensor("output", (), dtype, QUANT if dtype == "int8" else None)
+    assert message in broken(kind, operands, {}, output)
+
+
 @pytest.mark.parametrize(
     ("kind", "operands", "attrs", "message"),
     [

@@ -17,7 +17,7 @@ import numpy as np
 import tflite
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, packed, verify
-from ..ops import SPECS, spec_of
+from ..ops import spec_of
 from ..tflite_schema import (
     CUSTOM,
     IDENTIFIER,
@@ -287,9 +287,9 @@ def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int
 
 def _version(graph: Graph, op: Op) -> int:
     """Return the lowest op version that supports the data type of `op` and the features that it uses (FEATURES)."""
-    if op.kind not in SPECS:
-        raise CompileError("cannot be written to .tflite", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
-    x = graph.optional_input(op, SPECS[op.kind].data)
+    if op.kind not in OPS:
+        raise CompileError("cannot be written to .tflite", f"supported kinds: {', '.join(sorted(OPS))}", op=op)
+    x = graph.optional_input(op, spec_of(op).data)
     if x is None:
         raise CompileError("has no first input", op=op)
     int8, int16 = OPS[op.kind].versions

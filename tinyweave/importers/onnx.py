@@ -136,11 +136,12 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
             )
         known.update(made)
         nodes += _nodes(onnx, node)
+    integers = {value.name for value in graph.input if value.type.tensor_type.elem_type in _integers(onnx)}
     outputs = [Ref(value.name) for value in graph.output]
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
-    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX"))
+    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX", integers))
 
 
 def _check_nodes(model: Any) -> None:
@@ -219,10 +220,10 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
     """Return the shape of a graph input, described by the ValueInfoProto `value`. A dynamic batch size becomes 1.
 
     `has_scale` says that a DequantizeLinear or QLinear op reads the input, so that it may be int8 or uint8. Other inputs must
-    be float32.
+    be float32, or int32 or int64 for indices.
     """
     kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
-    if kind.elem_type != onnx.TensorProto.FLOAT and not (has_scale and kind.elem_type in bytes_):
+    if kind.elem_type not in (onnx.TensorProto.FLOAT, *_integers(onnx)) and not (has_scale and kind.elem_type in bytes_):
         known = kind.elem_type in onnx.TensorProto.DataType.values()
         what = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if known else "of an unknown type"
         is_integer = kind.elem_type in bytes_
@@ -241,6 +242,11 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
             what = f"'{dim.dim_param}'" if dim.dim_param else "(unnamed)"
             raise CompileError(f"has an axis {axis} of dynamic size {what}", "export it with fixed shapes", tensor=value.name)
     return tuple(shape)
+
+
+def _integers(onnx: Any) -> tuple[int, int]:
+    """Return the codes of the types that indices may have."""
+    return onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
 
 def _nodes(onnx: Any, node: Any) -> list[Node]:

@@ -6,8 +6,8 @@ int8 if the program is quantised. If ops cannot be imported, one CompileError na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from math import prod
 from typing import Any, NamedTuple
@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Tensor, verify
+from ..ir import CompileError, Graph, Op, Tensor, verify
+from ..ops import SPECS
 from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
+from .aten.elementwise import MASKED
 from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, memory_orders
 from .unsupported import Unsupported
 
@@ -63,6 +65,7 @@ class ImportedProgram:
     outputs: Sequence[Ref]
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
     framework: str  # the framework's name in messages
+    integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:
@@ -77,11 +80,12 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
             raise CompileError(f"has {prod(shape):,} elements", f"at most {MAX_ELEMENTS:,} are supported", tensor=key)
-        if len(shape) in (2, 4) and shape[0] != 1:
-            raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
     refused: list[tuple[int, list[Refused]]] = []
     # for inputs with three axes the logical order is tried first, for inputs with four axes channels last
-    choices = [memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1] for shape in program.inputs.values()]
+    choices = [
+        [tuple(range(len(shape)))] if key in program.integers else memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1]
+        for key, shape in program.inputs.items()
+    ]
     for transposes in (False, True):
         built: list[Graph] = []
         for chosen in islice(product(*choices), MAX_ATTEMPTS):
@@ -109,11 +113,31 @@ def _finished(graph: Graph) -> Graph:
 
     Raise CompileError for constants that are infinite or NaN, except the limits of a clamp or a pad.
     """
+    graph = _with_finite_masks(graph)
     for tensor in (tensor for op in graph.ops if op.kind not in LIMITING for tensor in graph.inputs_of(op)):
         if tensor is not None and tensor.data is not None and not np.isfinite(tensor.data).all():
             raise CompileError("holds values that are not finite", NOT_FINITE, tensor=tensor)
     has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
     return from_prequantised(graph) if has_scales else ops.check(graph)
+
+
+def _with_finite_masks(graph: Graph) -> Graph:
+    """Raise the values of constant masks, which only a softmax reads after an add, to MASKED; a softmax makes both 0."""
+    tensors = dict(graph.tensors)
+    for op in graph.ops:
+        masks = [t for t in graph.inputs_of(op) if t is not None and t.data is not None] if op.kind == "add" else []
+        for mask in masks:
+            if mask.data is not None and mask.data.min(initial=0) < MASKED and _is_only_for_softmax(graph, op):
+                tensors[mask.name] = replace(mask, data=np.maximum(mask.data, np.float32(MASKED)))
+    return replace(graph, tensors=tensors)
+
+
+def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
+    """Return whether all readers of an op's output are softmax ops, perhaps behind ops that move its elements."""
+    if op.outputs[0] in graph.outputs:
+        return False
+    readers = [graph.ops[index] for index in graph.consumers.get(op.outputs[0], ())]
+    return all(each.kind == "softmax" or (SPECS[each.kind].moves and _is_only_for_softmax(graph, each)) for each in readers)
 
 
 def _attempt(
@@ -128,7 +152,8 @@ def _attempt(
     for (key, shape), order in zip(program.inputs.items(), chosen, strict=True):
         axes = [b.new_axis(extent) for extent in shape]
         dims = _edge(axes, order)
-        values[key] = Map(b.add(Tensor(key, extents(dims), "float32")), tuple(axes), dims)
+        dtype = "int32" if key in program.integers else "float32"
+        values[key] = Map(b.add(Tensor(key, extents(dims), dtype)), tuple(axes), dims)
     roots: dict[str, str] = {}
     last_read, computed = _last_reads(program), 0
     for position, node in enumerate(program.nodes):
@@ -184,10 +209,16 @@ def check_computed(count: int) -> None:
         )
 
 
+def op_name(name: str) -> str:
+    """Return the name of an ATen op without its overload; of Python's operators, such as & and |, without the underscores."""
+    base = name.split(".", maxsplit=1)[0]
+    return base.strip("_") if base.startswith("__") else base
+
+
 def input_type_advice(dtype: str) -> str:
     """Return the advice in the error for a network input of the unsupported type `dtype`."""
-    to_do = "call .float()" if "float" in dtype else "compute what depends on integers outside the network"
-    return f"only float32 is supported: {to_do}"
+    to_do = "call .float()" if "float" in dtype else "compute what depends on it outside the network"
+    return f"only float32, and int32 and int64 for indices, are supported: {to_do}"
 
 
 class Missing:

@@ -32,6 +32,7 @@ from .program import (
     graph_of,
     input_type_advice,
     new_bytes,
+    op_name,
     refs,
     resolved,
 )
@@ -43,13 +44,15 @@ MAX_RANK = 8
 MAX_ELEMENTS = 1 << 24  # elements of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
+INTEGERS = (4, 5)  # int32 and int64
 STORED = {
     1: "u1",
     2: "i1",
     4: "<i4",
     5: "<i8",
     FLOAT32: "<f4",
-}  # type code -> numpy type of constants; integers are indices or must be dequantised
+    12: "?",
+}  # type code -> numpy type of constants; integers are indices or must be dequantised, bools are masks
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"
@@ -160,12 +163,13 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
     if len(graph["nodes"]) > MAX_NODES:
         raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
-    inputs, sources = dict[str, tuple[int, ...]](), dict[str, str]()
+    inputs, sources, integers = dict[str, tuple[int, ...]](), dict[str, str](), set[str]()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
         name = _tensor_name(content["arg"], "input") if kind == "user_input" else content["arg"]["name"]
         if kind == "user_input":
             inputs[name] = _input_shape(name, graph["tensor_values"][name])
+            integers |= {name} if graph["tensor_values"][name]["dtype"] in INTEGERS else set()
         else:
             fields = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
             if kind not in fields:
@@ -197,7 +201,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
                     stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
     if stale & {ref.name for ref in outputs}:
         raise CompileError(CHANGED, "use the out-of-place op", tensor=outputs[0].name)
-    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
+    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers)
 
 
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
@@ -208,8 +212,11 @@ def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
 
 
 def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of the network input `name` from its serialised description; it must be static and float32."""
-    if meta["dtype"] != FLOAT32:
+    """Return the shape of the network input `name` from its serialised description.
+
+    Raise CompileError if it is dynamic, or neither float32 nor integers.
+    """
+    if meta["dtype"] not in (FLOAT32, *INTEGERS):
         raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)
@@ -225,7 +232,7 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
     where = stack[1] if len(stack) > 2 else ""
     target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
-    op = target.split(".")[0]
+    op = op_name(target)
     if len(found) == 1 and isinstance(found[0], dict):
         return [Node(found[0]["name"], op, args, kwargs, where)]
     several = found[0] if len(found) == 1 and isinstance(found[0], list) else found

@@ -32,6 +32,7 @@ from ..tflite_schema import (
     kind_of,
     names_of,
 )
+from .tflite_lowering import lowered
 
 ABSENT = -1  # index of an absent optional input
 # Limits on what a file may ask for, each several times what the largest of a hundred real networks needs.
@@ -126,6 +127,8 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             if kind == "unidirectional_sequence_lstm":
                 _check_hidden(file, main, operator, op, tensors)
             op = replace(op, attrs=attributes(operator, operands, op))
+            ops += lowered(op, tensors, len(ops))
+            continue
         except CompileError as error:
             if problems is None:
                 raise

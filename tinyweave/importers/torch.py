@@ -19,7 +19,7 @@ from ..installing import install
 from ..ir import CompileError, Graph
 from . import aten
 from .function_chains import fuse_functions
-from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, refs
+from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, op_name, refs
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -88,7 +88,7 @@ def _converted(program: Any) -> ImportedProgram:
     tensors = {**program.state_dict, **program.constants}
     sources = {spec.arg.name: spec for spec in signature.input_specs}
     known, inputs = dict[str, Any](), dict[str, tuple[int, ...]]()
-    nodes, outputs, stale = list[Node](), list[Ref](), set[str]()
+    nodes, outputs, stale, integers = list[Node](), list[Ref](), set[str](), set[str]()
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise CompileError("the module changes its buffers or its inputs", "call eval() before the export")
     for node in program.graph.nodes:
@@ -98,6 +98,7 @@ def _converted(program: Any) -> ImportedProgram:
                 known[node.name] = tensors[spec.target]
             else:
                 inputs[node.name] = _input_shape(torch, node)
+                integers |= {node.name} if node.meta["val"].dtype != torch.float32 else set()
         elif node.op == "output":
             outputs = [_output(torch, value, stale) for value in node.args[0]]
         elif node.op == "call_function":
@@ -117,7 +118,7 @@ def _converted(program: Any) -> ImportedProgram:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
     used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
-    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
+    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers)
 
 
 def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
@@ -151,13 +152,13 @@ def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]
 
 
 def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
-    """Return the shape of the network input `node`; raise CompileError if it is dynamic or not float32."""
+    """Return the shape of the network input `node`; raise CompileError if it is dynamic, or neither float32 nor integers."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         raise CompileError(f"is {value!r}, not a tensor", "make all inputs tensors", tensor=node.name)
     if not all(isinstance(extent, int) for extent in value.shape):
         raise CompileError(f"has the dynamic shape {list(value.shape)}", "export it with fixed shapes", tensor=node.name)
-    if value.dtype != torch.float32:
+    if value.dtype not in (torch.float32, torch.int32, torch.int64):
         raise CompileError(f"is an input of {value.dtype}", input_type_advice(str(value.dtype)), tensor=node.name)
     return tuple(value.shape)
 
@@ -165,7 +166,7 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 def _name(node: Any) -> str:
     """Return the name of an ATen op without its namespace and its overload."""
     name = "getitem" if node.target is operator.getitem else str(node.target)
-    return name.removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
+    return op_name(name.removeprefix("aten.").removeprefix(QUANTISED))
 
 
 def _node(torch: Any, node: Any) -> Node:
@@ -184,12 +185,12 @@ def _node(torch: Any, node: Any) -> Node:
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
-    """Return the constant `name` as an array: float32, or integers that are indices or that a later op dequantises.
+    """Return the constant `name` as an array: float32, a mask of bools, or integers that are indices or dequantised later.
 
     `sources` has the torch input spec of each parameter and buffer, for its name in messages. Constants computed at import have
     none, and may be infinite, as masks are.
     """
-    known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64)
+    known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
     label = known.target if known is not None and known.target else name
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, *integers):
         kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__

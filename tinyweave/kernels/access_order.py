@@ -477,7 +477,7 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
 def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     """List the reads and writes of reductions: a step reads all inputs of `at_once` neighbouring outputs, then writes these."""
     x, out = graph.input(op), graph.output(op)
-    over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
+    over = (extrema.arg_axis(graph, op),) if op.kind in ("arg_max", "arg_min") else reduce.axes(graph, op)
     lowest, run = _numbered(x).min(axis=over).ravel(), 1
     if at_once > 1 and (extents := geometry.reduction(x.shape, over)) is not None:
         run = extents.kept[1] if extents.reduced[1] == 1 == extents.kept[2] else extents.kept[2]

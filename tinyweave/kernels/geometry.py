@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
+from ..ops.elementwise import MAX_AXES, merged_axes
+
 Shape = Sequence[int]
+
 Extents = tuple[int, int, int, int]
 
 
@@ -29,22 +31,11 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
 
     If there are more than four axes, neighbouring axes that broadcast in the same way are merged.
     """
-    rank = max(len(a), len(b), 4)
-    axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
-    while len(axes) > 4:
-        # merge neighbouring axes that broadcast in the same way, leading axes first, so that rows and columns remain
-        alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (1, 1) in (p, q) or _repeats(p) == _repeats(q)]
-        if not alike:
-            return None
-        i = alike[0]
-        axes[i : i + 2] = [(axes[i][0] * axes[i + 1][0], axes[i][1] * axes[i + 1][1])]
+    axes = merged_axes(a, b)
+    if len(axes) > MAX_AXES:
+        return None
     first, second = (extents([axis[side] for axis in axes]) for side in (0, 1))
     return first, second, extents([x if y == 1 else y for x, y in axes])
-
-
-def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
-    """Return for each of two operands whether it repeats along an axis; `axis` holds the extents of both."""
-    return axis[0] < axis[1], axis[1] < axis[0]
 
 
 def repeated(batch: Shape, size: int) -> tuple[int, int, int]:

@@ -476,7 +476,7 @@ def reduced(graph: Graph, op: Op) -> Distances:
     The kernel reads all inputs of an output element before it writes the element.
     """
     x, out = graph.input(op), graph.output(op)
-    over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
+    over = (extrema.arg_axis(graph, op),) if op.kind in ("arg_max", "arg_min") else reduce.axes(graph, op)
     read = _numbered(x).min(axis=over).ravel()
     return {0: trailing(read * itemsize(x.dtype), np.arange(1, read.size + 1) * itemsize(out.dtype))}
 

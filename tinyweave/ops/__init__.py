@@ -31,6 +31,7 @@ from . import (
     state,
     transpose_conv,
 )
+from .constraints import INDEX_TYPES
 from .float32 import float_form
 from .recurrent import lstm, sequence, svdf
 from .spec import OpSpec, activation_range, check_constraints, hwc, infer_same
@@ -45,6 +46,7 @@ __all__ = [
     "data",
     "fixed_inputs",
     "hwc",
+    "index_extents",
     "initial_state",
     "run",
     "spec_for",
@@ -72,9 +74,12 @@ FAMILIES = (
     svdf,
     transpose_conv,
 )
+INDICES = ("view", "cast")  # families of the ops through which indices pass unchanged
 UNKNOWN = OpSpec("", infer_same, lambda graph, op, arrays: [], family="unknown")
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
 FLOAT32 = {kind: form for kind, spec in SPECS.items() if (form := float_form(spec)) is not None}
+ON_INDICES = {kind: form for kind, spec in SPECS.items() if (form := elementwise.index_form(spec)) is not None}
+FORMS = {"float32": FLOAT32} | dict.fromkeys(INDEX_TYPES, ON_INDICES)
 
 
 def spec_of(op: Op) -> OpSpec:
@@ -83,10 +88,10 @@ def spec_of(op: Op) -> OpSpec:
 
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
-    """Return the row of an op, whose kind must be supported: the kind's float32 form if the op's input is float32."""
+    """Return the row of an op, whose kind must be supported: the kind's form for the type of the op's input, if it has one."""
     spec = SPECS[op.kind]
     x = graph.optional_input(op, spec.data)
-    return FLOAT32[op.kind] if op.kind in FLOAT32 and x is not None and x.dtype == "float32" else spec
+    return spec if x is None else FORMS.get(x.dtype, {}).get(op.kind, spec)
 
 
 def data(graph: Graph, op: Op) -> Tensor:
@@ -125,6 +130,20 @@ def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
     """
     shaped = [op for op in graph.ops if spec_of(op).family == "transposed" and op.inputs[0] in graph.inputs]
     return {graph.input(op).name: np.array(graph.output(op).shape, graph.input(op).dtype) for op in shaped}
+
+
+def index_extents(graph: Graph) -> dict[str, int]:
+    """Return the number of valid indices, from 0 on, of each network input whose values only select slices of a tensor."""
+    extents: dict[str, int] = {}
+    for op in graph.ops:
+        if op.kind == "gather_nd":
+            data, indices = graph.input(op).shape, graph.input(op, 1)
+            while (position := graph.producer.get(indices.name)) is not None and spec_of(graph.ops[position]).family in INDICES:
+                indices = graph.input(graph.ops[position])
+            if indices.name in graph.inputs:
+                least = min(data[: graph.input(op, 1).shape[-1]])
+                extents[indices.name] = min(least, extents.get(indices.name, least))
+    return extents
 
 
 def check(graph: Graph) -> Graph:

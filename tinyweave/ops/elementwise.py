@@ -9,8 +9,10 @@ reference/gelu.h; elementwise.cc (abs, rsqrt, log); neg.cc; exp.cc. sqrt rounds 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -51,6 +53,7 @@ from .window import ONE_TO_ONE, Windows
 
 Real = NDArray[np.float32]
 
+MAX_AXES = 4  # of the kernels on two operands
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
 SQUARE_LEFT_SHIFT = 7  # the square of the largest difference stays below 2^30
 RSQRT_BITS = 20  # fractional bits of an inverse square root
@@ -210,8 +213,29 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
     return ONE_TO_ONE if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
 
 
+def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the extents of two operands along each axis of their broadcast result, at least MAX_AXES axes.
+
+    If there are more axes, neighbouring axes that broadcast in the same way are merged, leading axes first.
+    """
+    rank = max(len(a), len(b), MAX_AXES)
+    axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
+    while len(axes) > MAX_AXES:
+        alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (1, 1) in (p, q) or _repeats(p) == _repeats(q)]
+        if not alike:
+            break
+        i = alike[0]
+        axes[i : i + 2] = [(axes[i][0] * axes[i + 1][0], axes[i][1] * axes[i + 1][1])]
+    return axes
+
+
+def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
+    """Return for each of two operands whether it repeats along an axis; `axis` holds the extents of both."""
+    return axis[0] < axis[1], axis[1] < axis[0]
+
+
 def shapes_broadcast(graph: Graph, op: Op) -> bool:
-    """both shapes must be equal or broadcast, with at most six axes, at most four after merging axes that broadcast alike"""
+    """both shapes must be equal or broadcast, with at most six axes"""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     return max(len(a), len(b)) <= 6 and broadcast(a, b)
 
@@ -244,6 +268,34 @@ def input_is_not_negative(graph: Graph, op: Op) -> bool:
 def inverse_root_is_large(graph: Graph, op: Op) -> bool:
     """the square root of the input scale, times the output scale, must be at most 2^12"""
     return rsqrt_rescale(graph, op).shift - RSQRT_BITS >= -31
+
+
+# arithmetic on int32 and int64, such as on shapes, which is computed when compiling; no C kernel has it
+ON_INDICES: dict[str, Callable[..., NDArray[np.integer]]] = {
+    "add": np.add,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "mul": np.multiply,
+    "sub": np.subtract,
+}
+
+
+def operands_are_known(graph: Graph, op: Op) -> bool:
+    """int32 and int64 operands must be known when compiling, as shapes are"""
+    return all(t is not None and t.data is not None for t in graph.inputs_of(op))
+
+
+@np.errstate(over="ignore")
+def reference_on_indices(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.asarray(ON_INDICES[op.kind](operand(arrays), operand(arrays, 1)), graph.output(op).dtype)]
+
+
+def index_form(spec: OpSpec) -> OpSpec | None:
+    """Return the row of a kind for int32 and int64 tensors, or None if it has no such form."""
+    if spec.kind not in ON_INDICES:
+        return None
+    constraints = (arity(2), shapes_broadcast, operands_are_known)
+    return replace(spec, reference=reference_on_indices, constraints=constraints, rescale=OpSpec.rescale)
 
 
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)

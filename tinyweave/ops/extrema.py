@@ -1,29 +1,74 @@
-"""Ops that compare values: minimum and maximum (with broadcasting), reduce_max, reduce_min, arg_max.
+"""Ops that compare values: minimum, maximum, equal, less and the like, reduce_max, reduce_min, arg_max, arg_min; ops on bools.
 
-The stored integers are compared, whatever their scales. Source: TFLite reference/maximum_minimum.h, reduce.h, arg_min_max.h.
+minimum, maximum and the reductions compare the stored integers, whatever their scales; comparisons compare multiples of 1/256.
+Source: TFLite reference/maximum_minimum.h, reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, operands_are_constant, output_is_an_index, same_quantisation, same_type
+from .constraints import arity, inputs_are_int8, operands_are_constant, output_is_an_index, same_quantisation, same_type
 from .elementwise import shapes_broadcast, windows_binary
+from .fixed_point import Rescale, quantize_multiplier, requantize
+from .float32 import real_operand
 from .reduce import axes_exist, over_axes
 from .reduce import infer as infer_reduce
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, infer_broadcast, operand
+from .spec import (
+    Arrays,
+    OpSpec,
+    OptionalArrays,
+    Shape,
+    broadcast,
+    centred,
+    constant,
+    infer_broadcast,
+    infer_same,
+    on_integers,
+    operand,
+    windows_one_to_one,
+)
 
 Function = Callable[..., Any]
+COMPARE_LEFT_SHIFT = 8  # comparisons compare multiples of 2^-8
+COMPARISONS: dict[str, Function] = {
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "not_equal": np.not_equal,
+}
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
     """Return the axis of an arg_max, counted from the first axis (not negative)."""
     return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
+
+
+def takes_larger(op: Op) -> bool:
+    """Return whether an op selects the larger of its operands, or of the reduced elements; True is larger than False."""
+    return op.kind in ("maximum", "logical_or", "reduce_max", "reduce_any")
+
+
+def compare_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale]:
+    """Return the factors that rescale both operands of a comparison, minus their zero points, to multiples of 1/256."""
+    first, second = (quantize_multiplier(graph.input(op, index).scale) for index in (0, 1))
+    return first, second
+
+
+def infer_select(graph: Graph, op: Op) -> list[Shape]:
+    return [np.broadcast_shapes(*(tensor.shape for tensor in graph.inputs_of(op) if tensor is not None))]
+
+
+def reference_select(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.where(operand(arrays), operand(arrays, 1), operand(arrays, 2))]
 
 
 def infer_arg_max(graph: Graph, op: Op) -> list[Shape]:
@@ -32,12 +77,43 @@ def infer_arg_max(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_arg_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [np.asarray(operand(arrays).argmax(axis=arg_axis(graph, op)), graph.output(op).dtype)]
+    x, axis = operand(arrays), arg_axis(graph, op)
+    return [np.asarray(x.argmin(axis=axis) if op.kind == "arg_min" else x.argmax(axis=axis), graph.output(op).dtype)]
 
 
 def inputs_have_one_type(graph: Graph, op: Op) -> bool:
     """both inputs and the output must have the same type"""
     return graph.input(op).dtype == graph.input(op, 1).dtype == graph.output(op).dtype
+
+
+def output_is_bool(graph: Graph, op: Op) -> bool:
+    """the output must be bool"""
+    return graph.output(op).dtype == "bool"
+
+
+def inputs_are_bool(graph: Graph, op: Op) -> bool:
+    """the input must be bool, and so must the second operand of logical_and and logical_or"""
+    operands = graph.inputs_of(op)[: 2 if op.kind in ("logical_and", "logical_or") else 1]
+    return all(tensor is not None and tensor.dtype == "bool" for tensor in operands)
+
+
+@on_integers
+def scales_are_small(graph: Graph, op: Op) -> bool:
+    """both input scales must be less than 1, as LiteRT demands: it compares multiples of 1/256"""
+    return all(graph.input(op, index).scale < 1 for index in (0, 1))
+
+
+def values_are_alike(graph: Graph, op: Op) -> bool:
+    """both values and the output must have the same type and, unless they are float32 or bool, scale and zero point"""
+    first, second, out = graph.input(op, 1), graph.input(op, 2), graph.output(op)
+    same = first.dtype == second.dtype == out.dtype
+    return same and (first.dtype in ("float32", "bool") or first.quant == second.quant == out.quant)
+
+
+def shapes_broadcast_in_4_axes(graph: Graph, op: Op) -> bool:
+    """the condition and both values must be broadcastable, with at most four axes"""
+    shapes = [graph.input(op, index).shape for index in range(3)]
+    return max(map(len, shapes)) <= 4 and all(broadcast(a, b) for a, b in combinations(shapes, 2))
 
 
 def axis_exists(graph: Graph, op: Op) -> bool:
@@ -65,18 +141,86 @@ def _reduced(kind: str, function: Function) -> OpSpec:
     return _extremum(kind, infer_reduce, reference, REDUCE, family="reduction")
 
 
+_elementwise = partial(OpSpec, family="comparison", channelwise=True, scale="own")
+
+
+def _comparison(kind: str, function: Function) -> OpSpec:
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        shifted = (centred(arrays, index, graph, op) << COMPARE_LEFT_SHIFT for index in (0, 1))
+        scaled = [requantize(x, *rescale) for x, rescale in zip(shifted, compare_rescales(graph, op), strict=True)]
+        return [function(*scaled)]
+
+    def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return [function(real_operand(arrays), real_operand(arrays, 1))]
+
+    constraints = (arity(2), inputs_are_int8, output_is_bool, shapes_broadcast, scales_are_small)
+    row = partial(_elementwise, kind, infer_broadcast, reference, constraints, windows=windows_binary)
+    return row(rescale=compare_rescales, uint8="same", real=real)
+
+
+def _logical(kind: str, function: Function) -> OpSpec:
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return [function(operand(arrays), operand(arrays, 1))]
+
+    constraints = (arity(2), inputs_are_bool, output_is_bool, shapes_broadcast)
+    return OpSpec(
+        kind,
+        infer_broadcast,
+        reference,
+        constraints,
+        windows=windows_binary,
+        family="comparison",
+        channelwise=True,
+        scale="own",
+    )
+
+
+def _reduced_bools(kind: str, function: Function) -> OpSpec:
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return [over_axes(function, graph, op, operand(arrays))]
+
+    constraints = (arity(2), inputs_are_bool, output_is_bool, operands_are_constant, axes_exist)
+    return OpSpec(kind, infer_reduce, reference, constraints, family="reduction", channelwise=True, scale="own")
+
+
+def reference_not(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.logical_not(operand(arrays))]
+
+
 SPECS = (
+    *(_comparison(kind, function) for kind, function in COMPARISONS.items()),
+    _logical("logical_and", np.logical_and),
+    _logical("logical_or", np.logical_or),
+    _elementwise(
+        "logical_not", infer_same, reference_not, (arity(1), inputs_are_bool, output_is_bool), windows=windows_one_to_one
+    ),
+    _reduced_bools("reduce_all", np.all),
+    _reduced_bools("reduce_any", np.any),
+    OpSpec(
+        "select_v2",
+        infer_select,
+        reference_select,
+        (arity(3), inputs_are_bool, values_are_alike, shapes_broadcast_in_4_axes),
+        family="selection",
+        data=1,
+        uint8="same",
+        scale="shared",
+        real=reference_select,
+    ),
     _pair("minimum", np.minimum),
     _pair("maximum", np.maximum),
     _reduced("reduce_max", np.max),
     _reduced("reduce_min", np.min),
-    OpSpec(
-        "arg_max",
-        infer_arg_max,
-        reference_arg_max,
-        (arity(2), operands_are_constant, axis_exists, output_is_an_index),
-        family="index",
-        uint8="same",
-        scale="own",
+    *(
+        OpSpec(
+            kind,
+            infer_arg_max,
+            reference_arg_max,
+            (arity(2), operands_are_constant, axis_exists, output_is_an_index),
+            family="index",
+            uint8="same",
+            scale="own",
+        )
+        for kind in ("arg_max", "arg_min")
     ),
 )

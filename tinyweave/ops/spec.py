@@ -41,6 +41,8 @@ ACTIVATIONS = {"none": (-inf, inf), "relu": (0.0, inf), "relu6": (0.0, 6.0), "re
 Family = Literal[
     "unary",  # elementwise, one operand
     "binary",  # elementwise, two operands that broadcast as in numpy
+    "comparison",  # elementwise, the output is bool
+    "selection",  # elementwise, a bool selects one of two operands
     "convolution",  # windows slide over rows and columns: attributes stride, dilation and padding
     "pool",
     "transposed",  # a transposed convolution

@@ -20,6 +20,7 @@ from .merge_rescales import merge_rescales
 from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
 from .shrink_channels import shrink_channels
+from .spread_operands import spread_operands
 from .strip_edges import strip_edges, strip_transposes
 from .tensor_map import Source, TensorMap, compose, source
 from .tolerate import tolerate
@@ -38,6 +39,7 @@ PASSES = (
     shift_uint8,
     check_ops,  # later passes rely on valid ops
     last_step,
+    spread_operands,
     copies_to_views,
     strip_edges,  # skipped if inputs and outputs keep the types of the file
     strip_transposes,  # skipped if inputs and outputs keep the layout of the file

@@ -25,6 +25,8 @@ from .ranges import METHODS, Histogram
 from .scale_groups import ScaleGroups, float_inputs, is_float, least_scales, scale_groups
 
 FINEST = 2.0**-6  # smallest output scale of an op, as a multiple of the scale of the sum or product that is rescaled to it
+MASKED = 50.0  # a score so far below the maximum is masked out
+NEGLIGIBLE = 8.0  # a score so far below the maximum has the softmax 0, in steps of 1/256
 MOST_CELL_BITS = 6  # limit on integer bits of an LSTM's cell state
 SAME_SCALE = 0.001  # relative difference below which two scales are the same candidate; 1 % can cost some dB at a clamp
 TRIED = 32  # limit on samples for trying candidates
@@ -128,8 +130,13 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
 def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
     """Return the histogram of the values of every float activation, over all samples.
 
-    Raise CompileError if a value is infinite or NaN.
+    Scores that a mask lowers before a softmax do not count. Raise CompileError if a value is infinite or NaN.
     """
+    scores = {
+        name
+        for name, readers in graph.consumers.items()
+        if name not in graph.outputs and {graph.ops[index].kind for index in readers} == {"softmax"}
+    }
     histograms = {t.name: Histogram() for t in graph.tensors.values() if t.dtype == "float32" and t.data is None}
 
     def count(name: str, values: Array) -> Array:
@@ -137,7 +144,7 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
             if not np.isfinite(values).all():
                 why, hint = "becomes infinite or NaN on a calibration sample", "look at the samples and at the float model"
                 raise CompileError(why, hint, tensor=name)
-            histograms[name].add(values)
+            histograms[name].add(_without_masked(values) if name in scores else values)
         return values
 
     for op in graph.ops:
@@ -147,6 +154,12 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
     for done in visit_all(graph, inputs, count):
         progress("calibrating", done, len(next(iter(inputs.values()))))
     return histograms
+
+
+def _without_masked(scores: Array) -> Array:
+    """Return inputs of a softmax with those that are more than MASKED below the maximum raised to NEGLIGIBLE below it."""
+    most = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    return np.where(scores < most - MASKED, most - NEGLIGIBLE, scores)
 
 
 def largest_cell_states(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:

@@ -166,7 +166,11 @@ def _with_integer_constants(
             continue
         data = finite_data(tensor)
         takes_any = spec.shares_scale or not data.any()  # 0 is exact on every scale
-        quant = of[op.outputs[0]] if takes_any and op.outputs[0] in of else affine(data.min(initial=0), data.max(initial=0))
+        quant = affine(data.min(initial=0), data.max(initial=0))
+        if takes_any and op.outputs[0] in of:
+            quant = of[op.outputs[0]]
+        elif spec.family == "comparison":
+            quant = _with_same_scale(data, of[op.inputs[1 - index] or ""], quant)
         inputs[index] = _add(tensors, op, quantised_constant(tensor, quant))
     if spec.weights is not None:
         axis, place = spec.weights.axis, spec.weights.bias
@@ -182,6 +186,12 @@ def _with_integer_constants(
         name = bias.name if bias else f"{op.name}.bias"
         inputs[place] = _add(tensors, op, quantised_bias(name, real, x.scale[0], scales))
     return replace(op, inputs=tuple(inputs))
+
+
+def _with_same_scale(data: NDArray[Any], other: Quant, own: Quant) -> Quant:
+    """Return the scale of the operand with which a constant is compared if it can hold the constant, else `own`."""
+    low, high = interval(other)
+    return other if low <= data.min(initial=low) and data.max(initial=high) <= high else own
 
 
 def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]) -> Op:

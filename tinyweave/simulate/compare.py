@@ -57,31 +57,37 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
     The samples in `inputs` come first, even if there are more than `count`. Then follow up to three constant samples (all
     minima, all maxima, all zero points), then random samples, at least one if `inputs` has fewer than `count`. A network
-    input with only one legal value (the output shape of a transpose_conv) always has this value in them.
+    input with only one legal value (the output shape of a transpose_conv) always has this value in them. Inputs that are
+    indices, such as tokens, are within the tensor that they index.
     """
-    tensors, fixed = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph)
+    tensors, fixed, extents = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph), ops.index_extents(graph)
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
     rng = np.random.default_rng(seed)
-    edges = [[fixed.get(t.name, _constant(t, which)) for t in tensors] for which in ("least", "greatest", "zero")]
+    edges = [[fixed.get(t.name, _constant(t, which, extents)) for t in tensors] for which in ("least", "greatest", "zero")]
     chosen += edges[: max(0, min(len(edges), count - len(chosen) - 1))]
     while len(chosen) < count:
-        chosen.append([fixed.get(t.name, _random(t, rng)) for t in tensors])
+        chosen.append([fixed.get(t.name, _random(t, rng, extents)) for t in tensors])
     return chosen
 
 
-def _range(tensor: Tensor) -> tuple[float, float]:
-    """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1)."""
+def _range(tensor: Tensor, extents: Mapping[str, int]) -> tuple[float, float]:
+    """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1).
+
+    `extents` is from `ops.index_extents`.
+    """
+    if tensor.name in extents:
+        return 0, extents[tensor.name] - 1
     return {"float32": (-1.0, 1.0), "bool": (0, 1)}.get(tensor.dtype) or limits(tensor.dtype)
 
 
-def _constant(tensor: Tensor, which: str) -> np.ndarray:
-    low, high = _range(tensor)
+def _constant(tensor: Tensor, which: str, extents: Mapping[str, int]) -> np.ndarray:
+    low, high = _range(tensor, extents)
     zero = tensor.zero_point if tensor.quant is not None and tensor.dtype != "float32" else 0
     return np.full(tensor.shape, {"least": low, "greatest": high, "zero": zero}[which], array_type(tensor.dtype))
 
 
-def _random(tensor: Tensor, rng: np.random.Generator) -> np.ndarray:
-    low, high = _range(tensor)
+def _random(tensor: Tensor, rng: np.random.Generator, extents: Mapping[str, int]) -> np.ndarray:
+    low, high = _range(tensor, extents)
     if tensor.dtype == "float32":
         return rng.uniform(low, high, tensor.shape).astype(np.float32)
     return rng.integers(int(low), int(high) + 1, tensor.shape).astype(array_type(tensor.dtype))

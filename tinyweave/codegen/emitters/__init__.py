@@ -34,6 +34,8 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_mul": elementwise.emit_mul,
     "tw_mul_dsp": elementwise.emit_mul_dsp,
     "tw_extremum": elementwise.emit_extremum,
+    "tw_compare": elementwise.emit_compare,
+    "tw_select": elementwise.emit_select,
     "tw_prelu": elementwise.emit_prelu,
     "tw_leaky_relu": elementwise.emit_leaky_relu,
     "tw_lookup": elementwise.emit_lookup,

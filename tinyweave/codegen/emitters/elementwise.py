@@ -146,14 +146,36 @@ def emit_leaky_relu(layer: Layer) -> Code:
 
 
 def emit_extremum(layer: Layer) -> Code:
-    """Emit the C of maximum and minimum."""
-    larger = {"larger": int(layer.op.kind == "maximum")}
+    """Emit the C of maximum and minimum, which are logical_or and logical_and of bools."""
+    larger = {"larger": int(extrema.takes_larger(layer.op))}
     return plain_code(layer, operand_members(layer)[0], larger, inputs=(0, 1))
 
 
+def emit_compare(layer: Layer) -> Code:
+    """Emit the C of comparisons."""
+    first, second = extrema.compare_rescales(layer.graph, layer.op)
+    compare = extrema.COMPARISONS[layer.op.kind]
+    return plain_code(
+        layer,
+        *operand_members(layer),
+        {"left_shift": extrema.COMPARE_LEFT_SHIFT},
+        {"a_multiplier": first.multiplier, "a_shift": first.shift},
+        {"b_multiplier": second.multiplier, "b_shift": second.shift},
+        {"holds": sum(1 << index for index, sign in enumerate((-1, 0, 1)) if compare(sign, 0))},
+        inputs=(0, 1),
+    )
+
+
+def emit_select(layer: Layer) -> Code:
+    """Emit the C of select_v2."""
+    operands = {name: geometry.extents(layer.input(index).shape) for index, name in enumerate(("condition", "a", "b"))}
+    members = {**operands, "out": geometry.extents(layer.output.shape)}
+    return plain_code(layer, members, {"bytes": itemsize(layer.output.dtype)}, inputs=(0, 1, 2))
+
+
 def emit_reduce_extremum(layer: Layer) -> Code:
-    """Emit the C of reduce_max and reduce_min."""
-    return _reduction_code(layer, {"larger": int(layer.op.kind == "reduce_max")})
+    """Emit the C of reduce_max and reduce_min, which are reduce_any and reduce_all of bools."""
+    return _reduction_code(layer, {"larger": int(extrema.takes_larger(layer.op))})
 
 
 def emit_mean(layer: Layer) -> Code:
@@ -170,9 +192,10 @@ def _reduction_code(layer: Layer, *members: Members) -> Code:
 
 
 def emit_arg_max(layer: Layer) -> Code:
-    """Emit the C of arg_max."""
+    """Emit the C of arg_max and arg_min."""
     extents, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
     members = {"outer": prod(extents[:axis]), "depth": extents[axis], "inner": prod(extents[axis + 1 :])}
+    members["flip"] = -int(layer.op.kind == "arg_min")
     return plain_code(layer, members, note=f"along axis {axis}")
 
 

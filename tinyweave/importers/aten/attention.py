@@ -5,13 +5,15 @@ If the head axis of two maps is not outermost in memory, their products are comp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map
+from ..channels_last import Axes, Builder, Map, view
 from ..unsupported import Unsupported
-from .axes import axes_by_memory, linear, mixed, permute, select, softmax, squeeze, transpose
+from .axes import axes_by_memory, linear, mixed, permute, select, softmax, squeeze, sum_, transpose
 from .elementwise import binary, stored_constant
 
 
@@ -111,9 +113,50 @@ def dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Map:
-    """Import aten.scaled_dot_product_attention; a mask, dropout or grouped heads are refused."""
-    if attn_mask is not None or is_causal or dropout_p or enable_gqa:
-        raise Unsupported("it has a mask, dropout or grouped heads; only plain attention is supported")
+    """Import aten.scaled_dot_product_attention with a constant mask or none; dropout and grouped heads are refused.
+
+    A mask of numbers is added to the scores; a mask of bools keeps the scores where it is True.
+    """
+    if dropout_p or enable_gqa:
+        raise Unsupported("it has dropout or grouped heads; call eval(), and repeat the heads before it")
+    if isinstance(attn_mask, Map):
+        raise Unsupported("its mask is computed by the network; only constant masks are supported")
     factor = np.float32(1 / np.sqrt(q.shape[-1]) if scale is None else scale)
     scores = matmul(b, binary("mul")(b, q, factor), transpose(b, k, -2, -1))
+    mask = np.tri(*scores.shape[-2:], dtype=np.bool_) if is_causal else attn_mask
+    if mask is not None:
+        mask = np.where(mask, np.float32(0), np.float32(-np.inf)) if mask.dtype == bool else mask
+        scores = binary("add")(b, scores, mask)
     return matmul(b, softmax(b, scores, -1), v)
+
+
+def einsum(b: Builder, equation: str, operands: Sequence[Any], **_: Any) -> Any:
+    """Import aten.einsum of two operands, of which one may be constant, as a matrix product between permutations.
+
+    Letters of one operand that the result lacks are summed first.
+    """
+    left, arrow, wanted = equation.replace(" ", "").partition("->")
+    terms, given = left.split(","), list(operands)
+    if len(terms) != 2 or len(given) != 2 or not arrow or any(len({*term}) < len(term) for term in (*terms, wanted)):
+        raise Unsupported(f"its equation {equation} is not of two operands and an output with different letters; use matmul")
+    for index, (term, other) in enumerate(zip(terms, terms[::-1], strict=True)):
+        kept = [letter for letter in term if letter in other + wanted]
+        alone = [axis for axis, letter in enumerate(term) if letter not in kept]
+        if alone:
+            given[index] = sum_(b, given[index], alone) if isinstance(given[index], Map) else given[index].sum(tuple(alone))
+        terms[index] = "".join(kept)
+    first, second = terms
+    batch = [letter for letter in first if letter in second and letter in wanted]
+    inner = [letter for letter in first if letter in second and letter not in wanted]
+    rows, columns = ([letter for letter in term if letter not in other] for term, other in (terms, terms[::-1]))
+    extents = dict(zip(first + second, (*given[0].shape, *given[1].shape), strict=True))
+
+    def matrices(x: Any, term: str, *groups: Sequence[str]) -> Any:
+        order = [term.index(letter) for letter in (*batch, *groups[0], *groups[1])]
+        shape = (*(extents[letter] for letter in batch), *(prod(extents[letter] for letter in group) for group in groups))
+        return view(b, permute(b, x, order), shape) if isinstance(x, Map) else x.transpose(order).reshape(shape)
+
+    product = matmul(b, matrices(given[0], first, rows, inner), matrices(given[1], second, inner, columns))
+    made = (*batch, *rows, *columns)
+    whole = view(b, product, [extents[letter] for letter in made])
+    return permute(b, whole, [made.index(letter) for letter in wanted])

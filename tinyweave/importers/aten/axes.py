@@ -24,7 +24,7 @@ from ..channels_last import (
     view,
 )
 from ..unsupported import Unsupported, normalised_axis
-from .elementwise import binary, stored_constant
+from .elementwise import binary, bools_as_numbers, stored_constant
 
 INDICES_READ = Unavailable("its indices are read; only its values are supported")
 MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0) | {"offset": False}
@@ -126,17 +126,26 @@ def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: A
     return binary("mul")(b, mean(b, x, dim, keepdim), float(count))
 
 
-def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False) -> Map:
-    """Import aten.argmax as arg_max, with int32 indices along the axis `dim`, or of the flattened map."""
+def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False, *, kind: str = "arg_max") -> Map:
+    """Import aten.argmax or argmin as arg_max or arg_min, with int32 indices along the axis `dim`, or of the flattened map."""
     if dim is None:
-        return view(b, argmax(b, flatten(b, x), 0), (1,) * len(x.axes) if keepdim else ())
+        return view(b, argmax(b, flatten(b, x), 0, kind=kind), (1,) * len(x.axes) if keepdim else ())
     dim = normalised_axis(len(x.axes), dim)
     order, name, dims = ordered_tensor(b, x)
     at = order.index(dim)
     rest = [*dims[:at], *dims[at + 1 :]]
-    (made,) = b.op("arg_max", (name, b.integers(at, "axis")), [extents(rest)], {}, "index", dtype="int32")
+    (made,) = b.op(kind, (name, b.integers(at, "axis")), [extents(rest)], {}, "index", dtype="int32")
     axes = with_axis(x.axes, dim, ())
     return Map(made, axes if keepdim else (*axes[:dim], *axes[dim + 1 :]), tuple(rest))
+
+
+def cumsum(b: Builder, x: Map, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Map:
+    """Import aten.cumsum as a product with a triangular matrix of ones along the axis `dim`.
+
+    If `exclusive` is set, a sum leaves out the element at its own place; if `reverse` is set, it begins at the end.
+    """
+    ones = np.tri(x.shape[dim], k=-int(exclusive), dtype=np.float32)
+    return mixed(b, x, dim, ones.T if reverse else ones)
 
 
 def logsumexp(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
@@ -157,18 +166,25 @@ def glu(b: Builder, x: Map, dim: int = -1) -> Map:
     return binary("mul")(b, value, b.like("logistic", gate))
 
 
+def top(b: Builder, x: Map, k: Any, dim: int = -1, largest: bool = True, sort: bool = True) -> Any:
+    """Import aten.topk of one element as the maximum or minimum and its index."""
+    if k != 1:
+        raise Unsupported(f"its k is {k}, but only the first element is found; sort the output outside the network")
+    pair: Any = max_or_min("reduce_max", "maximum") if largest else max_or_min("reduce_min", "minimum")
+    return pair(b, x, dim, True)
+
+
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
     """Return a function that imports aten.max or aten.min.
 
     The ATen op has two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum or
-    minimum of two maps, imported as the op kind `pair`. A reduction along one axis also returns the indices of the maxima;
-    those of minima are Unavailable.
+    minimum of two maps, imported as the op kind `pair`. A reduction along one axis also returns the indices.
     """
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
         if other is None or isinstance(other, int):
             found = reduce(kind)(b, x, other, keepdim)
-            indices = partial(argmax, b, x, other, keepdim) if kind == "reduce_max" else INDICES_READ
+            indices = partial(argmax, b, x, other, keepdim, kind="arg_max" if kind == "reduce_max" else "arg_min")
             return found if other is None else [found, indices]
         return binary(pair)(b, x, other)
 
@@ -277,8 +293,31 @@ def take(b: Builder, x: Map, dim: int, indices: Any) -> Map:
     return b.map("gather", operands, axes, [axes[a] for a in order], {"axis": order.index(dim), "batch_dims": 0})
 
 
-def take_all(b: Builder, x: Map, dim: int, indices: np.ndarray) -> Map:
-    """Return the elements at constant indices of any shape along an axis; their shape replaces the axis."""
+def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
+    """Return the slices of a map or a constant at computed indices along an axis; the shape of the indices replaces the axis.
+
+    Indices count from 0. Those out of range select the nearest slice.
+    """
+    dim = normalised_axis(len(table.shape), dim)
+    if b.tensors[indices.tensor].dtype != "int32":
+        raise Unsupported("its indices are not integers; give them as int32 or int64")
+    rest = [axis for axis in range(len(table.shape)) if axis != dim]
+    if isinstance(table, Map):
+        left = [table.axes[axis] for axis in rest]
+        data = b.tensor(table, (table.axes[dim], *left))
+    else:
+        left = [b.new_axis(table.shape[axis]) for axis in rest]
+        data = b.constant(np.moveaxis(table, dim, 0), "table")
+    vectors = b.reshape(b.tensor(indices, indices.axes), (*indices.shape, 1))
+    axes, rank = (*indices.axes, *left), len(indices.axes)
+    found = b.map("gather_nd", (data, vectors), axes, axes)
+    return permute(b, found, [*range(rank, rank + dim), *range(rank), *range(rank + dim, len(axes))])
+
+
+def take_all(b: Builder, x: Any, dim: int, indices: Any) -> Map:
+    """Return the elements at indices of any shape along an axis; the shape of the indices replaces the axis."""
+    if isinstance(indices, Map):
+        return lookup(b, x, dim, indices)
     dim = normalised_axis(len(x.axes), dim)
     if indices.ndim == 0:
         return select(b, x, dim, int(indices))
@@ -420,7 +459,7 @@ def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
     """Import aten.to as the identity: a change of device or memory format is ignored, a change of dtype is refused."""
     if not {str(each) for each in (*where, *more.values())} <= {*SAME}:
         raise Unsupported("it converts to another dtype; only float32 is supported")
-    return x
+    return bools_as_numbers(b, x)
 
 
 def dropout(b: Builder, x: Map, p: float, train: bool) -> Map:

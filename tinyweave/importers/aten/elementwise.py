@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import elementwise
+from ...ops import SPECS, elementwise
 from ..channels_last import Builder, Map, extents, flattened, in_layout, same_layout
 from ..quantised_constants import QUANTISED_DTYPE, Array, dequantised
 from ..unsupported import Unsupported
@@ -40,7 +40,7 @@ def binary(kind: str) -> Callable[..., Map]:
     def apply(b: Builder, x: Any, y: Any, alpha: float = 1) -> Map:
         if alpha != 1:
             y = y * alpha if not isinstance(y, Map) else binary("mul")(b, y, alpha)
-        attrs = {} if kind in ("maximum", "minimum") else {"activation": "none"}
+        attrs = {"activation": "none"} if SPECS[kind].fuses_activation else {}
         if not isinstance(x, Map) or not isinstance(y, Map):
             m, other = (x, y) if isinstance(x, Map) else (y, x)
             operands = m.tensor, b.constant(_broadcast_constant(m, other))
@@ -60,12 +60,48 @@ def binary(kind: str) -> Callable[..., Map]:
     return apply
 
 
+def where(b: Builder, condition: Any, x: Any, y: Any) -> Map:
+    """Import aten.where as select_v2: x where the condition is true, else y. Each of them may be constant."""
+    given = [condition, x, y]
+    rank = max(len(np.shape(each)) if not isinstance(each, Map) else len(each.axes) for each in given)
+    maps = [
+        Map(each.tensor, ((),) * (rank - len(each.axes)) + each.axes, each.dims) if isinstance(each, Map) else None
+        for each in given
+    ]
+    found = [m for m in maps if m is not None]
+    axes = tuple(next((m.axes[axis] for m in found if m.axes[axis]), ()) for axis in range(rank))
+    order = b.common_order(*found)
+    whole = Map("", axes, tuple(axes[axis] for axis in order))
+    names = []
+    for index, (m, each) in enumerate(zip(maps, given, strict=True)):
+        if m is not None:
+            names.append(b.tensor(m, [m.axes[axis] for axis in order]))
+        else:
+            values = np.asarray(each, bool if index == 0 else np.float32)
+            names.append(b.constant(_broadcast_constant(whole, values), dtype=str(values.dtype)))
+    return b.map("select_v2", names, axes, whole.dims)
+
+
+def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
+    """Import aten.masked_fill. A constant mask of large negative values, as before a softmax, is added."""
+    value = np.float32(constant(np.asarray(value), "value")) if not isinstance(value, Map) else value
+    if not isinstance(mask, Map) and not isinstance(value, Map) and value <= MASKED:
+        return binary("add")(b, x, np.where(mask, value, np.float32(0)))
+    return where(b, mask, value, x)
+
+
+def bools_as_numbers(b: Builder, x: Map) -> Map:
+    """Return bools as floats, 1 where they are true; other maps are returned unchanged."""
+    return where(b, x, 1.0, 0.0) if b.tensors[x.tensor].dtype == "bool" else x
+
+
 def _broadcast_constant(x: Map, value: Any) -> Array:
     """Return a constant operand, permuted to the memory layout of the map `x`.
 
     Raise Unsupported if the result would have a larger shape than the map.
     """
-    values = value if isinstance(value, np.ndarray) and value.dtype == QUANTISED_DTYPE else np.asarray(value, np.float32)
+    kept = isinstance(value, np.ndarray) and value.dtype in (QUANTISED_DTYPE, bool)
+    values = value if kept else np.asarray(value, np.float32)
     if np.broadcast_shapes(values.shape, x.shape) != x.shape:
         raise Unsupported(
             f"a constant of shape {list(values.shape)} would broadcast the map {list(x.shape)}; expand the map instead"
@@ -103,6 +139,9 @@ def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
 
 
 FUNCTIONS = {spec.kind: unary(spec.kind) for spec in elementwise.FUNCTIONS if not spec.numbers}
+# ATen's name -> op kind
+COMPARISONS = {"eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less", "ne": "not_equal"}
+MASKED = -100.0  # a score for which softmax gives 0
 SELU = 1.6732632423543772, 1.0507009873554805  # alpha and scale
 
 

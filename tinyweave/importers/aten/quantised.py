@@ -83,7 +83,9 @@ def _is_unsigned(low: int, high: int) -> bool:
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import quantize_per_tensor of a map; `low` and `high` are the least and greatest integer."""
+    """Import quantize_per_tensor of a map or of float weights; `low` and `high` are the least and greatest integer."""
+    if isinstance(x, np.ndarray) and x.dtype == np.float32:
+        return _rounded(x, scale, zero, low, high)
     return quantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
 
 
@@ -110,9 +112,21 @@ def _integers(x: Any) -> Any:
     return x
 
 
-def quantize_channels(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
-    """Refuse quantize_per_channel, which only occurs on weights that are still float."""
-    raise Unsupported("it quantises float weights; call convert_pt2e with fold_quantize=True")
+def quantize_channels(
+    b: Builder, x: Any, scale: Any, zero: Any, axis: int, low: int, high: int, dtype: Any = None, **_: Any
+) -> Any:
+    """Compute quantize_per_channel of float weights, as convert_pt2e with fold_quantize=False leaves it."""
+    if isinstance(x, Map):
+        raise Unsupported("its input has per-channel scales; TFLite supports them for constants only")
+    shape = [-1 if index == axis % x.ndim else 1 for index in range(x.ndim)]
+    return _rounded(x, np.reshape(scale, shape), 0 if zero is None else np.reshape(zero, shape), low, high)
+
+
+def _rounded(x: Any, scale: Any, zero: Any, low: int, high: int) -> Any:
+    """Return a float constant as integers, computed as torchao does: in float32, rounded half to even."""
+    inverse = np.float32(1) / np.asarray(scale, np.float32)
+    steps = np.round(np.asarray(x, np.float32) * inverse) + np.asarray(zero)
+    return np.clip(steps, low, high).astype(np.uint8 if _is_unsigned(low, high) else np.int8)
 
 
 QUANTISED: dict[str, Callable[..., Any]] = {

@@ -19,17 +19,17 @@ from .spatial import Ints, as_nhwc, image_layout, pair, windowed
 
 
 def index_select(b: Builder, x: Map, dim: int, index: Any) -> Map:
-    """Import aten.index_select with constant indices."""
-    return take(b, x, dim, constant(index, "index").ravel())
+    """Import aten.index_select."""
+    return take_all(b, x, dim, index if isinstance(index, Map) else constant(index, "index").ravel())
 
 
 def index(b: Builder, x: Map, indices: Sequence[Any]) -> Map:
-    """Import aten.index, x[..., index, ...], with one constant index of integers among `indices`."""
-    chosen = [(dim, constant(each, "index")) for dim, each in enumerate(indices) if each is not None]
-    if len(chosen) != 1:
+    """Import aten.index, x[..., index, ...], with one tensor of integers among `indices`."""
+    given = [(dim, each) for dim, each in enumerate(indices) if each is not None]
+    if len(given) != 1:
         raise Unsupported("it has several index tensors; index one axis after the other")
-    ((dim, at),) = chosen
-    return take_all(b, x, dim, at)
+    ((dim, at),) = given
+    return take_all(b, x, dim, at if isinstance(at, Map) else constant(at, "index"))
 
 
 def flip(b: Builder, x: Map, dims: Sequence[int]) -> Map:

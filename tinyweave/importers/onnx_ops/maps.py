@@ -153,13 +153,13 @@ def gemm(
     """Import ONNX's Gemm, alpha * x @ weight + beta * bias, with constant weights, as fully_connected."""
     weight = _multiplied(elementwise.stored_constant(weight, "weight"), alpha)
     weight = weight if transB else weight.T
-    if bias is not None:
-        bias = _multiplied(elementwise.stored_constant(bias, "bias"), beta)
-        if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
-            raise Unsupported(f"its bias of shape {list(bias.shape)} is not one value per output")
-        bias = np.broadcast_to(bias.ravel(), (len(weight),))
     x = axes.permute(b, x, (1, 0)) if transA else x
-    return axes.linear(b, x, weight, bias)
+    if bias is None:
+        return axes.linear(b, x, weight)
+    bias = _multiplied(elementwise.stored_constant(bias, "bias"), beta)
+    if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
+        return elementwise.binary("add")(b, axes.linear(b, x, weight), bias)  # a value per row
+    return axes.linear(b, x, weight, np.broadcast_to(bias.ravel(), (len(weight),)))
 
 
 def _multiplied(values: Array, factor: float) -> Array:
@@ -238,10 +238,10 @@ def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import ONNX's Cast to float32 as the identity; other dtypes are refused."""
+    """Import ONNX's Cast to float32, which makes bools 0 and 1; other dtypes are refused."""
     if to != FLOAT:
         raise Unsupported("it converts to another dtype; only float32 is supported")
-    return x
+    return elementwise.bools_as_numbers(b, x)
 
 
 def softmax(kind: str) -> Function:
@@ -267,11 +267,27 @@ def reduction(function: Function) -> Function:
     return lambda b, *inputs, axes=None, **attributes: apply(b, *inputs, axes_=axes, **attributes)
 
 
-def argmax(b: Builder, x: Map, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Map:
-    """Import ONNX's ArgMax; of several maxima the first one counts."""
-    if select_last_index:
-        raise Unsupported("its select_last_index is set, but arg_max selects the first of equal maxima; export it without")
-    return axes.argmax(b, x, axis, bool(keepdims))
+def cumsum(b: Builder, x: Map, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Map:
+    """Import ONNX's CumSum along a constant axis."""
+    (along,) = constant_integers(axis, "axis")
+    return axes.cumsum(b, x, along, exclusive=bool(exclusive), reverse=bool(reverse))
+
+
+def argmax(kind: str) -> Function:
+    """Return a function that imports ONNX's ArgMax or ArgMin as the op kind `kind`; of equal elements the first one counts."""
+
+    def apply(b: Builder, x: Map, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Map:
+        if select_last_index:
+            raise Unsupported(f"its select_last_index is set, but {kind} selects the first of equal ones; export it without")
+        return axes.argmax(b, x, axis, bool(keepdims), kind=kind)
+
+    return apply
+
+
+def top(b: Builder, x: Map, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    """Import ONNX's TopK of one element."""
+    (count,) = constant_integers(k, "k")
+    return axes.top(b, x, count, axis, bool(largest))
 
 
 def group_norm(
@@ -315,9 +331,11 @@ def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps:
     return x
 
 
-def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
-    """Import ONNX's Gather of constant indices, which may have any shape."""
-    return axes.take_all(b, x, axis, elementwise.constant(indices, "indices").astype(int))
+def gather(b: Builder, x: Any, indices: Any, *, axis: int = 0) -> Map:
+    """Import ONNX's Gather; computed indices must not be negative."""
+    if not isinstance(indices, Map):
+        indices = elementwise.constant(indices, "indices").astype(int)
+    return axes.take_all(b, x, axis, indices)
 
 
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:

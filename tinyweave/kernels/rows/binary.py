@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from ...ir import Graph, Op
-from ...ops import elementwise
+from ...ops import elementwise, extrema
 from .. import overlap_distance as distance
 from ..cycle_features import broadcast
 from ..dsp import dense, sums
 from ..requirements import Check, shapes_broadcast_in_4_axes
-from ..variant import S4, S16, Variant
+from ..variant import ANY, BOOL, S4, S16, Variant
 
 
 def shapes_are_equal(graph: Graph, op: Op) -> Check:
@@ -70,7 +70,10 @@ ROWS: tuple[Variant, ...] = (
     timed_row("tw_mul_s8_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=MULTIPLIES),
     timed_row("tw_mul_s8", ("mul",), "tw_mul"),
     timed_row("tw_squared_difference_s8", ("squared_difference",), "tw_add", timed_as="tw_add_s8"),
+    row("tw_extremum_s8", ("logical_and", "logical_or"), "tw_extremum", BOOL),
     row("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum"),
+    timed_row("tw_compare_s8", tuple(extrema.COMPARISONS), "tw_compare", ("int8", "bool"), timed_as="tw_add_s8"),
+    Variant("tw_select_v2", ("select_v2",), "tw_select", ANY, has_part=False),
     row("tw_prelu_s8", ("prelu",), "tw_prelu"),
     timed_row("tw_add_s4", SUM, "tw_add", S4, timed_as="tw_add_s8"),
     timed_row("tw_add_s16", SUM, "tw_add", S16, has_part=False),

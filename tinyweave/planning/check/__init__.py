@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ir import Graph, Op, itemsize
 from ...kernels.access import distance
-from ...kernels.table import ANY, BY_NAME, VIEWS
+from ...kernels.table import ANY, VARIANTS, VIEWS
 from ...ops import SPECS, data
 from ..plan import Plan
 from .fused import Touched as Touched
@@ -53,8 +53,9 @@ def _check_steps(plan: Plan) -> None:
     if len(plan.variants) != len(order):
         raise UnsoundPlanError(f"there are {len(plan.variants)} kernels for {len(order)} ops")
     for op, variant in zip(graph.ops, plan.variants, strict=True):
-        row, types = BY_NAME.get(variant), (data(graph, op).dtype, graph.output(op).dtype)
-        if variant and (row is None or op.kind not in row.kinds or row.types not in (types, ANY)):
+        types = data(graph, op).dtype, graph.output(op).dtype
+        rows = (row for row in VARIANTS if row.name == variant and op.kind in row.kinds)
+        if variant and not any(row.types in (types, ANY) for row in rows):
             raise UnsoundPlanError(f"{op.name} is {op.kind} on {' -> '.join(types)}, which the kernel '{variant}' does not run")
     for stage in plan.stages:
         if (stage.tiles is None) != (stage.schedule is None):

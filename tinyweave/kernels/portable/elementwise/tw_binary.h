@@ -23,6 +23,20 @@ typedef struct {
 } tw_extremum;
 
 typedef struct {
+    tw_extents a, b, out;           /* each axis of a and b is that of out, or 1 */
+    int32_t a_zero, b_zero;         /* zero points */
+    int32_t left_shift;             /* of both operands before they are rescaled */
+    int32_t a_multiplier, a_shift;  /* Q31; a positive shift goes left */
+    int32_t b_multiplier, b_shift;
+    int32_t holds;                  /* a sum of 1: where a < b, 2: where a == b, 4: where a > b */
+} tw_compare;
+
+typedef struct {
+    tw_extents condition, a, b, out;  /* each axis of the operands is that of out, or 1 */
+    int32_t bytes;                    /* of an element of a, b and out */
+} tw_select;
+
+typedef struct {
     tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
     int32_t a_zero, b_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;          /* the clamp of the fused activation, within -128 .. 127 */
@@ -157,10 +171,18 @@ void tw_squared_difference_s8_part(const tw_add *p, tw_view a, tw_view b, tw_vie
 void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
 void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* The smaller or the larger of two int8 operands with broadcasting. No scratch; out may alias an operand of the same
+/* The smaller or the larger of two int8 operands, or bools, with broadcasting. No scratch; out may alias an operand of the same
  * extents. */
 void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out);
 void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* Whether two int8 operands compare as asked, with broadcasting: 0 or 1. No scratch; out may alias an operand of the same
+ * extents. */
+void tw_compare_s8(const tw_compare *p, const void *a, const void *b, void *out);
+void tw_compare_s8_part(const tw_compare *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* Elements of a where the condition is not 0, else of b, with broadcasting. No scratch; out must not overlap an operand. */
+void tw_select_v2(const tw_select *p, const void *condition, const void *a, const void *b, void *out);
 
 /* int8 leaky relu whose slope is an operand with broadcasting. No scratch; out may alias an operand of the same
  * extents. */

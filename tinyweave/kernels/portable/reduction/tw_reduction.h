@@ -4,18 +4,21 @@
 
 #include "tw.h"
 
-/* Where along an axis the largest element lies: the first of equal ones. The input is [outer][depth][inner], the output
- * [outer][inner]. */
-typedef struct { int32_t outer, depth, inner; } tw_arg_max;
+/* Where along an axis the largest or smallest element lies: the first of equal ones. The input is [outer][depth][inner], the
+ * output [outer][inner]. */
+typedef struct {
+    int32_t outer, depth, inner;
+    int32_t flip; /* 0: the largest, -1: the smallest, whose complement is the largest */
+} tw_arg_max;
 
-/* The index of the largest of `depth` int8 elements, `step` apart. */
-static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step)
+/* The index of the largest of `depth` int8 elements, or of their complements, `step` apart. */
+static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step, int32_t flip)
 {
-    int32_t best = 0, largest = *x;
+    int32_t best = 0, largest = *x ^ flip;
     for (int32_t i = 1; i < depth; ++i) {
         x += step;
-        if (*x > largest) {
-            largest = *x;
+        if ((*x ^ flip) > largest) {
+            largest = *x ^ flip;
             best = i;
         }
     }
@@ -30,15 +33,15 @@ static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step
         type *to = (type *)out;                                               \
         for (int32_t i = 0; i < p->outer; ++i, from += p->depth * p->inner) { \
             for (int32_t k = 0; k < p->inner; ++k) {                          \
-                *to++ = tw_arg_max_of(from + k, p->depth, p->inner);          \
+                *to++ = tw_arg_max_of(from + k, p->depth, p->inner, p->flip); \
             }                                                                 \
         }                                                                     \
     }
 
-/* Where along an axis the largest int8 element lies, as int32. Needs no scratch. */
+/* Where along an axis the largest or smallest int8 element lies, as int32. Needs no scratch. */
 void tw_arg_max_s8_s32(const tw_arg_max *p, const void *in, void *out);
 
-/* Where along an axis the largest int8 element lies, as int64. Needs no scratch. */
+/* Where along an axis the largest or smallest int8 element lies, as int64. Needs no scratch. */
 void tw_arg_max_s8_s64(const tw_arg_max *p, const void *in, void *out);
 
 /* int8 mean over any axes. The input is [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]], the output

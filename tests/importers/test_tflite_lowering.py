@@ -1,0 +1,168 @@
+"""Ops of a .tflite file that become ops of other kinds: the C has the bytes of LiteRT's reference kernels on the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyweave as tw
+from tests.cases.draw import constant, integers
+from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.importers.tflite_lowering import FORMS, LOWERED
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
+from tinyweave.ops import SPECS, check
+
+Q, NARROW, WIDE = Quant((0.5,), (3,)), Quant((0.03125,), (0,)), Quant((2.0,), (-5,))
+RNG = np.random.default_rng(0)
+TABLE = constant("table", RNG.integers(-128, 128, (20, 6), np.int8), Q)
+
+
+def token(shape: tuple[int, ...], dtype: str = "int32") -> Tensor:
+    return Tensor("tokens", shape, dtype)
+
+
+def dense(bias: Tensor | None, activation: str) -> tuple[str, list[Tensor | None], Tensor, dict[str, Any]]:
+    operands = [Tensor("x", (2, 3, 10), "int8", Q), Tensor("weights", (6, 10), "int8", NARROW), bias]
+    out = Tensor("out", (2, 3, 6), "int8", WIDE)
+    return "fully_connected", operands, out, {"activation": activation, "keep_num_dims": True}
+
+
+def gathered(table: Tensor, axis: int, tokens: Tensor, shape: tuple[int, ...]) -> Any:
+    return "gather", [table, tokens], Tensor("out", shape, "int8", table.quant), {"axis": axis, "batch_dims": 0}
+
+
+IMAGE = Tensor("x", (1, 5, 6, 4), "int8", Q)
+CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
+    "tokens": gathered(TABLE, 0, token((1, 7)), (1, 7, 6)),
+    "one token": gathered(TABLE, -2, token(()), (6,)),
+    "int64 tokens": gathered(TABLE, 0, token((3, 2), "int64"), (3, 2, 6)),
+    "tokens of a later axis": gathered(
+        constant("table", RNG.integers(-128, 128, (1, 9, 4), np.int8), Q), 1, token((5,)), (1, 5, 4)
+    ),
+    "lookup": ("embedding_lookup", [token((7,)), TABLE], Tensor("out", (7, 6), "int8", Q), {}),
+    "rows reversed": ("reverse_v2", [IMAGE, integers("axes", 1)], Tensor("out", (1, 5, 6, 4), "int8", Q), {}),
+    "rows and columns reversed": ("reverse_v2", [IMAGE, integers("axes", 1, -2)], Tensor("out", (1, 5, 6, 4), "int8", Q), {}),
+    "computed weights": dense(None, "none"),
+    "computed weights, no bias": dense(constant("bias", np.zeros(6, np.int32)), "relu"),
+    "computed weights, clamped": dense(None, "relu_n1_to_1"),
+}
+
+
+def file_of(kind: str, operands: list[Tensor | None], out: Tensor, attrs: dict[str, Any]) -> bytes:
+    op = Op("op", kind, tuple(t and t.name for t in operands), (out.name,), attrs)
+    tensors = {t.name: t for t in (*operands, out) if t is not None}
+    return to_tflite(
+        verify(Graph("net", tensors, (op,), tuple(t.name for t in tensors.values() if t.data is None)[:-1], (out.name,)))
+    )
+
+
+def same_as_litert(file: bytes, path: Path) -> api.Model:
+    path.write_bytes(file)
+    model = tw.load(path)
+    result = api.verify_plan(model, tw.plan(model), api.ProofOptions(count=6), core=None)
+    assert result.ok and result.reference.startswith("LiteRT's reference kernels"), result
+    return model
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("name", CASES)
+def test_lowered_ops_give_the_bytes_of_litert(name: str, tmp_path: Path) -> None:
+    kind = CASES[name][0]
+    model = same_as_litert(file_of(*CASES[name]), tmp_path / "net.tflite")
+    assert kind not in {op.kind for op in model.original.ops}
+
+
+def test_lowered_kinds_are_no_kinds_of_a_graph() -> None:
+    assert not LOWERED.keys() & SPECS and FORMS.keys() <= SPECS.keys()
+
+
+def test_computed_weights_with_a_bias_are_refused() -> None:
+    graph = from_tflite(file_of(*dense(constant("bias", np.arange(6, dtype=np.int32)), "none")), "net")
+    with pytest.raises(CompileError, match="the weights must be constant"):
+        check(graph)
+
+
+@pytest.mark.parametrize("axis", [4, -5])
+def test_a_reversed_axis_that_does_not_exist_is_refused(axis: int) -> None:
+    file = file_of("reverse_v2", [IMAGE, integers("axes", axis)], Tensor("out", IMAGE.shape, "int8", Q), {})
+    with pytest.raises(CompileError, match="reverse_v2"):
+        check(from_tflite(file, "net"))
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize(("kind", "value"), [("zeros_like", 0), ("fill", 7)])
+def test_constant_tensors_are_computed_at_import(kind: str, value: int, tmp_path: Path) -> None:
+    """The constant is added to the position at which a map is cut."""
+    like = constant("like", np.ones(2, np.int32))
+    operands = {"zeros_like": ("like",), "fill": ("two", "value")}[kind]
+    tensors = [like, integers("two", 2), constant("value", np.int32(value)), Tensor("filled", (2,), "int32")]
+    tensors += [integers("first", 0, 1), Tensor("begin", (2,), "int32"), integers("size", 1, 2)]
+    tensors += [Tensor("x", (9, 12), "int8", Q), Tensor("out", (1, 2), "int8", Q)]
+    ops = (
+        Op("filled", kind, operands, ("filled",)),
+        Op("begin", "add", ("filled", "first"), ("begin",), {"activation": "none"}),
+        Op("cut", "slice", ("x", "begin", "size"), ("out",)),
+    )
+    file = to_tflite(verify(Graph("net", {t.name: t for t in tensors}, ops, ("x",), ("out",))))
+    model = same_as_litert(file, tmp_path / "net.tflite")
+    (op,) = model.graph.ops
+    begin = model.graph.input(op, 1).data
+    assert op.kind == "slice" and begin is not None and begin.tolist() == [value, value + 1]
+
+
+def unet_tail(extents: tuple[int, ...] = (8, 8)) -> Graph:
+    """A transpose_conv as Keras exports it: its output shape is computed from the shape of its input."""
+    indices = {"zero": 0, "one": 1, "two": 2, "three": 3}
+    tensors = [integers(name, value) for name, value in indices.items()]
+    tensors += [constant("stride", np.int32(2)), constant("channels", np.int32(6))]
+    tensors += [constant("weights", RNG.integers(-127, 128, (6, 3, 3, 8), np.int8), NARROW)]
+    tensors += [Tensor("x", (1, 4, 4, 8), "int8", Q), Tensor("out", (1, *extents, 6), "int8", WIDE)]
+    tensors += [Tensor("shape", (4,), "int32"), Tensor("wanted", (4,), "int32")]
+    tensors += [Tensor(name, (), "int32") for name in ("n", "h", "w", "rows", "cols")]
+    cut = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask"), 0) | {
+        "shrink_axis_mask": 1,
+        "offset": False,
+    }
+    ops = [Op("shape", "shape", ("x",), ("shape",))]
+    for out, begin, end in (("n", "zero", "one"), ("h", "one", "two"), ("w", "two", "three")):
+        ops.append(Op(out, "strided_slice", ("shape", begin, end, "one"), (out,), cut))
+    ops += [Op(out, "mul", (of, "stride"), (out,), {"activation": "none"}) for out, of in (("rows", "h"), ("cols", "w"))]
+    ops.append(Op("wanted", "pack", ("n", "rows", "cols", "channels"), ("wanted",), {"axis": 0}))
+    attrs = {"stride": (2, 2), "padding": ((0, 1), (0, 1)), "activation": "none"}
+    ops.append(Op("grown", "transpose_conv", ("wanted", "weights", "x"), ("out",), attrs))
+    return verify(Graph("net", {t.name: t for t in tensors}, tuple(ops), ("x",), ("out",)))
+
+
+@pytest.mark.litert
+def test_a_transposed_convolution_of_keras_has_the_bytes_of_litert(tmp_path: Path) -> None:
+    model = same_as_litert(to_tflite(unet_tail()), tmp_path / "net.tflite")
+    assert [op.kind for op in model.graph.ops] == ["transpose_conv"]
+
+
+def test_an_output_that_contradicts_its_computed_shape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(to_tflite(unet_tail((8, 6))))
+    with pytest.raises(CompileError, match=r"has the shape \(1, 8, 6, 6\), its op computes \(1, 8, 8, 6\)"):
+        tw.load(path)
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("kind", ["add", "mul", "maximum"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((2, 1, 1, 4, 1, 3), (1, 2, 3, 1, 5, 3)), ((2, 1, 3, 1, 2, 1), (1, 2, 1, 2, 1, 3)), ((2, 1, 3, 1, 2), (1, 2, 1, 2, 1))],
+)
+def test_operands_that_broadcast_along_many_axes_are_repeated(
+    kind: str, a: tuple[int, ...], b: tuple[int, ...], tmp_path: Path
+) -> None:
+    quants = (Q, Q, Q) if kind == "maximum" else (Q, NARROW, WIDE)
+    shapes = (a, b, np.broadcast_shapes(a, b))
+    operands = [Tensor(name, shape, "int8", quant) for name, shape, quant in zip("abo", shapes, quants, strict=True)]
+    attrs = {} if kind == "maximum" else {"activation": "none"}
+    model = same_as_litert(file_of(kind, operands[:2], operands[2], attrs), tmp_path / "net.tflite")
+    assert [op.kind for op in model.graph.ops][-1] == kind and len(model.graph.ops) > 1

@@ -1,0 +1,183 @@
+"""Rewrite ops of a .tflite file that have no kind or no kernel of their own as ops that compute the same bytes.
+
+LOWERED maps a kind to a function that appends the new ops to a Lowering, or returns False to keep the op as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..ir import Op, Tensor
+from ..ops.spec import ACTIVATIONS
+
+
+@dataclass
+class Lowering:
+    """The op that is rewritten, the tensors of the graph, to which new ones are added, and the new ops."""
+
+    op: Op
+    tensors: dict[str, Tensor]
+    ops: list[Op]
+    first: int  # the number of ops before the new ones
+
+    def input(self, index: int) -> Tensor | None:
+        """Return the input `index` of the op, or None if it is absent."""
+        name = self.op.inputs[index] if index < len(self.op.inputs) else None
+        return None if name is None else self.tensors[name]
+
+    @property
+    def output(self) -> Tensor:
+        """The output of the op."""
+        return self.tensors[self.op.outputs[0]]
+
+    def name(self, role: str) -> str:
+        """Return an unused tensor name, `<op>.<role>`."""
+        name = f"{self.op.name}.{role}"
+        while name in self.tensors:
+            name += "_"
+        return name
+
+    def integers(self, role: str, values: Any) -> str:
+        """Add an int32 constant and return its name."""
+        data = np.array(values, np.int32)
+        name = self.name(role)
+        self.tensors[name] = Tensor(name, data.shape, "int32", None, data, "constant")
+        return name
+
+    def emit(self, kind: str, inputs: Sequence[str], out: Tensor | str, attrs: Mapping[str, Any] | None = None) -> str:
+        """Append an op whose output is the existing tensor named `out` or the new tensor `out`; return the output's name."""
+        name = out if isinstance(out, str) else out.name
+        if isinstance(out, Tensor):
+            self.tensors[name] = out
+        self.ops.append(Op(f"{kind}_{self.first + len(self.ops)}", kind, tuple(inputs), (name,), dict(attrs or {})))
+        return name
+
+    def reshape(self, x: Tensor, shape: Sequence[int], out: str | None = None) -> Tensor:
+        """Append a reshape of `x`, unless it has this shape and the output has no name yet, and return the output."""
+        if out is None and x.shape == tuple(shape):
+            return x
+        made = out or replace(x, name=self.name("reshaped"), shape=tuple(shape), data=None, role="activation")
+        wanted = self.integers("shape", shape)
+        return self.tensors[self.emit("reshape", (x.name, wanted), made, {"new_shape": tuple(shape)})]
+
+
+def gather(low: Lowering) -> bool:
+    """Rewrite a gather whose indices are computed as gather_nd of the data with the gathered axis first."""
+    data, indices, out = low.input(0), low.input(1), low.output
+    if data is None or indices is None or indices.data is not None or low.op.attrs["batch_dims"]:
+        return False
+    axis = low.op.attrs["axis"] % max(len(data.shape), 1)
+    return _slices(low, data, indices, axis) if prod(data.shape[:axis]) == 1 and len(out.shape) else False
+
+
+def embedding_lookup(low: Lowering) -> bool:
+    """Rewrite embedding_lookup, whose first input has the indices, as gather_nd."""
+    indices, data = low.input(0), low.input(1)
+    return indices is not None and data is not None and _slices(low, data, indices, 0)
+
+
+def _slices(low: Lowering, data: Tensor, indices: Tensor, axis: int) -> bool:
+    """Append a gather_nd of slices along `axis`; all axes before it have extent 1."""
+    if indices.dtype == "int64":
+        narrow = replace(indices, name=low.name("indices"), dtype="int32")
+        indices = low.tensors[low.emit("cast", (indices.name,), narrow)]
+    vectors = low.reshape(indices, (*indices.shape, 1))
+    rows = low.reshape(data, data.shape[axis:])
+    made = replace(low.output, name=low.name("slices"), shape=(*indices.shape, *rows.shape[1:]))
+    low.emit("gather_nd", (rows.name, vectors.name), made)
+    low.reshape(made, low.output.shape, low.output.name)
+    return True
+
+
+def reverse(low: Lowering) -> bool:
+    """Rewrite reverse_v2 with constant axes as strided_slice with strides of -1."""
+    x, axes = low.input(0), low.input(1)
+    if x is None or axes is None or axes.data is None:
+        return False
+    rank, chosen = len(x.shape), {int(axis) for axis in axes.data.ravel()}
+    if not all(-rank <= axis < rank for axis in chosen):
+        return False
+    steps = np.ones(rank, int)
+    steps[list(chosen)] = -1
+    whole = (1 << rank) - 1
+    masks = {"begin_mask": whole, "end_mask": whole, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
+    zeros = low.integers("zeros", np.zeros(rank))
+    low.emit("strided_slice", (x.name, zeros, zeros, low.integers("steps", steps)), low.output.name, masks | {"offset": False})
+    return True
+
+
+def fill(low: Lowering) -> bool:
+    """Rewrite fill as broadcast_to of its value."""
+    extents, value = low.op.inputs
+    if extents is None or value is None:
+        return False
+    low.emit("broadcast_to", (value, extents), low.output.name)
+    return True
+
+
+def zeros_like(low: Lowering) -> bool:
+    """Rewrite zeros_like as broadcast_to of a 0."""
+    out = low.output
+    zero = replace(out, name=low.name("zero"), shape=(), data=np.zeros((), out.dtype), role="constant")
+    low.tensors[zero.name] = zero
+    low.emit("broadcast_to", (zero.name, low.integers("shape", out.shape)), out.name)
+    return True
+
+
+def fully_connected(low: Lowering) -> bool:
+    """Rewrite fully_connected with computed weights and no bias as batch_matmul, and its fused activation as an op."""
+    x, weights, bias, out = low.input(0), low.input(1), low.input(2), low.output
+    activation = low.op.attrs["activation"]
+    if x is None or weights is None or weights.data is not None or len(weights.shape) != 2 or activation not in ACTIVATIONS:
+        return False
+    if bias is not None and (bias.data is None or bias.data.any()):
+        return False
+    rows = low.reshape(x, (x.elements // max(weights.shape[1], 1), weights.shape[1]))
+    made = replace(out, name=low.name("product"), shape=(rows.shape[0], weights.shape[0]))
+    low.emit("batch_matmul", (rows.name, weights.name), made, {"adj_x": False, "adj_y": True})
+    if activation != "none":
+        made = replace(made, name=low.name("clamped"))
+        low.emit(activation, (low.ops[-1].outputs[0],), made)
+    low.reshape(made, out.shape, out.name)
+    return True
+
+
+def select(low: Lowering) -> bool:
+    """Rewrite select as select_v2; a condition of one axis selects along the first axis."""
+    condition, x = low.input(0), low.input(1)
+    if condition is None or x is None:
+        return False
+    if condition.shape != x.shape:
+        condition = low.reshape(condition, (*condition.shape, *[1] * (len(x.shape) - len(condition.shape))))
+    low.emit("select_v2", (condition.name, *map(str, low.op.inputs[1:])), low.output.name)
+    return True
+
+
+# kinds that exist, of which some forms are rewritten
+FORMS: Mapping[str, Callable[[Lowering], bool]] = {"fully_connected": fully_connected, "gather": gather}
+# kinds that are rewritten always; they are no kinds of a Graph
+LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
+    "embedding_lookup": embedding_lookup,
+    "fill": fill,
+    "reverse_v2": reverse,
+    "select": select,
+    "zeros_like": zeros_like,
+}
+
+
+def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
+    """Return the ops that compute what `op` computes: [op] if it is not rewritten, else ops of other kinds.
+
+    Args:
+        op: the op, with its attributes.
+        tensors: the tensors of the graph by name; new ones are added.
+        first: the number of ops of the graph before this op, for the names of the new ops.
+    """
+    rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == 1 else None
+    low = Lowering(op, tensors, [], first)
+    return low.ops if rewrite is not None and rewrite(low) else [op]

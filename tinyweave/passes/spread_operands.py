@@ -1,0 +1,42 @@
+"""Repeat an operand that broadcasts along too many alternating axes for a kernel, with a broadcast_to before the op."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ..ir import Graph, Op, rebuild
+from ..ops import spec_of
+from ..ops.elementwise import MAX_AXES, merged_axes
+from .rewrite import each_op, integers, unused
+from .tensor_map import TensorMap
+
+
+def spread_operands(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Insert a broadcast_to before each elementwise op on two operands that needs more than MAX_AXES axes after merging.
+
+    The operand with fewer elements is repeated to the shape of the output; if this is not enough, the other one is, too.
+    """
+    return each_op(graph, _spread), {}
+
+
+def _spread(graph: Graph, op: Op) -> Graph:
+    if spec_of(op).family not in ("binary", "comparison") or len(op.inputs) != 2:
+        return graph
+    shapes, out = [graph.input(op, index).shape for index in (0, 1)], graph.output(op).shape
+    for index in sorted((0, 1), key=lambda index: prod(shapes[index])):
+        if len(merged_axes(*shapes)) > MAX_AXES:
+            shapes[index] = out
+            graph = _repeated(graph, next(each for each in graph.ops if each.name == op.name), index)
+    return graph
+
+
+def _repeated(graph: Graph, op: Op, index: int) -> Graph:
+    """Return the graph with a broadcast_to of an input to the shape of the output before the op."""
+    x, shape = graph.input(op, index), graph.output(op).shape
+    extents = integers(graph, op, f"shape{index}", shape)
+    made = replace(x, name=unused(f"{op.name}.operand{index}", graph.tensors), shape=shape, data=None, role="activation")
+    spread = Op(f"{op.name}_operand{index}", "broadcast_to", (x.name, extents.name), (made.name,))
+    reads = replace(op, inputs=tuple(made.name if at == index else name for at, name in enumerate(op.inputs)))
+    ops = [part for each in graph.ops for part in ((spread, reads) if each.name == op.name else (each,))]
+    return rebuild(graph, tensors={**graph.tensors, extents.name: extents, made.name: made}, ops=tuple(ops))
