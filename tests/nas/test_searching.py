@@ -119,6 +119,7 @@ def test_a_timed_search_resumes_at_every_stage(tmp_path: Path, monkeypatch: pyte
     final = found.trained[-1]
     assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt") and found.candidates[0][1].fit
     assert {each.name for each in found.baselines} == {"majority class", "logistic regression", "k-NN"}
+    assert {path.suffix for path in (parts / "weights").iterdir()} == {".pt"}, "files of progress are deleted"
     record = search_record(found, json.loads((whole / "search.json").read_text()))
     rows = [sum(row) for row in record["confusion"]]
     assert rows == np.bincount(waves().part("test")[1]).tolist() and faults(record, "search") == ""

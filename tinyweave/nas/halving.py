@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -29,6 +31,7 @@ from .training_run import TrainingRun
 from .workers import Workers
 
 TRAIN = ("train",)
+POLL_S = 0.5  # seconds between two looks at how far a training is
 STEPS = 8  # steps of the training that is timed
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
@@ -125,13 +128,26 @@ def train_one(
     state = Path(f"{end}.epoch")
     recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
     values, targets = (np.concatenate(each) for each in zip(*map(data.part, parts), strict=True))
-    fit(module, values, targets, recipe, TrainingRun(seed, checkpoint=state))
+    counted = epochs_file(Path(end))
+    run = TrainingRun(seed, checkpoint=state, progress=lambda _, done, __: _count(counted, done))
+    fit(module, values, targets, recipe, run)
     validation_accuracy = (
         detection.mean_precision(scores(module, unseen), labels, head) if head else accuracy(module, unseen, labels)
     )
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
     state.unlink(missing_ok=True)
+    counted.unlink(missing_ok=True)
     return validation_accuracy
+
+
+def epochs_file(end: Path) -> Path:
+    """Return the file in which a training notes how many epochs are done; `end` is the file for its trained weights."""
+    return end.with_name(f"{end.name}.epochs")
+
+
+def _count(file: Path, done: int) -> None:
+    with suppress(OSError):  # it is only for the progress bar
+        file.write_text(str(done))
 
 
 def batch_of(data: Dataset) -> int:
@@ -308,9 +324,15 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     if known is not None:
         return known
     title = f"final training, {100 * best['accuracy']:.1f} % before"
+    job = trainings.workers.submit(
+        trainings.call(arch, epochs, file, start=folder / best["weights"], parts=("train", "validation"))
+    )
     trainings.progress(title, 0, epochs)
-    call = trainings.call(arch, epochs, file, start=folder / best["weights"], parts=("train", "validation"))
-    trainings.workers.submit(call).result()
+    while not job.done():
+        with suppress(OSError, ValueError):
+            trainings.progress(title, int(epochs_file(folder / file).read_text()), epochs)
+        wait([job], POLL_S)
+    job.result()
     trainings.progress(title, epochs, epochs)
     record = {**best, "rung": number, "weights": file, "epochs": epochs}
     journal.append(folder / RESULTS, record)
