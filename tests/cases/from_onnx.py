@@ -70,7 +70,7 @@ def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.n
     given = {name: in_layout(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
     worst = 0.0
     for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):
-        found = in_layout(wanted, graph.tensors[name].shape)
+        found, value = (each.astype(np.float64) for each in (in_layout(wanted, graph.tensors[name].shape), value))
         worst = max(worst, float(np.abs(value - found).max() / max(np.ptp(found), np.abs(found).max(), 1e-6)))
     return worst
 

@@ -146,11 +146,12 @@ def test_exactly_the_names_of_kernels_get_the_prefix() -> None:
     assert commented == prefixed.files["chain.h"], "a header of a model has no kernels in it"
 
 
-def test_every_external_kernel_function_begins_with_tw() -> None:
-    """All other functions are static."""
+def test_every_external_kernel_function_and_table_begins_with_tw() -> None:
+    """All others are static."""
     for path in (path for path in FILES.values() if path.suffix == ".c"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
         functions = re.findall(r"^(?!static|TW_INLINE|typedef|#|\s)[\w *]+?\b([a-z]\w*)\([^;]*?\)[\n ]\{", text, re.MULTILINE)
+        functions += re.findall(r"^const \w+ (\w+)\[", text, re.MULTILINE)
         functions += re.findall(r"^TW_(?:\w*FORMS?\w*|TAPS_KERNEL|TAPS_OUTPUTS)\((\w+)", text, re.MULTILINE)
         assert functions and all(name.startswith("tw_") for name in functions), path.name
 
