@@ -103,11 +103,13 @@ void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, i
 
 void tw_line_pad(const tw_columns *columns, uint32_t *to, int whole)
 {
-    const int32_t inside = columns->before + columns->first + columns->pairs + columns->last, words = inside + columns->after;
-    for (int32_t i = 0; i < words; ++i) {
-        if (whole || i < columns->before || i >= inside) {
-            put(to + i, columns->padding, columns->padding);
-        }
+    const int32_t inside = columns->first + columns->pairs + columns->last;
+    for (int32_t i = columns->before + (whole ? inside : 0); i > 0; --i) {
+        put(to++, columns->padding, columns->padding);
+    }
+    to += whole ? 0 : inside;
+    for (int32_t i = columns->after; i > 0; --i) {
+        put(to++, columns->padding, columns->padding);
     }
 }
 
