@@ -148,7 +148,7 @@ def test_pixels_that_are_windows_are_read_again_for_each_four_outputs_whatever_t
 
 def test_a_depthwise_convolution_s_lines_are_cut_into_equal_blocks_of_columns() -> None:
     """Lines of 16 words hold 28 outputs of three taps: of 60 columns 20 at a time, however many rows. Of nine
-    taps they hold 24: of 50 columns 17."""
+    taps they hold 24: of 50 columns 20, the next multiple of four after a third."""
     blocks = []
     for size, kernel in (((4, 62), (3, 3)), ((62, 4), (3, 3)), ((4, 58), (3, 9))):
         out = tuple(n - k + 1 for n, k in zip(size, kernel, strict=True))
@@ -158,4 +158,4 @@ def test_a_depthwise_convolution_s_lines_are_cut_into_equal_blocks_of_columns() 
         attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
         graph = Graph("g", tensors, (Op("lines", "depthwise_conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
         blocks.append(depthwise.columns_at_a_time(graph, graph.ops[0]))
-    assert blocks == [20, 2, 17]
+    assert blocks == [20, 2, 20]

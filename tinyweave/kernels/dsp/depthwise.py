@@ -101,7 +101,7 @@ def block(columns: int, width: int, stride: int) -> int:
     """Return the output columns that are computed at a time (a block); the last block of a row may have fewer.
 
     The number of blocks is the smallest for which a block fits into a line of LINE_WORDS words. The columns are evenly
-    distributed over the blocks.
+    distributed over the blocks, in whole fours, which are computed at once, or for windows of three columns in whole pairs.
 
     Args:
         columns: The output columns of a row.
@@ -110,7 +110,8 @@ def block(columns: int, width: int, stride: int) -> int:
 
     """
     most = next(n for n in range(2 * LINE_WORDS, 0, -AT_ONCE) if _words(n, width, stride) <= LINE_WORDS)
-    return -(-columns // -(-columns // most))
+    even, at_once = -(-columns // -(-columns // most)), AT_ONCE if taps(width) > ITS_OWN[0] else AT_ONCE // 2
+    return min(columns, -(-even // at_once) * at_once)
 
 
 def columns_at_a_time(graph: Graph, op: Op) -> int:
