@@ -19,7 +19,6 @@ UNREACHED = {
     "tw_move": "no op of a network asks for it: plans put it in, here those that move tensors at random",
     "tw_add_s8_dsp": "one sum in 1,500 has no linear function that equals it: tests/codegen/test_kinds.py",
     "tw_fully_connected_s8_segments_dsp": "its rows have more than 500 inputs: tests/codegen/test_kinds.py",
-    "tw_depthwise_pixel_s8_dsp": "its windows are those of streams of frames: tests/test_streaming.py",
 }
 IN_SWEEPS = 60
 SEEDS = (0, 1, 3, 4, 5)  # under a wrong plan a kernel of seed 2 reads far outside of its arena

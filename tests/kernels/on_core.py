@@ -193,7 +193,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
 
 def main(path: str, core: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    own = IN_TURN if core == SMALL else [name for name in variant_pairs.DRAWN if CORES[BY_NAME[name].isa] == core]
+    own = IN_TURN if core == SMALL else [name for name in variant_pairs.DRAWN if CORES.get(BY_NAME[name].isa) == core]
     for name in (name for name in own if not only or name in only):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))

@@ -48,13 +48,18 @@ def windowed(
     stride: Size | None = None,
     room: int = 9,
     padded: bool = True,
+    columns: int | None = None,
 ) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
-    """Return a random window (or one of the given kernel and stride) on a map larger than it by less than `room`."""
+    """Return a random window, or one of the given kernel and stride.
+
+    The map is larger than the window by less than `room`; with `columns` it has this many columns.
+    """
     kernel, stride = (given or tuple(rng.integers(1, 5, 2).tolist()) for given in (kernel, stride))
     dilation = tuple(rng.integers(1, 3, 2).tolist()) if dilated else (1, 1)
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     pad = tuple(int(rng.integers(0, k)) for k in kernel)
     h, w = (int(rng.integers(e, e + room)) for e in extent)
+    w = columns or w
     after = tuple(int(rng.integers(0, k)) for k in kernel)
     pad, after = (pad, after) if padded else ((0, 0), (0, 0))
     out_h, out_w = ((s + p + a - e) // t + 1 for s, p, a, e, t in zip((h, w), pad, after, extent, stride, strict=True))

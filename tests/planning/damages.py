@@ -164,8 +164,8 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     ),
     "a kernel without a form for rows": (
         "rings",
-        lambda p: kernels(p, depthwise_conv_2d_1="tw_depthwise_column_s8_dsp"),
-        "depthwise_conv_2d_1 cannot run by rows",
+        lambda p: kernels(p, conv_2d_0="tw_conv_2d_s8_copying_dsp"),
+        "conv_2d_0 cannot run by rows",
     ),
     "no kernel in a fused stage": ("rings", lambda p: kernels(p, relu_3=""), "relu_3 cannot run by rows"),
     "a timing that begins before the stage": (

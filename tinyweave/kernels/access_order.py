@@ -27,6 +27,7 @@ from ..ops.recurrent import lstm
 from ..ops.window import positions
 from . import copies, geometry
 from .dsp import depthwise
+from .dsp import taps as taps_dsp
 from .mve import weights as mve
 
 Numbers = NDArray[np.int64]
@@ -273,7 +274,7 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
-    (h, w), (out_h, out_w), kernel, stride, pad = depthwise.plane(graph, op)
+    (h, w), (out_h, out_w), kernel, stride, pad = depthwise.whole(graph, op)
     c, rows_, cols = x.shape[3], depthwise.rows_at_a_time(graph, op), depthwise.columns_at_a_time(graph, op)
     tops, lefts = np.arange(0, out_h, rows_), np.arange(0, out_w, cols)
     lowest = _lowest((h, w), (out_h, out_w), kernel, stride, pad=pad)
@@ -299,6 +300,20 @@ def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + begins
     last = np.arange(out_h)[:, None] * out_w + np.minimum(lefts + 1, out_w - 1)
     return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + begins + 4).ravel())
+
+
+@of_windows
+def column(graph: Graph, op: Op, lowest: Numbers) -> Steps:
+    """List the reads and writes of tw_depthwise_column_s8_dsp: a step computes four channels of one or two outputs of a column.
+
+    The last four channels may overlap the four channels before. `lowest` is the index of the first input pixel in the window of
+    each output pixel.
+    """
+    c, begins = graph.input(op).shape[3], taps_dsp.column_begins(graph, op)
+    channels = np.minimum(np.arange(0, c, 4), c - 4)
+    reads = np.minimum.reduceat(lowest.ravel(), begins)[:, None] * c + channels
+    writes = np.append(begins[1:], lowest.size)[:, None] * c - c + channels + 4
+    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
 
 
 @of_windows

@@ -139,10 +139,14 @@ def outputs(graph: Graph, op: Op) -> Features:
     return Features(f", {taps_dsp.function(graph, op)}", did, twos + ones)
 
 
-def pixel(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of tw_depthwise_pixel_s8_dsp, which computes four channels of one output at a time, tap by tap."""
-    fours = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS)
-    return Features("", (fours * kernel_size(graph, op)[0], fours, 1.0))
+def column(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of tw_depthwise_column_s8_dsp, which computes four channels of one or two outputs, tap by tap."""
+    fours, rows = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS), kernel_size(graph, op)[0]
+    steps = len(taps_dsp.column_begins(graph, op))
+    twos = graph.output(op).shape[1] - steps
+    ones = steps - twos
+    did = (twos * fours * rows, twos * fours, ones * fours * rows, ones * fours, steps, 1.0)
+    return Features("", did, steps)
 
 
 def lines(graph: Graph, op: Op) -> Features:
@@ -150,7 +154,7 @@ def lines(graph: Graph, op: Op) -> Features:
 
     They compute four channels of a block of rows and columns at a time.
     """
-    shape, channels = depthwise.plane(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
+    shape, channels = depthwise.whole(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
     (height, width), (rows, cols), columns = shape.out, shape.kernel, depthwise.columns_at_a_time(graph, op)
     at_once = depthwise.rows_at_a_time(graph, op)
     strips = [min(at_once, height - begin) for begin in range(0, height, at_once)]

@@ -72,9 +72,9 @@ def emit_conv_mve(layer: Layer) -> Code:
 
 
 def emit_depthwise_dsp(layer: Layer) -> Code:
-    """Emit the C of a depthwise convolution for the DSP kernels of tw_line.h, which take a map of one column as a row."""
+    """Emit the C of a depthwise convolution for the DSP kernels of tw_line.h."""
     graph, op = layer.graph, layer.op
-    plane = depthwise.plane(graph, op)
+    plane = depthwise.whole(graph, op)
     line = depthwise.function(*plane.kernel, plane.stride[1]) + of_isa(layer)
     at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
     return image_code(layer, *base_members(layer, plane), {"line": line, **at_a_time}, note=window_note(layer))

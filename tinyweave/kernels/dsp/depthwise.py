@@ -31,7 +31,6 @@ MOST_TAPS = 7  # most rows of a window that the functions of a width take: TW_LI
 WIDEST = 17  # columns of a window
 MOST_OUTLIERS = 8  # at most 1 filter in 8: an outlier takes up to three times as long as a filter of the portable kernel
 IN_PAIRS = "tw_line_3_1_rows_3"  # the C function that computes two output rows at a time at a vertical stride of 1
-COLUMN_BLOCK = 4  # outputs computed at a time if maps are one column wide: the overlap distance grows with them
 
 
 class Plane(NamedTuple):
@@ -44,26 +43,12 @@ class Plane(NamedTuple):
     pad: tuple[int, int]  # above and to the left
 
 
-def is_column(graph: Graph, op: Op) -> bool:
-    """Return whether input, output and window are one column wide."""
-    return graph.input(op).shape[2] == graph.output(op).shape[2] == kernel_size(graph, op)[1] == 1
-
-
 def whole(graph: Graph, op: Op) -> Plane:
     """Return the sizes of a whole convolution, depthwise or not, as the graph states them."""
     x, out, ((top, _), (left, _)) = graph.input(op), graph.output(op), op.attrs["padding"]
     return Plane(
         (x.shape[1], x.shape[2]), (out.shape[1], out.shape[2]), kernel_size(graph, op), op.attrs["stride"], (top, left)
     )
-
-
-def plane(graph: Graph, op: Op) -> Plane:
-    """Return the sizes of a depthwise convolution as the kernel takes them.
-
-    Maps of one column are passed to the kernel as maps of one row, which have the same bytes.
-    """
-    found = whole(graph, op)
-    return Plane(*((w, h) for h, w in found)) if is_column(graph, op) else found
 
 
 def taps(width: int) -> int:
@@ -83,15 +68,9 @@ def _has_its_own(rows: int, width: int) -> bool:
 
 def has_function_for_window(graph: Graph, op: Op) -> Check:
     """The window is at most 17 wide at stride 1, or at most 7x7 at a horizontal stride of 2."""
-    shape = plane(graph, op)
+    shape = whole(graph, op)
     (rows, width), stride = shape.kernel, shape.stride[1]
     return Check(fits(rows, width, stride), f"it is {rows}x{width} at stride {stride}")
-
-
-def map_is_a_column(graph: Graph, op: Op) -> Check:
-    """Input, output and window are one column wide."""
-    widths = graph.input(op).shape[2], graph.output(op).shape[2], kernel_size(graph, op)[1]
-    return Check(is_column(graph, op), "their widths are {}, {} and {}".format(*widths))
 
 
 def has_few_outliers(graph: Graph, op: Op) -> Check:
@@ -103,7 +82,6 @@ def has_few_outliers(graph: Graph, op: Op) -> Check:
 PLAIN = (dilation_is_1, depth_multiplier_is_1, has_4_output_channels)
 LINES = (*PLAIN, has_function_for_window, *dense.RESCALED)
 WITH_OUTLIERS = (*PLAIN, has_function_for_window, has_few_outliers)
-COLUMN = (map_is_a_column, *LINES)
 THREE_BY_THREE = (window_is_3x3, *LINES)
 
 
@@ -123,7 +101,7 @@ def block(columns: int, width: int, stride: int) -> int:
     """Return the output columns that are computed at a time (a block); the last block of a row may have fewer.
 
     The number of blocks is the smallest for which a block fits into a line of LINE_WORDS words. The columns are evenly
-    distributed over the blocks.
+    distributed over the blocks, in whole fours, which are computed at once, or for windows of three columns in whole pairs.
 
     Args:
         columns: The output columns of a row.
@@ -132,14 +110,14 @@ def block(columns: int, width: int, stride: int) -> int:
 
     """
     most = next(n for n in range(2 * LINE_WORDS, 0, -AT_ONCE) if _words(n, width, stride) <= LINE_WORDS)
-    return -(-columns // -(-columns // most))
+    even, at_once = -(-columns // -(-columns // most)), AT_ONCE if taps(width) > ITS_OWN[0] else AT_ONCE // 2
+    return min(columns, -(-even // at_once) * at_once)
 
 
 def columns_at_a_time(graph: Graph, op: Op) -> int:
     """Return the output columns that are computed at a time (a block) for an op."""
-    shape = plane(graph, op)
-    found = block(shape.out[1], shape.kernel[1], shape.stride[1])
-    return min(found, COLUMN_BLOCK) if is_column(graph, op) else found
+    shape = whole(graph, op)
+    return block(shape.out[1], shape.kernel[1], shape.stride[1])
 
 
 def rows_at_a_time(graph: Graph, op: Op) -> int:
@@ -148,7 +126,7 @@ def rows_at_a_time(graph: Graph, op: Op) -> int:
     A strip needs at most about twice as many lines as one output row. If two output rows are computed at a time, strips have
     an even number of rows.
     """
-    shape = plane(graph, op)
+    shape = whole(graph, op)
     most, height = shape.kernel[0] // shape.stride[0] + 1, shape.out[0]
     rows = -(-height // -(-height // most))
     return rows + rows % 2 if _takes_pairs(shape) and rows < height else rows
@@ -156,7 +134,7 @@ def rows_at_a_time(graph: Graph, op: Op) -> int:
 
 def rows_in_pairs(graph: Graph, op: Op) -> bool:
     """Return whether pairs of output rows are computed together, in all strips but perhaps the last."""
-    return _takes_pairs(plane(graph, op)) and rows_at_a_time(graph, op) % 2 == 0
+    return _takes_pairs(whole(graph, op)) and rows_at_a_time(graph, op) % 2 == 0
 
 
 def _takes_pairs(shape: Plane) -> bool:
@@ -165,7 +143,7 @@ def _takes_pairs(shape: Plane) -> bool:
 
 def scratch(graph: Graph, op: Op) -> int:
     """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes."""
-    shape = plane(graph, op)
+    shape = whole(graph, op)
     return scratch_of(shape.kernel, shape.stride, columns_at_a_time(graph, op), rows_at_a_time(graph, op))
 
 
@@ -217,13 +195,13 @@ def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
 
 def words(graph: Graph, op: Op) -> dense.Words:
     """Return the weight stream of tw_line.h for a depthwise convolution."""
-    shape = plane(graph, op)
+    shape = whole(graph, op)
     return stream(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
 
 def flash(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of a depthwise convolution, without outliers."""
-    shape, channels = plane(graph, op), graph.input(op).shape[3]
+    shape, channels = whole(graph, op), graph.input(op).shape[3]
     width = taps(shape.kernel[1])
     words = 3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2)
     return 4 * channels * words
@@ -231,7 +209,7 @@ def flash(graph: Graph, op: Op) -> int:
 
 def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
     """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers."""
-    shape = plane(graph, op)
+    shape = whole(graph, op)
     return stream_with_outliers(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
 
@@ -258,7 +236,7 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
 
     The kernels read four channels of a strip of rows and a block of columns, then write their outputs.
     """
-    (h, w), (out_h, out_w), _, stride, pad = plane(graph, op)
+    (h, w), (out_h, out_w), _, stride, pad = whole(graph, op)
     c, columns, rows = graph.input(op).shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
     tops, begins = np.arange(0, out_h, rows), np.arange(0, out_w, columns)
     channel = np.minimum(np.arange(0, c, PLANES), c - PLANES)

@@ -1,4 +1,7 @@
-"""Weight streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h)."""
+"""Weight streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h).
+
+The kernel for maps of one column takes windows one column wide of any height, at any vertical stride.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,10 @@ def window_is_square(size: int) -> Requirement:
     return is_square
 
 
-def output_is_one_pixel(graph: Graph, op: Op) -> Check:
-    """The batch is 1 and the output one pixel."""
-    images, rows = graph.input(op).shape[0], graph.output(op).shape[1]
-    return Check((images, rows) == (1, 1), f"the batch is {images} and the output has {rows} rows")
-
-
-def is_not_padded(graph: Graph, op: Op) -> Check:
-    """No window reaches into the padding."""
-    return Check(not dense.is_padded(graph, op), f"the padding is {op.attrs['padding']}")
+def map_is_a_column(graph: Graph, op: Op) -> Check:
+    """Input, output and window are one column wide."""
+    widths = graph.input(op).shape[2], graph.output(op).shape[2], kernel_size(graph, op)[1]
+    return Check(widths == (1, 1, 1), "their widths are {}, {} and {}".format(*widths))
 
 
 def of_size(size: int) -> tuple[Requirement, ...]:
@@ -49,7 +47,7 @@ def of_size(size: int) -> tuple[Requirement, ...]:
     return (*depthwise.PLAIN, window_is_square(size), horizontal_stride_is_1_or_2, *dense.RESCALED)
 
 
-PIXEL = (*depthwise.PLAIN, depthwise.map_is_a_column, output_is_one_pixel, is_not_padded, *dense.RESCALED)
+COLUMN = (*depthwise.PLAIN, map_is_a_column, *dense.RESCALED)
 
 
 def function(graph: Graph, op: Op) -> str:
@@ -104,10 +102,38 @@ def padding(graph: Graph, op: Op) -> int:
     return graph.input(op).shape[3] if dense.is_padded(graph, op) else 0
 
 
+def stream_bytes(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream."""
+    channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
+    return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols)
+
+
 def flash(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream and of the pixel of zero points that is read for taps in the padding."""
-    channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
-    return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols) + padding(graph, op)
+    return stream_bytes(graph, op) + padding(graph, op)
+
+
+def column_begins(graph: Graph, op: Op) -> NDArray[np.int64]:
+    """Return the first output of each step of the kernel for maps of one column.
+
+    At a vertical stride of 1, a step computes two outputs whose windows are inside the map. All other steps compute one output.
+    """
+    (height, _), (rows, _), (taps, _), (stride, _), (above, _) = depthwise.whole(graph, op)
+    tops = np.arange(rows) * stride - above
+    inside = np.flatnonzero((tops >= 0) & (tops + taps <= height))
+    second = inside[1 : 2 * (len(inside) // 2) : 2] if stride == 1 else inside[:0]
+    return np.setdiff1d(np.arange(rows), second)
+
+
+@distance.of_windows
+def column_distances(graph: Graph, op: Op, windows: Windows) -> int:
+    """Return how many bytes below its input the output of the depthwise kernel for maps of one column must begin."""
+    (height, _), (rows, _), _, (stride, _), (above, _) = depthwise.whole(graph, op)
+    c, firsts = graph.input(op).shape[3], column_begins(graph, op)
+    channel = begins(c)
+    read = distance.first_inside(firsts * stride - above, 1, height)[:, None] * c + channel
+    written = np.append(firsts[1:], rows)[:, None] * c - c + channel
+    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + CHANNELS))
 
 
 @distance.of_windows

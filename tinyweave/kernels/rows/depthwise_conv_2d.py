@@ -62,14 +62,14 @@ ROWS: tuple[Variant, ...] = (
         for size in taps_dsp.SIZES
     ),
     in_place(
-        "tw_depthwise_pixel_s8_dsp",
+        "tw_depthwise_column_s8_dsp",
         params="tw_conv_dsp",
-        has_part=False,
-        applies=taps_dsp.PIXEL,
-        features=cycle_features.pixel,
+        applies=taps_dsp.COLUMN,
+        distance=taps_dsp.column_distances,
+        flash=taps_dsp.stream_bytes,
+        features=cycle_features.column,
     ),
     by_lines("tw_depthwise_3x3_s8_m7", isa="m7", applies=depthwise.THREE_BY_THREE, features=lines),
-    by_lines("tw_depthwise_column_s8_dsp", isa="dsp", has_part=False, applies=depthwise.COLUMN),
     by_lines("tw_depthwise_conv_2d_s8_dsp", isa="dsp", applies=depthwise.LINES),
     by_lines(
         "tw_depthwise_conv_2d_s8_outliers_dsp",

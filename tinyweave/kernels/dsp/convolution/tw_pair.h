@@ -38,27 +38,16 @@ static inline void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quad
 /* Computes the outputs of whole groups of four filters; returns the end of their stream. */
 typedef const uint32_t *tw_pair_fours(const tw_pair *pair, const uint32_t *stream, int32_t sign);
 
-/* A tw_pair_products from a tw_pair_fours: the tail of one to three filters goes through a buffer of four outputs. */
+/* Computes all outputs of a pair; the last one to three go through a buffer of four outputs. */
+void tw_pair_tail(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products);
+
+/* A tw_pair_products from a tw_pair_fours. */
 static inline void tw_pair_all(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products)
 {
-    const int32_t count = (int32_t)(pair->to_0_end - pair->to_0), rest = count & 3, fours = count - rest;
-    if (rest == 0) {
+    if ((pair->to_0_end - pair->to_0) & 3) {
+        tw_pair_tail(pair, stream, sign, products);
+    } else {
         products(pair, stream, sign);
-        return;
-    }
-    tw_pair part = *pair;
-    if (fours > 0) {
-        part.to_0_end -= rest;
-        stream = products(&part, stream, sign);
-    }
-    int8_t last_0[4], last_1[4];
-    part.to_0 = last_0;
-    part.to_1 = pair->to_1 == pair->to_0 ? last_0 : last_1;
-    part.to_0_end = last_0 + 4;
-    products(&part, stream, sign);
-    for (int32_t i = 0; i < rest; ++i) {
-        pair->to_1[fours + i] = part.to_1[i];
-        pair->to_0[fours + i] = last_0[i];
     }
 }
 

@@ -59,49 +59,73 @@ static inline uint32_t *take(uint32_t *to, const int8_t *from, int32_t quads, in
     return to;
 }
 
-/* Takes a row of a window with `before` and `after` columns of padding; its other columns begin at `from`. */
-static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t *from, int32_t before, int32_t after,
+/* Takes a row of a window of which `inside` columns, those from `before` on, are inside the map; these begin at `from`. The
+ * bytes of windows->row for the other columns hold the zero point. */
+static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t *from, int32_t before, int32_t inside,
                            int8_t *rests)
 {
     const tw_conv *p = windows->p;
-    const int32_t c = p->in.c, zero = p->in_zero, inside = p->kernel.w - before - after;
-    if (windows->row == NULL) {
-        const int32_t pixel = c / 4;
-        to = fill(to, zero, before * pixel);
-        to = widen(to, from, inside * pixel);
-        return fill(to, zero, after * pixel);
+    const int32_t c = p->in.c, pixel = c / 4;
+    if (inside < p->kernel.w) {
+        if (windows->row == NULL) {
+            to = fill(to, p->in_zero, before * pixel);
+            to = widen(to, from, inside * pixel);
+            return fill(to, p->in_zero, (p->kernel.w - before - inside) * pixel);
+        }
+        int8_t *row = windows->row + before * c;
+        int32_t left = inside * c;
+        for (; left >= 4; left -= 4, row += 4, from += 4) {
+            tw_put_word(row, tw_word(from));
+        }
+        for (; left > 0; --left) {
+            *row++ = *from++;
+        }
+        from = windows->row;
     }
-    int8_t *row = windows->row;
-    for (int32_t i = before * c; i > 0; --i) {
-        *row++ = (int8_t)zero;
-    }
-    for (int32_t i = inside * c; i > 0; --i) {
-        *row++ = *from++;
-    }
-    for (int32_t i = after * c; i > 0; --i) {
-        *row++ = (int8_t)zero;
-    }
-    return take(to, windows->row, windows->quads, windows->rest, rests);
+    return take(to, from, windows->quads, windows->rest, rests);
 }
 
-/* Widens a quad of both windows. */
-static inline void widen_four(uint32_t *to, const int8_t *from_0, const int8_t *from_1)
+#if TW_HAS_DSP
+
+/* Widens a quad of both windows; advances the pointers.
+ * Registers: [x], [y]: inputs of each window; [to]: where words go; [a], [b]: four inputs of each; r2, r3, r12, lr: the words in
+ * the order in which STM stores them. No stack. Equals widen_four() below. */
+#define WIDEN_FOUR(words, from_0, from_1)                                                             \
+    do {                                                                                              \
+        uint32_t a, b;                                                                                \
+        __asm__ volatile(                                                                             \
+            "ldr %[a], [%[x]], #4\n"                                                                  \
+            "ldr %[b], [%[y]], #4\n"                                                                  \
+            "sxtb16 r2, %[a]\n"                                                                       \
+            "sxtb16 r12, %[a], ror #8\n"                                                              \
+            "sxtb16 r3, %[b]\n"                                                                       \
+            "sxtb16 lr, %[b], ror #8\n"                                                               \
+            "stm %[to]!, {r2, r3, r12, lr}\n"                                                         \
+            : [to] "+r"(words), [x] "+r"(from_0), [y] "+r"(from_1), [a] "=&r"(a), [b] "=&r"(b)        \
+            :                                                                                         \
+            : "r2", "r3", "r12", "lr", "memory");                                                     \
+    } while (0)
+
+#else
+
+static inline void widen_four(uint32_t *to, const int8_t *first, const int8_t *second)
 {
-    const uint32_t word_0 = tw_word(from_0), word_1 = tw_word(from_1);
-    to[0] = tw_sxtb16(word_0);
-    to[1] = tw_sxtb16(word_1);
-    to[2] = tw_sxtb16_odd(word_0);
-    to[3] = tw_sxtb16_odd(word_1);
+    const uint32_t a = tw_word(first), b = tw_word(second);
+    to[0] = tw_sxtb16(a);
+    to[1] = tw_sxtb16(b);
+    to[2] = tw_sxtb16_odd(a);
+    to[3] = tw_sxtb16_odd(b);
 }
+
+#define WIDEN_FOUR(to, first, second) (widen_four(to, first, second), (to) += 4, (first) += 4, (second) += 4)
+
+#endif
 
 /* Widens quads of both windows; returns where the next quad goes. */
 static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int8_t *from_1, int32_t quads)
 {
     for (int32_t i = quads; i > 0; --i) {
-        widen_four(to, from_0, from_1);
-        from_0 += 4;
-        from_1 += 4;
-        to += 4;
+        WIDEN_FOUR(to, from_0, from_1);
     }
     return to;
 }
@@ -110,30 +134,40 @@ static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int
 static void pair_of_words(const tw_windows *windows, int32_t offset, int32_t next)
 {
     uint32_t *to = windows->wide;
-    for (int32_t row = windows->rows; row > 0; --row) {
-        const int8_t *from = windows->data + offset;
-        to = widen_both(to, from, from + next, windows->quads);
+    const int8_t *const data = windows->data;
+    const int32_t quads = windows->quads;
+    for (int32_t row = windows->rows;;) {
+        to = widen_both(to, data + offset, data + offset + next, quads);
+        if (--row == 0) {
+            break;
+        }
         offset = tw_down(offset, windows->step, windows->ring);
     }
+}
+
+/* Widens a row of nine inputs of both windows; its last input goes to a half of the words at `last`. */
+static inline uint32_t *nine_inputs(uint32_t *to, const int8_t *from, int32_t next, int16_t *last)
+{
+    const int8_t *from_1 = from + next;
+    const int16_t ninth_0 = from[8], ninth_1 = from_1[8];
+    TW_COPY(last, &ninth_0, sizeof ninth_0);
+    TW_COPY(last + 2, &ninth_1, sizeof ninth_1);
+    WIDEN_FOUR(to, from, from_1);
+    WIDEN_FOUR(to, from, from_1);
+    return to;
 }
 
 /* A tw_windows_pair for three rows of nine inputs: 3x3 windows of three channels, as first layers have. */
 static void pair_of_nines(const tw_windows *windows, int32_t offset, int32_t next)
 {
-    uint32_t *to = windows->wide, ninths[2][3];
-    for (int32_t row = 0; row < windows->rows; ++row) {
-        const int8_t *from_0 = windows->data + offset, *from_1 = from_0 + next;
-        widen_four(to, from_0, from_1);
-        widen_four(to + 4, from_0 + 4, from_1 + 4);
-        to += 8;
-        ninths[0][row] = (uint32_t)from_0[8];
-        ninths[1][row] = (uint32_t)from_1[8];
-        offset = tw_down(offset, windows->step, windows->ring);
-    }
-    to[0] = tw_pkhbt(ninths[0][0], ninths[0][2]);
-    to[1] = tw_pkhbt(ninths[1][0], ninths[1][2]);
-    to[2] = ninths[0][1] & 0xFFFFu;
-    to[3] = ninths[1][1] & 0xFFFFu;
+    uint32_t *to = windows->wide;
+    int16_t *const last = (int16_t *)(to + 24); /* of inputs (8, 26) of both windows, then of inputs 17; the others are 0 */
+    const int8_t *const data = windows->data;
+    const int32_t step = windows->step, ring = windows->ring;
+    to = nine_inputs(to, data + offset, next, last);
+    offset = tw_down(offset, step, ring);
+    to = nine_inputs(to, data + offset, next, last + 4);
+    nine_inputs(to, data + tw_down(offset, step, ring), next, last + 1);
 }
 
 /* A tw_windows_pair for any windows. */
@@ -183,19 +217,27 @@ void tw_windows_across(const tw_windows *windows, const tw_window *window, int32
 {
     const tw_conv *p = windows->p;
     const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
-    const int32_t first = window->row_tap / p->kernel.w, after = p->kernel.w - cols.end, rest = windows->rest;
+    const int32_t first = window->row_tap / p->kernel.w, inside = cols.end - cols.begin, rest = windows->rest;
     int32_t offset = window->row_offset + (left + cols.begin) * p->in.c;
     uint32_t *to = windows->wide + slot;
     int8_t *rests = windows->rests + 4 * slot * windows->last;
+    const int8_t zero = (int8_t)p->in_zero;
 
-    for (int32_t row = 0; row < p->kernel.h; ++row) {
-        if (row >= first && row < first + window->rows && cols.begin < cols.end) {
-            to = take_part(windows, to, windows->data + offset, cols.begin, after, rests);
-            offset = tw_down(offset, windows->step, windows->ring);
-        } else {
-            to = take_part(windows, to, windows->data, p->kernel.w, 0, rests);
+    if (windows->row != NULL) {
+        for (int32_t i = 0; i < p->kernel.w * p->in.c; ++i) {
+            windows->row[i] = zero;
         }
-        rests += rest;
+    }
+    for (int32_t row = 0; row < p->kernel.h; ++row, rests += rest) {
+        if (row >= first && row < first + window->rows && inside > 0) {
+            to = take_part(windows, to, windows->data + offset, cols.begin, inside, rests);
+            offset = tw_down(offset, windows->step, windows->ring);
+            continue;
+        }
+        to = fill(to, zero, windows->quads);
+        for (int32_t i = 0; i < rest; ++i) {
+            rests[i] = zero;
+        }
     }
     widen(to, windows->rests + 4 * slot * windows->last, windows->last);
 }
@@ -238,5 +280,6 @@ int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in,
         tw_put_word(windows->rests + 4 * (last - 1), 0);
     }
     tw_put_word(windows->rests + 8 * last - 4, 0);
+    windows->wide[4 * total - 2] = windows->wide[4 * total - 1] = 0; /* halves that pair_of_nines does not write */
     return total;
 }

@@ -31,8 +31,4 @@ void tw_depthwise_lines(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_r
 void tw_depthwise_3x3_s8_m7(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
 void tw_depthwise_3x3_s8_m7_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* int8 depthwise convolution along maps of one column. The parameters describe the maps as rows, which have the same bytes; so
- * there is no form for a range of rows. */
-void tw_depthwise_column_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
-
 #endif

@@ -28,8 +28,9 @@ void tw_depthwise_5x5_s8_lean_m7_part(const tw_depthwise_lean_dsp *p, tw_view in
 void tw_depthwise_7x7_s8_lean_m7(const tw_depthwise_lean_dsp *p, const void *in, void *out);
 void tw_depthwise_7x7_s8_lean_m7_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
 
-/* Reduces a map of one column to one pixel without padding, as streaming calls do that add a row. The window has any height.
- * Stream: tw_taps.h. Four channels are read before they are written; the last four may overlap those before. */
-void tw_depthwise_pixel_s8_dsp(const tw_conv_dsp *p, const void *in, void *out);
+/* The same along maps of one column, with windows one column wide of any height and any vertical stride. Two outputs are read
+ * before they are written if their windows are inside the map and a row apart. */
+void tw_depthwise_column_s8_dsp(const tw_conv_dsp *p, const void *in, void *out);
+void tw_depthwise_column_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range);
 
 #endif

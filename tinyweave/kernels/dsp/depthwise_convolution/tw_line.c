@@ -103,11 +103,13 @@ void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, i
 
 void tw_line_pad(const tw_columns *columns, uint32_t *to, int whole)
 {
-    const int32_t inside = columns->before + columns->first + columns->pairs + columns->last, words = inside + columns->after;
-    for (int32_t i = 0; i < words; ++i) {
-        if (whole || i < columns->before || i >= inside) {
-            put(to + i, columns->padding, columns->padding);
-        }
+    const int32_t inside = columns->first + columns->pairs + columns->last;
+    for (int32_t i = columns->before + (whole ? inside : 0); i > 0; --i) {
+        put(to++, columns->padding, columns->padding);
+    }
+    to += whole ? 0 : inside;
+    for (int32_t i = columns->after; i > 0; --i) {
+        put(to++, columns->padding, columns->padding);
     }
 }
 
@@ -176,36 +178,39 @@ void tw_line_any_1(const tw_line *line)
 
 #if TW_HAS_DSP
 
-/* What the assembly of FOURS needs for a row of outputs. */
+/* What the assembly of FOURS needs for all rows of a channel. It loads the members in this order. */
 typedef struct {
     int32_t zero;
     int32_t last_1, last_2, last_3;  /* as at_1 .. at_3 for the last four; superfluous outputs go where others overwrite them */
     const uint32_t *end;             /* end of the line, the last four included */
-    const uint32_t *words;           /* the assembly loads the members from here on in this order */
+    int32_t tail;                    /* bytes from `whole` to `end` */
+    int32_t rows;
+    int32_t x_on, to_on, row_on;     /* bytes from the end of a line, and of its outputs, to the next row; from row to row */
+    const uint32_t *words;
     int8_t *to;
     int32_t at_1, at_2, at_3, on;    /* bytes from an output to the next three; to the next four */
     int32_t back;                    /* bytes from the end of the window's last row back to its first row for the next four */
-    const uint32_t *whole;           /* end of the whole fours of the line */
+    const uint32_t *whole;           /* end of the whole fours of the line; `end` and it are those of the current row */
     uint32_t skip;                   /* bytes of code of the rows that the window lacks */
     const uint32_t *x;
 } tw_fours;
 
-/* A row of outputs of one channel, four sums at a time; `row`: a row of the window, for example FOURS_3_1.
+/* All rows of outputs of one channel, four sums at a time; `row`: a row of the window, for example FOURS_3_1.
  * Registers: r0: line; r1: weights, then multiplier and power; r8 .. r11: sums; lr: the entry of the loop; r12: `whole`; the
  * others: inputs and weights of a row; for the outputs r2: where they go, r3 .. r5: their offsets, r6: to the next four, r7:
  * back.
- * Stack, 88 bytes: r4 .. r11, saved here since the code needs all registers; below them [sp] words, +4 to, +8 at_1, +12 at_2,
+ * Stack, 108 bytes: r4 .. r11, saved here since the code needs all registers; below them [sp] words, +4 to, +8 at_1, +12 at_2,
  * +16 at_3, +20 on, +24 back, +28 whole, +32 the entry instead of `skip`, +36 zero, +40 last_1, +44 last_2, +48 last_3, +52
- * end.
+ * end, +56 tail, +60 rows, +64 x_on, +68 to_on, +72 row_on.
  * Loop: TW_LINE_MOST_TAPS rows of the window are unrolled; a window of fewer rows enters late, at label 2 + skip.
  * Order: a row of the window costs no branch and no pointer but r0 and r1. Outputs are stored from the fourth to the first, so
- * that of the last four the superfluous ones are overwritten. Label 1 swaps in the offsets of the last four. Equals any_row()
- * above at stride 1, plain_row() below at stride 2. */
+ * that of the last four the superfluous ones are overwritten. Label 1 swaps in the offsets of the last four; label 4 begins the
+ * next row, with the offsets of whole fours. Equals any_row() above at stride 1, plain_row() below at stride 2. */
 #define FINISH_FOUR(sum, fix) "smmulr " sum ", " sum ", r2\n" TW_OUTPUT(sum, fix, "r3", "r4")
 #define FOURS(row, fix)                \
     "push {r4-r11}\n"                  \
-    "ldm r0!, {r1-r5}\n"               \
-    "push {r1-r5}\n"                   \
+    "ldm r0!, {r1-r10}\n"              \
+    "push {r1-r10}\n"                  \
     "ldm r0!, {r1-r7, r12, lr}\n"      \
     "adr r8, 2f\n"                     \
     "add lr, lr, r8\n"                 \
@@ -249,7 +254,32 @@ typedef struct {
     "beq.w 1b\n"                       \
     "bx lr\n"                          \
     "4:\n"                             \
-    "add sp, sp, #56\n"                \
+    "ldrd r2, r3, [sp, #56]\n"         \
+    "subs r3, r3, #1\n"                \
+    "beq.w 5f\n"                       \
+    "str r3, [sp, #60]\n"              \
+    "ldrd r4, r5, [sp, #64]\n"         \
+    "ldr r3, [sp, #4]\n"               \
+    "add r0, r0, r4\n"                 \
+    "add r3, r3, r5\n"                 \
+    "str r3, [sp, #4]\n"               \
+    "ldr r4, [sp, #52]\n"              \
+    "ldr r5, [sp, #72]\n"              \
+    "ldr r6, [sp, #20]\n"              \
+    "add r4, r4, r5\n"                 \
+    "sub r12, r4, r2\n"                \
+    "str r4, [sp, #52]\n"              \
+    "str r12, [sp, #28]\n"             \
+    "asr r2, r6, #2\n"                 \
+    "asr r3, r6, #1\n"                 \
+    "add r4, r2, r3\n"                 \
+    "strd r2, r3, [sp, #8]\n"          \
+    "str r4, [sp, #16]\n"              \
+    "cmp r0, r12\n"                    \
+    "beq.w 1b\n"                       \
+    "bx lr\n"                          \
+    "5:\n"                             \
+    "add sp, sp, #76\n"                \
     "pop {r4-r11}\n"
 
 /* A row of the window for four neighbouring sums r8 .. r11, for each width and stride. r2 onward: words of two weights; the
@@ -317,14 +347,19 @@ typedef struct {
     "ldrd r12, lr, [r0], #256\n"                                                                             \
     "smlad r8, r12, r2, r8\n" "smlad r8, lr, r3, r8\n" "smlad r9, lr, r2, r9\n"
 
-/* Returns the members that are the same for all rows; advance: words of a line per four sums; size: bytes of code of a window's
+/* Returns the members that are the same for all channels; advance: words of a line per four sums; size: bytes of code of a window's
  * row. */
 static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
 {
-    const int32_t step = line->step, rest = line->count & 3;
+    const int32_t step = line->step, rest = line->count & 3, fours = (line->count + 3) / 4;
     tw_fours frame;
     frame.words = line->words;
     frame.zero = line->zero;
+    frame.tail = rest ? 4 * advance : 0;
+    frame.rows = line->rows;
+    frame.row_on = 4 * line->stride * TW_LINE_ROW_WORDS;
+    frame.x_on = frame.row_on - 4 * advance * fours;
+    frame.to_on = line->down - 4 * step * fours;
     frame.last_1 = rest > 1 ? step : 0;
     frame.last_2 = rest > 2 ? 2 * step : 0;
     frame.last_3 = rest == 2 ? step : frame.last_2;
@@ -337,20 +372,25 @@ static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
     return frame;
 }
 
-/* Runs `code` for each channel and output row. */
-#define RUN_ROWS(line, frame, advance, code)                                                                     \
-    EACH_ROW(line, (frame).words, (frame).x = first; (frame).to = out;                                           \
-             (frame).whole = first + (line)->count / 4 * (advance);                                              \
-             (frame).end = first + ((line)->count + 3) / 4 * (advance); TW_RUN(code, &(frame));)
+/* Runs `code` for each channel. */
+#define RUN_CHANNELS(line, frame, advance, code)                                      \
+    for (int32_t plane = 0; plane < (line)->channels; ++plane) {                      \
+        (frame).x = (line)->x + plane * TW_LINE_WORDS;                                \
+        (frame).to = (line)->to + plane;                                              \
+        (frame).whole = (frame).x + (line)->count / 4 * (advance);                    \
+        (frame).end = (frame).x + ((line)->count + 3) / 4 * (advance);                \
+        TW_RUN(code, &(frame));                                                       \
+        (frame).words += (line)->taps * (line)->pairs + 3;                            \
+    }
 /* Defines a tw_line_outputs; instructions: those of a row of the window. */
 #define FOURS_OF(name, row, advance, instructions)                               \
     void name(const tw_line *line)                                               \
     {                                                                            \
         tw_fours frame = fours_of(line, advance, 4 * (instructions));            \
         if (line->sign) {                                                        \
-            RUN_ROWS(line, frame, advance, FOURS(row, TW_FIX))                   \
+            RUN_CHANNELS(line, frame, advance, FOURS(row, TW_FIX))                   \
         } else {                                                                 \
-            RUN_ROWS(line, frame, advance, FOURS(row, TW_NO_FIX))                \
+            RUN_CHANNELS(line, frame, advance, FOURS(row, TW_NO_FIX))                \
         }                                                                        \
     }
 

@@ -12,6 +12,7 @@
 
 #include "tw_depthwise_lean_dsp.h"
 #include "tw_dsp.h"
+#include "tw_taps_code.h"
 
 #if TW_HAS_DSP
 
@@ -110,12 +111,8 @@
     "sxtb16 r2, r2\n"
 /* Loads each tap of `columns`, followed by `code`. */
 #define ALL_TAPS(columns, code) EACH("column", columns, TAP("\\column") code)
-/* The weights of the next tap, or of the tap that many bytes back. */
-#define WEIGHTS "ldrd r12, lr, [r1], #8\n"
+/* The weights of the tap that many bytes back. */
 #define WEIGHTS_BEFORE(bytes) "ldrd r12, lr, [r1, #-" bytes "]\n"
-/* Adds the products of a tap to four sums of the first or second output: SMLABB for channels 0, 1, SMLATT for 2, 3. */
-#define FIRST_SUMS "smlabb r4, r2, r12, r4\nsmlatt r6, r2, r12, r6\nsmlabb r5, r3, lr, r5\nsmlatt r7, r3, lr, r7\n"
-#define SECOND_SUMS "smlabb r8, r2, r12, r8\nsmlatt r10, r2, r12, r10\nsmlabb r9, r3, lr, r9\nsmlatt r11, r3, lr, r11\n"
 
 #ifndef ROW_1 /* a core may have its own */
 
@@ -137,20 +134,6 @@
 /* A row of the window for one output. */
 #define ROW_ALONE(columns) ALL_TAPS(columns, WEIGHTS FIRST_SUMS)
 
-/* Rescales and clamps the sums of one channel, of two outputs or of one. r2: multiplier, r3: power, r12: zero point. */
-#define BYTES_TWO(a, b, fix)            \
-    "ldrd r2, r3, [r1], #8\n"           \
-    "smmulr " a ", " a ", r2\n"         \
-    "smmulr " b ", " b ", r2\n"         \
-    fix(a)                              \
-    fix(b)                              \
-    "smmlar " a ", " a ", r3, r12\n"    \
-    "smmlar " b ", " b ", r3, r12\n"    \
-    "ssat " a ", #8, " a "\n"           \
-    "ssat " b ", #8, " b "\n"
-#define BYTES_ONE(a, b, fix) "ldrd r2, r3, [r1], #8\nsmmulr " a ", " a ", r2\n" TW_OUTPUT(a, fix, "r3", "r12")
-#define FOUR(bytes, fix) \
-    bytes("r4", "r8", fix) bytes("r5", "r9", fix) bytes("r6", "r10", fix) bytes("r7", "r11", fix)
 #define FOUR_ONE(fix) FOUR(BYTES_ONE, fix)
 #ifndef FOUR_TWO /* a core may have its own */
 #define FOUR_TWO(fix) FOUR(BYTES_TWO, fix)
