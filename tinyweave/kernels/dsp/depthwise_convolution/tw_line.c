@@ -5,18 +5,9 @@
 #include <stddef.h>
 
 #include "tw_dsp.h"
+#include "tw_line_put.h"
 #include "tw_line_quads.h"
 #include "tw_line_rows.h"
-
-/* Stores two columns of four channels as one word in each of the four lines. */
-static inline void put(uint32_t *to, uint32_t first, uint32_t second)
-{
-    const uint32_t low = tw_pkhbt(first, second), high = tw_pkhtb(first, second);
-    to[0] = tw_sxtb16(low);
-    to[TW_LINE_WORDS] = tw_sxtb16_odd(low);
-    to[2 * TW_LINE_WORDS] = tw_sxtb16(high);
-    to[3 * TW_LINE_WORDS] = tw_sxtb16_odd(high);
-}
 
 int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t end)
 {
@@ -30,50 +21,6 @@ int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t
     return tw_max(left, 0);
 }
 
-#if TW_HAS_DSP
-
-/* Stores four columns of four channels as two words in each of the four lines; advances `to` and `from`.
- * Registers: [in]: input; [by]: bytes to the next column; [word]: where words go; [a] .. [d]: columns 0 .. 3, then their
- * halves; r12, lr: channels 2 and 3 of columns 0 and 1, of columns 2 and 3. No stack.
- * Order: the column at [by] is loaded first, so that one ADD moves past both. Two words of a line are stored by one STRD. The
- * line of channel 0 comes last, since its store advances [word]. Equals two calls of put(). */
-#define STORE_TWO(first, second, rotated, at) \
-    "sxtb16 %[b], " first rotated "\nsxtb16 %[d], " second rotated "\nstrd %[b], %[d], [%[word]" at "\n"
-#define PUT_TWO(to, from, step)                                                                        \
-    do {                                                                                               \
-        uint32_t a, b, c, d;                                                                           \
-        __asm__ volatile(                                                                              \
-            "ldr %[b], [%[in], %[by]]\n"                                                               \
-            "ldr %[a], [%[in]]\n"                                                                      \
-            "add %[in], %[in], %[by], lsl #1\n"                                                        \
-            "ldr %[d], [%[in], %[by]]\n"                                                               \
-            "ldr %[c], [%[in]]\n"                                                                      \
-            "add %[in], %[in], %[by], lsl #1\n"                                                        \
-            "pkhtb r12, %[b], %[a], asr #16\n"                                                         \
-            "pkhtb lr, %[d], %[c], asr #16\n"                                                          \
-            "pkhbt %[a], %[a], %[b], lsl #16\n"                                                        \
-            "pkhbt %[c], %[c], %[d], lsl #16\n"                                                        \
-            STORE_TWO("r12", "lr", "", ", #128]")                                                      \
-            STORE_TWO("r12", "lr", ", ror #8", ", #192]")                                              \
-            STORE_TWO("%[a]", "%[c]", ", ror #8", ", #64]")                                            \
-            STORE_TWO("%[a]", "%[c]", "", "], #8")                                                     \
-            : [word] "+r"(to), [in] "+r"(from), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d) \
-            : [by] "r"(step)                                                                           \
-            : "r12", "lr", "memory");                                                                  \
-    } while (0)
-
-#else
-
-#define PUT_TWO(to, from, step)                                          \
-    do {                                                                 \
-        for (int32_t half = 0; half < 2; ++half) {                       \
-            put((to)++, tw_word(from), tw_word((from) + (step)));        \
-            (from) += 2 * (step);                                        \
-        }                                                                \
-    } while (0)
-
-#endif
-
 void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, int32_t offset)
 {
     const uint32_t padding = columns->padding;
@@ -83,18 +30,18 @@ void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, i
         const int8_t *from = data + offset;
         uint32_t *word = to;
         if (columns->first) {
-            put(word++, padding, tw_word(from));
+            tw_line_put(word++, padding, tw_word(from));
             from += step;
         }
         for (int32_t i = columns->pairs >> 1; i > 0; --i) {
-            PUT_TWO(word, from, step);
+            TW_LINE_PUT_TWO(word, from, step);
         }
         if (columns->pairs & 1) {
-            put(word++, tw_word(from), tw_word(from + step));
+            tw_line_put(word++, tw_word(from), tw_word(from + step));
             from += 2 * step;
         }
         if (columns->last) {
-            put(word, tw_word(from), padding);
+            tw_line_put(word, tw_word(from), padding);
         }
         to += TW_LINE_ROW_WORDS;
         offset = tw_down(offset, columns->down, columns->ring);
@@ -105,11 +52,11 @@ void tw_line_pad(const tw_columns *columns, uint32_t *to, int whole)
 {
     const int32_t inside = columns->first + columns->pairs + columns->last;
     for (int32_t i = columns->before + (whole ? inside : 0); i > 0; --i) {
-        put(to++, columns->padding, columns->padding);
+        tw_line_put(to++, columns->padding, columns->padding);
     }
     to += whole ? 0 : inside;
     for (int32_t i = columns->after; i > 0; --i) {
-        put(to++, columns->padding, columns->padding);
+        tw_line_put(to++, columns->padding, columns->padding);
     }
 }
 
