@@ -57,6 +57,16 @@ def test_a_batch_of_samples_gives_the_same_as_single_samples(seed: int) -> None:
         assert np.array_equal(values, np.stack([run[name] for run in sample_by_sample(small, integers, keep=False)])), name
 
 
+@pytest.mark.parametrize("mask", [-1e4, None])
+def test_scores_count_wholly_unless_a_mask_lowers_them(mask: float | None) -> None:
+    """Logits of a classifier may be far apart, too: only what a constant mask lowers is left out of a range."""
+    added = constant("m", np.array([[0.0, 1.0, mask or -1.0]], np.float32))
+    steps = [("add", ("x", "m"), {"activation": "none"}), ("softmax", ("t0",), {"beta": 1.0})]
+    graph = float_graph([added], steps, x=(1, 3))
+    seen = collect_histograms(graph, {"x": np.array([[[90.0, -80.0, 2.0]]], np.float32)})["t0"]
+    assert (seen.low, seen.high) == (0.0 if mask else -79.0, 90.0)
+
+
 def test_random_networks_contain_every_kind_with_a_float_form() -> None:
     kinds = {op.kind for seed in range(200) for op in random_network(seed).ops}
     wanted = {kind for kind, spec in ops.SPECS.items() if spec.scale and kind in ops.FLOAT32}

@@ -133,10 +133,10 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
     Scores that a mask lowers before a softmax do not count. Raise CompileError if a value is infinite or NaN.
     """
     scores = {
-        name
-        for name, readers in graph.consumers.items()
-        if name not in graph.outputs and {graph.ops[index].kind for index in readers} == {"softmax"}
-    }
+        op.outputs[0]
+        for op in graph.ops
+        if _is_mask(graph, op) and {graph.ops[index].kind for index in graph.consumers.get(op.outputs[0], ())} == {"softmax"}
+    } - {*graph.outputs}
     histograms = {t.name: Histogram() for t in graph.tensors.values() if t.dtype == "float32" and t.data is None}
 
     def count(name: str, values: Array) -> Array:
@@ -154,6 +154,12 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
     for done in visit_all(graph, inputs, count):
         progress("calibrating", done, len(next(iter(inputs.values()))))
     return histograms
+
+
+def _is_mask(graph: Graph, op: Op) -> bool:
+    """Return whether an op masks scores: an add or a select with a constant that has values of at most -MASKED."""
+    constants = [tensor.data for tensor in graph.inputs_of(op) if is_float(tensor) and tensor is not None]
+    return op.kind in ("add", "select_v2") and any(data is not None and data.min(initial=0.0) <= -MASKED for data in constants)
 
 
 def _without_masked(scores: Array) -> Array:
