@@ -76,7 +76,7 @@ def _squared_difference(rng: Rng) -> Iterator[Drawn]:
         if number % 4 == 3 and b is not a:  # with ratios of few bits, rescaled values are halfway between two values
             a = rescaled(a, 0.25)
             b = rescaled(b, 0.25 * rng.integers(1, 1 << 7) / (1 << 7))
-        # scales around that of the largest difference, and down to the smallest allowed scale
+        # scales around the scale of the largest difference, and down to the smallest allowed scale
         largest = max(a.scale, b.scale) ** 2
         factor = 2.0 ** rng.integers(-11, 9) if number % 3 == 0 else np.exp(rng.uniform(1, 7))
         yield about, [a, b], rescaled(out, largest * factor), {}
@@ -243,7 +243,7 @@ def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
             out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
         alpha = float(np.float32(rng.choice([0.1, 0.3, 0.01, 0.5, 1.0, 0.0, 2.0, -0.2])))
         yield f"{dtype}-{x.scale:.3g}to{out.scale:.3g}-alpha{alpha:.3g}", [x], out, {"alpha": alpha}
-    for dtype in ("int8", "int8", "int8", "int16"):  # halves; LiteRT rounds those of a negative slope down
+    for dtype in ("int8", "int8", "int8", "int16"):  # halves; LiteRT rounds halves of a negative slope down
         x = activation("input", (1, 4, 5, 13), rng, dtype=dtype)
         yield f"{dtype}-alpha-0.5", [x], rescaled(activation("output", (), rng, dtype=dtype), x.scale), {"alpha": -0.5}
 

@@ -31,7 +31,7 @@ def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
 def _weighted(
     rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, bias_is_optional: bool = True
 ) -> tuple[list[Tensor | None], Tensor]:
-    """Return operands with or without a bias, and an output whose scale differs from that of the sums by a factor of up to 30.
+    """Return operands with or without a bias, and an output whose scale is 1/30 to 30 times the scale of the sums.
 
     In one of five cases the weights are small and all scales powers of two, so many outputs are halfway between two values.
     """

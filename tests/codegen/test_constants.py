@@ -1,4 +1,4 @@
-"""The predicted bytes of constants equal those of the emitted C."""
+"""The predicted bytes of constants equal the bytes in the emitted C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The access steps in access.py equal those of the C kernels, and the table's overlap distances and scratch follow from them.
+"""The steps in access.py equal the steps of the C kernels, and the table's overlap distances and scratch follow from them.
 
 Cases of every row of the table run with disjoint operands while their reads and writes are recorded. The records give the
 actual overlap distance of the output and each input. `-m sweep` runs all cases instead of some.

@@ -135,7 +135,7 @@ def twins_equal(library: Path, environment: dict[str, str], trials: tuple[int, i
 
 @pytest.fixture(scope="module")
 def portable_trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the package's kernels, with which those of the ablation are compared."""
+    """Build the package's kernels, with which the ablation's kernels are compared."""
     files = [path for path in sources(swapped.TRIALS) if path.suffix == ".c"]
     return sanitized(tmp_path_factory.mktemp("portable"), files, UNOPTIMISED)[0]
 

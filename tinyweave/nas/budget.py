@@ -110,10 +110,7 @@ class Budget:
 def step_seconds(arch: Arch, batch: int) -> float:
     """Predict the CPU seconds of one training step of a network on the reference core, for a batch of samples."""
     layers = [layer for block in blocks(arch) for layer in block.layers]
-    elements = sum(layer.h_out * layer.w_out * layer.c_out for layer in layers)
-    depthwise = sum(
-        layer.h_out * layer.w_out * layer.c_out * layer.kernel[0] * layer.kernel[1] for layer in layers if layer.depthwise
-    )
+    elements, depthwise = sum(layer.out_bytes for layer in layers), sum(layer.macs for layer in layers if layer.depthwise)
     return PER_LAYER * len(layers) + batch * (PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise)
 
 

@@ -16,7 +16,7 @@ from ..ir import CompileError
 from ..progress import Progress
 from .arch import Arch, macs
 from .costs import Costs, Target, costs, quick_costs
-from .evolution import without_plan
+from .evolution import BATCH, CostFunction, without_plan
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
 
@@ -24,10 +24,8 @@ MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
 MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
-BATCH = 16  # networks that are planned in parallel
 
-Priced = tuple[Arch, Costs]
-Pricing = Callable[[Sequence[Arch]], list[Costs | None]]  # returns costs; None for a network that cannot fit
+Candidate = tuple[Arch, Costs]
 
 
 class Sampling(NamedTuple):
@@ -35,7 +33,7 @@ class Sampling(NamedTuple):
 
     seed: int = 0
     tries: int = MAX_SAMPLES  # maximum number of networks to draw
-    price: Pricing | None = None  # plans networks, for example in parallel; None: one by one
+    price: CostFunction | None = None  # plans networks, for example in parallel; None: one by one
     is_trainable: Callable[[Arch], bool] = lambda _: True  # whether a network can be trained in the time that there is
     rank: Callable[[Sequence[Arch]], list[int]] = ranked  # returns the indices of networks, best first
 
@@ -45,7 +43,7 @@ DEFAULTS = Sampling()
 
 def first_network(
     space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
-) -> Priced | None:
+) -> Candidate | None:
     """Return the plain network with the most multiply-accumulates that fits, with its costs; None if none fits.
 
     `is_trainable` returns whether a network is small enough to be trained in the time that there is.
@@ -65,7 +63,7 @@ def sample_fitting(
     sampling: Sampling = DEFAULTS,
     *,
     progress: Progress,
-) -> list[Priced]:
+) -> list[Candidate]:
     """Sample networks that fit a target, rank them, and return the best `count` with their costs.
 
     SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. Raises CompileError if none fits.
@@ -79,7 +77,7 @@ def sample_fitting(
         progress: Called for each batch of networks.
     """
     price = sampling.price or (lambda archs: list(map(partial(quick_costs, target), archs)))
-    rng, fitting = random.Random(sampling.seed), list[Priced]()
+    rng, fitting = random.Random(sampling.seed), list[Candidate]()
     seen, trainable = set[Arch](), set[Arch]()  # `trainable`: networks that fit, without plans, which do not affect training
     parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
     least = costs(arch_of(space, parents[0], classes), target)

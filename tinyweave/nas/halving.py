@@ -164,42 +164,29 @@ def augmentations_of(data: Dataset) -> tuple[str, ...]:
     return AUGMENTATIONS.get(data.kind, ("none",))
 
 
-def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:
-    """Measure how long a network trains while all workers are busy.
-
-    Return (seconds of one epoch, fixed seconds of a training besides its epochs).
-    """
+def seconds_of_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> float:
+    """Measure how long an epoch of a network's training takes while all workers are busy, in seconds."""
     progress("measuring how fast it trains", 0, 1)
     for steps in (1, STEPS):  # the first calls import modules and fill caches
         times = workers.each(_timed, [(archs.to_json(arch), str(folder.resolve()), steps)] * workers.count)
-    epoch, training = (sum(each) / len(each) for each in zip(*times, strict=True))
-    return epoch, training
+    return float(sum(times) / len(times))
 
 
-def _timed(arch: str, folder: str, steps: int) -> tuple[float, float]:
-    """Train a network for `steps` steps, to estimate how long a whole training takes.
-
-    Return (seconds of one epoch, fixed seconds of a training besides its epochs). The fixed seconds include the evaluation on
-    the validation samples.
-    """
+def _timed(arch: str, folder: str, steps: int) -> float:
+    """Train a network for `steps` steps, and return the seconds that a whole epoch would take."""
     import time
 
     from .learning.module import module_of
-    from .learning.train import Recipe, fit, scores
+    from .learning.train import Recipe, fit
 
-    begin = time.perf_counter()
     architecture = archs.from_json(arch)
     data, module = sized(load_data(Path(folder)), architecture.image[:2]), module_of(architecture)
-    (values, labels), (unseen, _) = data.part("train"), data.part("validation")
-    batch = batch_of(data)
-    count, some = min(len(values), steps * batch), unseen[: steps * batch]
+    (values, labels), batch = data.part("train"), batch_of(data)
+    count = min(len(values), steps * batch)
     recipe = Recipe(1, batch=batch, augmentation=augmentations_of(data)[0], head=head_of(data))
     start = time.perf_counter()
     fit(module, values[:count], labels[:count], recipe)
-    trained = time.perf_counter()
-    scores(module, some)
-    evaluated = (time.perf_counter() - trained) * len(unseen) / len(some)
-    return (trained - start) * len(values) / count, start - begin + evaluated
+    return (time.perf_counter() - start) * len(values) / count
 
 
 class Trainings(NamedTuple):

@@ -383,5 +383,5 @@ def supernet_seconds(
     with thread_count(1):
         one = module_of(arch)
         evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), some) * (calibrated + unseen)
-    rungs, _ = halving.seconds_of_training(arch, folder / halving.DATA, workers, progress)
+    rungs = halving.seconds_of_epoch(arch, folder / halving.DATA, workers, progress)
     return {"warm_up": warm_up * len(values), "epochs": epochs * len(values), "evolution": 1.2 * evaluated, "rungs": rungs}

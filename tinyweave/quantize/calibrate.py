@@ -157,9 +157,10 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
 
 
 def _is_mask(graph: Graph, op: Op) -> bool:
-    """Return whether an op masks scores: an add or a select with a constant that has values of at most -MASKED."""
-    constants = [tensor.data for tensor in graph.inputs_of(op) if is_float(tensor) and tensor is not None]
-    return op.kind in ("add", "select_v2") and any(data is not None and data.min(initial=0.0) <= -MASKED for data in constants)
+    """Return whether an op masks scores: a sum or a selection with a constant that has values of at most -MASKED."""
+    spec, constants = SPECS[op.kind], [tensor.data for tensor in graph.inputs_of(op) if is_float(tensor) and tensor is not None]
+    is_one = spec.arithmetic == "sum" or spec.family == "selection"
+    return is_one and any(data is not None and data.min(initial=0.0) <= -MASKED for data in constants)
 
 
 def _without_masked(scores: Array) -> Array:

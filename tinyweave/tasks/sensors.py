@@ -26,7 +26,7 @@ from .dataset import (
     sorted_classes,
 )
 from .formats.reading import read_samples, sample_files
-from .formats.sample import Sample, as_series
+from .formats.sample import Sample, as_series, is_number
 
 Floats = NDArray[np.float64]
 FILES = (".csv", ".npy")  # recordings in the folder of their class
@@ -142,7 +142,7 @@ def read_rows(path: Path) -> NDArray[np.float64]:
     else:
         text = read_file(path, MAX_SAMPLE, MEND).decode("utf-8-sig", errors="replace")
         lines = [(number, line.split(",")) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        if lines and not all(map(_is_number, lines[0][1])):
+        if lines and not all(map(is_number, lines[0][1])):
             lines = lines[1:]
         values = np.array([_numbers(path, number, cells, len(lines[0][1])) for number, cells in lines])
     if not values.size or not np.isfinite(values).all():
@@ -151,14 +151,6 @@ def read_rows(path: Path) -> NDArray[np.float64]:
 
 
 def _numbers(path: Path, number: int, cells: Sequence[str], columns: int) -> list[float]:
-    if len(cells) != columns or not all(map(_is_number, cells)):
+    if len(cells) != columns or not all(map(is_number, cells)):
         raise CompileError(f"'{path}', line {number} is not a row of {columns} numbers: {','.join(cells)[:40]}", MEND)
     return [float(cell) for cell in cells]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

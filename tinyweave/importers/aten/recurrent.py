@@ -92,18 +92,21 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
                 cells += cell
             y = axes.concatenation(b, ways, 2) if len(ways) > 1 else ways[0]
 
-        def gathered(states: list[Map]) -> Map:
-            """Add the ops that gather states, [layers * directions, 1, cells]."""
-            together = axes.stack(b, states)
-            return axes.squeeze(b, together, 1) if is_flat else together
-
-        def last() -> Map:
-            return gathered([axes.select(b, output, 1, step) for output, step in final])
-
-        outputs: list[Any] = [_output_of(b, y, batch_first, is_flat), last]
-        return [*outputs, lambda: gathered(cells)] if cells else outputs
+        outputs: list[Any] = [_output_of(b, y, batch_first, is_flat), lambda: _states_of(b, final, is_flat)]
+        return [*outputs, lambda: _gathered(b, cells, is_flat)] if cells else outputs
 
     return apply
+
+
+def _states_of(b: Builder, outputs: Sequence[tuple[Map, int]], is_flat: bool) -> Map:
+    """Add the ops that gather the hidden state of each output at a time step, see `_gathered`."""
+    return _gathered(b, [axes.select(b, output, 1, step) for output, step in outputs], is_flat)
+
+
+def _gathered(b: Builder, states: Sequence[Map], is_flat: bool) -> Map:
+    """Add the ops that gather states, [1, cells] each, and return them: [count, cells] if `is_flat`, else [count, 1, cells]."""
+    together = axes.stack(b, list(states))
+    return axes.squeeze(b, together, 1) if is_flat else together
 
 
 def _initial_state(b: Builder, states: Any, index: int, is_flat: bool) -> str | None:
@@ -176,15 +179,10 @@ def lstm(
         (_, time, depth), out = y.axes, b.new_axis(parts[1].shape[1])
         name = _lstm_layer(b, b.tensor(y, ((), time, depth)), y.shape[1], *parts)
         y = Map(name, ((), time, out), ((), time, out))
-        finals.append(y)
-
-    def last() -> Map:
-        """Add the ops that gather the final hidden states, [layers, 1, cells]."""
-        states = axes.stack(b, [axes.select(b, output, 1, -1) for output in finals])
-        return axes.squeeze(b, states, 1) if is_flat else states
+        finals.append((y, -1))
 
     unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")
-    return [_output_of(b, y, batch_first, is_flat), last, unread]
+    return [_output_of(b, y, batch_first, is_flat), lambda: _states_of(b, finals, is_flat), unread]
 
 
 def _lstm_layer(

@@ -8,4 +8,15 @@
 void tw_dot4_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums);
 void tw_dot1_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum);
 
+/* A tw_products. */
+static inline void tw_dot_s8_dsp(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter,
+                                 int32_t first, int32_t count, int32_t filters, int32_t *sums)
+{
+    if (filters == 4) {
+        tw_dot4_dsp(pixel + first_in, zero, weights + first, filter, count, sums);
+    } else {
+        tw_dot1_dsp(pixel + first_in, zero, weights + first, count, sums);
+    }
+}
+
 #endif

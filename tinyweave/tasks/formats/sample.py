@@ -70,3 +70,12 @@ def as_series(value: Any, place: str) -> NDArray[np.float64]:
     if not np.isfinite(series).all():
         raise CompileError(f"'{place}' holds NaN or infinite values", "fill them in, or leave the sample out")
     return series.reshape(len(series), -1)
+
+
+def is_number(cell: str) -> bool:
+    """Return whether the text of a cell is a number; "nan" and "inf" are."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

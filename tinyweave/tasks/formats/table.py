@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...files import read_file
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND
-from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of, is_number
 
 RECORDINGS = ("recording", "recording_id", "file", "session", "trial")
 IGNORED = ("", "time", "timestamp", "date", "datetime", "index", "row", "unnamed: 0")
@@ -51,7 +51,7 @@ def read_table(path: Path) -> list[Sample]:
         raise CompileError(f"'{path}' cannot be read as a table: {error}", MEND) from error
     if len(lines) < 2:
         raise CompileError(f"'{path}' holds no rows", MEND)
-    if path.suffix.lower() == ".tsv" and all(map(_is_number, lines[0][1])):
+    if path.suffix.lower() == ".tsv" and all(map(is_number, lines[0][1])):
         lines = [(0, ["label", *(f"x_{index}" for index in range(len(lines[0][1]) - 1))]), *lines]
     (_, header), *rows = lines
     names = [as_label(cell).lower() for cell in header]
@@ -74,7 +74,7 @@ def _columns(path: Path, names: Sequence[str]) -> Columns:
     """Return what each column holds, by its name; raise CompileError if there is no column of labels or of values."""
     label, group, recording, part = (column_of(names, wanted) for wanted in (LABELS, GROUPS, RECORDINGS, PARTS))
     if label is None:
-        what = "no header" if any(map(_is_number, names)) and not _numbered(names) else "no column of labels"
+        what = "no header" if any(map(is_number, names)) and not _numbered(names) else "no column of labels"
         shown = ", ".join(names)[:80]
         raise CompileError(f"'{path}' has {what}: its first line is {shown}", "name its columns, the one of labels 'label'")
     values = [index for index, name in enumerate(names) if name not in NO_VALUES]
@@ -93,7 +93,7 @@ def _values(
         try:
             values[index] = [float(cell.replace(",", ".") if decimal_comma else cell) for cell in cells]
         except ValueError as error:
-            column = next(each for each in columns if not _is_number(row[each].replace(",", ".")))
+            column = next(each for each in columns if not is_number(row[each].replace(",", ".")))
             cell = as_label(row[column])[:20]
             said = f"is '{cell}', which is no number" if cell else "is empty"
             what_to_do = "fill it in, leave the line out, or delete the column"
@@ -151,11 +151,3 @@ def _recordings(
         series = as_series(values[indices[0] : indices[-1] + 1], place)
         samples.append(Sample(series, *_labels(place, row, columns), is_recording=True))
     return samples
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

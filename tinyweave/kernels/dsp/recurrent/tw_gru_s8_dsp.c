@@ -4,16 +4,7 @@
 #include "tw_dot_dsp.h"
 #include "tw_sequence.h"
 
-static inline void dot(const int8_t *x, int32_t zero, const int8_t *weights, int32_t depth, int32_t count, int32_t *sums)
-{
-    if (count == 4) {
-        tw_dot4_dsp(x, zero, weights, depth, depth, sums);
-    } else {
-        tw_dot1_dsp(x, zero, weights, depth, sums);
-    }
-}
-
 void tw_gru_s8_dsp(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch)
 {
-    tw_gru_over(p, in, state, out, scratch, dot);
+    tw_gru_over(p, in, state, out, scratch, tw_dot_s8_dsp);
 }

@@ -4,17 +4,8 @@
 #include "tw_dot_dsp.h"
 #include "tw_sequence.h"
 
-static inline void dot(const int8_t *x, int32_t zero, const int8_t *weights, int32_t depth, int32_t count, int32_t *sums)
-{
-    if (count == 4) {
-        tw_dot4_dsp(x, zero, weights, depth, depth, sums);
-    } else {
-        tw_dot1_dsp(x, zero, weights, depth, sums);
-    }
-}
-
 void tw_stateless_lstm_s8_dsp(const tw_sequence *p, const void *in, const void *state, const void *first_cell, void *out,
                               void *cell, void *scratch)
 {
-    tw_stateless_lstm_over(p, in, state, first_cell, out, cell, scratch, dot);
+    tw_stateless_lstm_over(p, in, state, first_cell, out, cell, scratch, tw_dot_s8_dsp);
 }

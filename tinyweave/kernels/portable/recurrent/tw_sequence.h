@@ -9,9 +9,6 @@
 #include "tw_recurrent.h"
 #include "tw_tanh.h"
 
-/* Adds to sums the dot products of `depth` inputs less `zero` with the weights of `count` cells, 1 or 4. */
-typedef void tw_sequence_dot(const int8_t *x, int32_t zero, const int8_t *weights, int32_t depth, int32_t count, int32_t *sums);
-
 /* x * multiplier / 2^32, rounded half up. */
 static inline int32_t tw_scaled(int32_t x, int32_t multiplier)
 {
@@ -24,14 +21,14 @@ static inline int32_t tw_halved(int32_t x, int32_t exponent) { return (x + (1 <<
 /* The two products in the sums of one gate of `count` cells: of the input, and of the hidden state, each below 2^30. `first` is
  * the index of the first sum: gate * cells + cell. */
 TW_INLINE void tw_gate_products(const tw_sequence *p, int32_t first, int32_t count, const int8_t *in, const int8_t *hidden,
-                                int32_t *from_in, int32_t *again, tw_sequence_dot *dot)
+                                int32_t *from_in, int32_t *again, tw_products *dot)
 {
     for (int32_t i = 0; i < count; ++i) {
         from_in[i] = p->bias[first + i];
         again[i] = p->recurrent_bias ? p->recurrent_bias[first + i] : 0;
     }
-    dot(in, p->in_zero, p->weights + first * p->depth, p->depth, count, from_in);
-    dot(hidden, p->out_zero, p->recurrent_weights + first * p->cells, p->cells, count, again);
+    dot(in, 0, p->in_zero, p->weights + first * p->depth, p->depth, 0, p->depth, count, from_in);
+    dot(hidden, 0, p->out_zero, p->recurrent_weights + first * p->cells, p->cells, 0, p->cells, count, again);
     for (int32_t i = 0; i < count; ++i) {
         from_in[i] = tw_scaled(tw_shift_left(from_in[i], p->in_left), p->in_multiplier[first + i]);
         again[i] = tw_scaled(tw_shift_left(again[i], p->recurrent_left), p->recurrent_multiplier[first + i]);
@@ -74,7 +71,7 @@ static inline int8_t tw_narrowed(const tw_sequence *p, int32_t state) { return (
 
 /* reset gate * state of all cells, which the recurrent weights of the new gate multiply. */
 TW_INLINE void tw_gru_reset(const tw_sequence *p, const int8_t *in, const int8_t *hidden, const int16_t *state, int8_t *product,
-                            tw_sequence_dot *dot)
+                            tw_products *dot)
 {
     for (int32_t cell = 0, count; cell < p->cells; cell += count) {
         int32_t from_in[4], again[4];
@@ -88,7 +85,7 @@ TW_INLINE void tw_gru_reset(const tw_sequence *p, const int8_t *in, const int8_t
 }
 
 TW_INLINE void tw_gru_over(const tw_sequence *p, const void *in, const void *first, void *out, void *scratch,
-                           tw_sequence_dot *dot)
+                           tw_products *dot)
 {
     const int32_t cells = p->cells, most = 65535; /* times a gate below 2^31 */
     int16_t *const state = (int16_t *)scratch;
@@ -128,7 +125,7 @@ TW_INLINE void tw_gru_over(const tw_sequence *p, const void *in, const void *fir
 }
 
 TW_INLINE void tw_simple_rnn_over(const tw_sequence *p, const void *in, const void *first, void *out, void *scratch,
-                           tw_sequence_dot *dot)
+                           tw_products *dot)
 {
     int8_t *const hidden = (int8_t *)scratch;
     tw_initial(p, first, hidden);
@@ -162,7 +159,7 @@ static inline int8_t tw_lstm_cell(const tw_sequence *p, int32_t enter, int32_t f
 }
 
 TW_INLINE void tw_stateless_lstm_over(const tw_sequence *p, const void *in, const void *first, const void *first_cell, void *out,
-                                      void *cell_state, void *scratch, tw_sequence_dot *dot)
+                                      void *cell_state, void *scratch, tw_products *dot)
 {
     const int32_t cells = p->cells;
     int8_t *const hidden = (int8_t *)scratch;

@@ -4,12 +4,7 @@
 #include "tw_dot.h"
 #include "tw_sequence.h"
 
-static inline void dot(const int8_t *x, int32_t zero, const int8_t *weights, int32_t depth, int32_t count, int32_t *sums)
-{
-    tw_dot_s8(x, 0, zero, weights, depth, 0, depth, count, sums);
-}
-
 void tw_simple_rnn_s8(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch)
 {
-    tw_simple_rnn_over(p, in, state, out, scratch, dot);
+    tw_simple_rnn_over(p, in, state, out, scratch, tw_dot_s8);
 }
