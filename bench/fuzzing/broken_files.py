@@ -1,11 +1,12 @@
 """Files that broke something: what does each command make of them?
 
-In: a folder (--cases) of folders of models: networks rebuilt from public bug threads, damaged and unusual files, and models of
-others. Each file goes through plan, compile, verify and, if it is small, deploy. Each command runs in a process of its own with
-limits on time and memory. Out: a table with a row per file: its outcome, exit code and message. The outcome is the worst one of
-the commands: equal, refused (exit code 2 and one line), disagree (one command refuses what another one takes), warning (an
-equal or refused file on whose way Python or NumPy printed a warning), differs, late, or traceback (also exit code 70 or a
-signal). Exit code 1 if a file is neither equal nor refused.
+In: a folder (--cases) of folders of models: networks rebuilt from public bug threads, damaged and unusual files, and models
+of others. Each file goes through plan, compile, verify and, if it is small, deploy; a float model is refused by them, so it
+is also made int8 with random samples and verified. Each command runs in a process of its own with limits on time and memory.
+Out: a table with a row per file: its outcome, exit code and message. The outcome is the worst one of the commands: equal,
+refused (exit code 2 and one line), disagree (one command refuses what another one takes), warning (an equal or refused file
+on whose way Python or NumPy printed a warning), differs, late, or traceback (also exit code 70 or a signal). Exit code 1 if a
+file is neither equal nor refused.
 """
 
 from __future__ import annotations
@@ -17,12 +18,25 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line
+
+# isort: split
+import tinyweave as tw
+from tinyweave.ir import CompileError
+
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = (".tflite", ".onnx", ".pt2")
+TINYWEAVE = ("-m", "tinyweave")
+FLOAT = "it is a float model"  # begins the message that refuses one
+SAMPLES = 8  # random samples that calibrate a float model
 MEMORY_BYTES = 16 << 30  # of addresses; LiteRT and the emulator reserve several GiB
 SMALL_FILE = 20_000  # bytes: what is deployed, too
 OUTCOMES = ("equal", "refused", "disagree", "warning", "differs", "late", "traceback")  # the best one first
@@ -37,11 +51,10 @@ class Ran(NamedTuple):
     message: str
 
 
-def run(arguments: list[str], limit_s: float) -> Ran:
-    """Run one command of tinyweave within a limit on time."""
-    command = [sys.executable, "-m", "tinyweave", *arguments]
+def run(arguments: list[str], limit_s: float, program: Sequence[str] = TINYWEAVE) -> Ran:
+    """Run one command of tinyweave, or of another Python program, within a limit on time."""
+    command = [sys.executable, *program, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "2000"}
-
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=limit_s, env=environment, check=False
@@ -68,6 +81,26 @@ def judged(code: int, output: str, errors: str) -> Ran:
     return Ran("differs" if wrong else "equal", code, "; ".join([*verdicts[:1], *beside]))
 
 
+def verify_float(path: Path) -> int:
+    """Quantise a float model with random samples, verify it, and print the verdict; return the exit code, as `verify` does."""
+    rng = np.random.default_rng(0)
+    try:
+        graph = tw.load(path).graph
+        inputs = {name: graph.tensors[name] for name in graph.inputs}
+        samples = {
+            name: rng.standard_normal((SAMPLES, *tensor.shape)).astype(np.float32)
+            if tensor.dtype == "float32"
+            else rng.integers(0, 2, (SAMPLES, *tensor.shape)).astype(tensor.dtype)
+            for name, tensor in inputs.items()
+        }
+        verdict = tw.verify(tw.quantize(path, samples if len(samples) > 1 else next(iter(samples.values()))).model)
+    except CompileError as error:
+        print(f"tinyweave: {' '.join(str(error).split())}", file=sys.stderr)
+        return one_line.BAD_INPUT
+    print(f"{'verified' if verdict.ok else 'DIFFERS'}: made int8, compared with {verdict.reference}")
+    return 0 if verdict.ok else 1
+
+
 def tried(path: Path, limit_s: float) -> Ran:
     """Return the worst that the commands make of a file; of equal outcomes that of verify."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-cases-") as folder:
@@ -79,6 +112,8 @@ def tried(path: Path, limit_s: float) -> Ran:
         if path.stat().st_size <= SMALL_FILE:
             ran.append(run(["deploy", str(path), "-o", f"{folder}/deployed"], limit_s))
         left = [name for name in os.listdir(folder) if all(each.code == 2 for each in ran)]
+        if any(each.message.startswith(FLOAT) for each in ran):
+            ran = [run([str(path)], limit_s, (__file__, "--verify-float"))]
     worst = max(ran, key=lambda each: OUTCOMES.index(each.outcome))
     if worst.outcome in RIGHT and len({each.code for each in ran}) > 1:
         return Ran("disagree", worst.code, worst.message)
@@ -94,7 +129,10 @@ def main() -> int:
     parser.add_argument("--cases", type=Path, default=ROOT.parent / "shared" / "cases")
     parser.add_argument("--limit-s", type=float, default=180, help="seconds of one command")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--verify-float", type=Path, metavar="FILE", help="only make this float model int8 and verify it")
     options = parser.parse_args()
+    if options.verify_float:
+        return verify_float(options.verify_float)
     files = sorted(path for path in options.cases.rglob("*") if path.suffix in MODELS)
     files = [path for path in files if not options.names or any(name in path.name for name in options.names)]
     if not files:
