@@ -12,14 +12,14 @@ file is neither equal nor refused.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,11 +30,12 @@ import one_line
 
 # isort: split
 import tinyweave as tw
+from tinyweave import cli
 from tinyweave.ir import CompileError
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = (".tflite", ".onnx", ".pt2")
-TINYWEAVE = ("-m", "tinyweave")
+VERIFY_FLOAT = "verify float"  # a command of this script only: make a float model int8, and verify that
 FLOAT = "it is a float model"  # begins the message that refuses one
 SAMPLES = 8  # random samples that calibrate a float model
 MEMORY_BYTES = 16 << 30  # of addresses; LiteRT and the emulator reserve several GiB
@@ -51,17 +52,33 @@ class Ran(NamedTuple):
     message: str
 
 
-def run(arguments: list[str], limit_s: float, program: Sequence[str] = TINYWEAVE) -> Ran:
-    """Run one command of tinyweave, or of another Python program, within a limit on time."""
-    command = [sys.executable, *program, *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "2000"}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=limit_s, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return Ran("late", 124, f"{arguments[0]} took more than {limit_s:g} s")
-    return judged(done.returncode, done.stdout, done.stderr)
+def run(arguments: list[str], limit_s: float) -> Ran:
+    """Run one command of tinyweave, or VERIFY_FLOAT, in a process of its own within a limit on time."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        child = multiprocessing.get_context("fork").Process(target=_command, args=(arguments, output.fileno(), errors.fileno()))
+        child.start()
+        child.join(limit_s)
+        if child.is_alive():
+            child.kill()
+            child.join()
+            return Ran("late", 124, f"{arguments[0]} took more than {limit_s:g} s")
+        said = []
+        for file in (output, errors):
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))
+    return judged(child.exitcode or 0, *said)
+
+
+def _command(arguments: list[str], output: int, errors: int) -> None:
+    """Run a command with standard output and errors in two files, and exit with its code."""
+    os.dup2(output, 1)
+    os.dup2(errors, 2)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        setattr(sys, name, os.fdopen(number, "w", closefd=False))
+    code = verify_float(Path(arguments[1])) if arguments[0] == VERIFY_FLOAT else cli.main(arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def judged(code: int, output: str, errors: str) -> Ran:
@@ -113,7 +130,7 @@ def tried(path: Path, limit_s: float) -> Ran:
             ran.append(run(["deploy", str(path), "-o", f"{folder}/deployed"], limit_s))
         left = [name for name in os.listdir(folder) if all(each.code == 2 for each in ran)]
         if any(each.message.startswith(FLOAT) for each in ran):
-            ran = [run([str(path)], limit_s, (__file__, "--verify-float"))]
+            ran = [run([VERIFY_FLOAT, str(path)], limit_s)]
     worst = max(ran, key=lambda each: OUTCOMES.index(each.outcome))
     if worst.outcome in RIGHT and len({each.code for each in ran}) > 1:
         return Ran("disagree", worst.code, worst.message)
@@ -129,10 +146,7 @@ def main() -> int:
     parser.add_argument("--cases", type=Path, default=ROOT.parent / "shared" / "cases")
     parser.add_argument("--limit-s", type=float, default=180, help="seconds of one command")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--verify-float", type=Path, metavar="FILE", help="only make this float model int8 and verify it")
     options = parser.parse_args()
-    if options.verify_float:
-        return verify_float(options.verify_float)
     files = sorted(path for path in options.cases.rglob("*") if path.suffix in MODELS)
     files = [path for path in files if not options.names or any(name in path.name for name in options.names)]
     if not files:
@@ -140,8 +154,9 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))  # what is started inherits it
     counts = Counter[str]()
     print(f"{'file':60}  {'outcome':9}  code  message")
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for path, found in zip(files, pool.map(lambda path: tried(path, options.limit_s), files), strict=True):
+    os.environ["COLUMNS"] = "2000"
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("fork")) as pool:
+        for path, found in zip(files, pool.map(tried, files, repeat(options.limit_s)), strict=True):
             counts[found.outcome] += 1
             print(f"{path.relative_to(options.cases)!s:60}  {found.outcome:9}  {found.code:4}  {found.message}", flush=True)
     print(", ".join(f"{counts[outcome]:,} {outcome}" for outcome in OUTCOMES))
