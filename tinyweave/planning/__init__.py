@@ -19,7 +19,7 @@ Path: a split of all ops into stages. Its bytes are those of its largest stage, 
 Kernel set: the kernels that ops may use. Each set has all kernels of the next smaller one; the smallest has the portable ones.
 Plan space: all paths of one op order with one kernel set. Solution: a path and the number of its space.
 Pareto front: solutions that no other beats in both bytes and cycles.
-Layout: an offset for each buffer of a solution. Candidate: a solution and its layout.
+Layout: the buffers of a solution and the rules for their offsets. Candidate: a solution and its placed layout.
 Plan: order, stages, kernels and layout of the chosen candidate, checked.
 """
 

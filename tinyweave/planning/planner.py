@@ -1,8 +1,7 @@
 """The planner. In: a Graph and a Request. Out: a checked Plan, or a Pareto front of plans.
 
 1. `strategies` turns the request into plan spaces. A plan space holds all ways to split one order of the ops into stages
-   (unfused
-ops and fused stages) with one kernel set. All plan spaces of a search share the kernel set.
+   (unfused ops and fused stages) with one kernel set. All plan spaces of a search share the kernel set.
 2. `search` finds Solutions: the best sequence of stages over all plan spaces by an objective, within limits of bytes and
    cycles.
 3. `layouts` gives each buffer of a solution its offset, and returns the best laid-out solution as a Plan.

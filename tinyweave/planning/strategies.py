@@ -86,9 +86,8 @@ class PlanSpace:
     """All ways to split one order of the ops into stages ("paths") with one kernel set, and how to give their buffers offsets.
 
     If `nested`, outputs of splits and slices are part of their input's buffer, and inputs of concatenations part of their
-    output's. If not `overlap`, no output overlaps an operand of its op. If not
-    `relocates`, no tensor is relocated. If `fast`, placement is greedy and no tensor is
-    relocated.
+    output's. If not `overlap`, no output overlaps an operand of its op. If not `relocates`, no tensor is relocated. If `fast`,
+    placement is greedy and no tensor is relocated.
     """
 
     search: PathSearch
