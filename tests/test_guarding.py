@@ -15,10 +15,20 @@ from cases.ops import Case
 
 import tinyweave as tw
 from tinyweave import api
-from tinyweave.api.guarding import LOCK, MEASURED, Accuracy, GuardResult, guard_models, read_config, read_lock, write_lock
+from tinyweave.api.guarding import (
+    LOCK,
+    MEASURED,
+    Accuracy,
+    GuardResult,
+    Recorded,
+    guard_models,
+    read_config,
+    read_lock,
+    write_lock,
+)
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.report.guard import guard_markdown, guard_record, guard_rows
+from tinyweave.report.guard import guard_markdown, guard_record, guard_rows, trades
 from tinyweave.report.schema import faults
 from tinyweave.simulate import compare
 
@@ -56,7 +66,10 @@ def test_guard_checks_limits_and_shows_changes(project: Path, capsys: pytest.Cap
     assert main(["guard", str(config), "--summary", str(project / "summary.md")]) == 1
     shown = capsys.readouterr().out
     (ram,) = [line.split() for line in shown.splitlines() if "RAM, B" in line]
-    assert f"{least:,}" in ram and "TOO" in ram and "+100" in ram and "not as it must be: chain" in shown
+    assert f"{least:,}" in ram and "TOO" in ram and "+100" in ram
+    command = f"tinyweave deploy {project}/chain.tflite --device stm32f412 --ram 9"
+    assert f"chain exceeds max_ram by {least - 9:,} B; raise it, or see what helps: {command}\n" in shown
+    assert "(max_ram 4,096 -> 9, max_latency_ms 5.00 -> -)" in shown
     summary = (project / "summary.md").read_text()
     assert "| chain | RAM, B |" in summary and "TOO MUCH" in summary
     assert json.loads((project / LOCK).read_text()) == lock, "only --update writes it"
@@ -74,7 +87,8 @@ def test_a_limit_holds_up_to_its_value_and_fails_for_unknown_values(project: Pat
     assert stands(ram=100).exceeded == ["latency_ms"] and not stands(ram=100).ok
     assert not stands(verified=False, ram=1, latency_ms=1.0).ok
     table = guard_markdown(guard_record([stands(verified=False, ram=101, latency_ms=2.0)]))
-    assert "not as it must be: chain" in table and "| DIFFERS |" in table and "| TOO MUCH |" in table
+    assert f"**tinyweave guard**: chain: a byte differs; see which: tinyweave verify {project}/chain.tflite\n" in table
+    assert "\nchain exceeds max_ram by 1 B; " in table and "| DIFFERS |" in table and "| TOO MUCH |" in table
 
 
 def test_equal_values_are_not_shown_as_changes(project: Path) -> None:
@@ -82,7 +96,9 @@ def test_equal_values_are_not_shown_as_changes(project: Path) -> None:
     now = dict.fromkeys(MEASURED, 0.0) | {"ram": 96, "latency_ms": 0.0368167, "accuracy_drop": 1 / 3, "instructions": 10**9 + 1}
     one = GuardResult(watched, "0" * 64, "gcc", True, now, None)
     write_lock(project / LOCK, [one])
-    again = replace(one, before=read_lock(project / LOCK)["chain"])
+    recorded = read_lock(project / LOCK)["chain"]
+    again = replace(one, before=recorded.values, limits_before=recorded.limits)
+    assert trades(guard_record([again])) == []
     assert {row[5] for row in guard_rows(guard_record([again]))[1:]} == {""}
     other = replace(again, now=now | {"latency_ms": 0.0369, "instructions": 10**9 + 3})
     assert [row[5] for row in guard_rows(guard_record([other]))[1:] if row[5]] == ["+0.0000833 (+0.2%)", "+2 (+0.0%)"]
@@ -168,14 +184,17 @@ RECORDED = dict.fromkeys(MEASURED, 1)
 def test_a_damaged_lock_file_is_refused(project: Path, value: str) -> None:
     right = json.dumps({"models": {"chain": RECORDED}})
     (project / LOCK).write_text(right)
-    assert read_lock(project / LOCK) == {"chain": RECORDED}
+    assert read_lock(project / LOCK) == {"chain": Recorded(RECORDED, None)}
     assert right.count('"ram": 1,') == 1
     (project / LOCK).write_text(right.replace('"ram": 1,', f'"ram": {value},'))
     with pytest.raises(tw.CompileError, match="write it again with --update"):
         read_lock(project / LOCK)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"models": []}', '{"models": {"chain": {"ram": 1}}}'])
+WRONG_LIMITS = json.dumps({"models": {"chain": RECORDED | {"limits": [1]}}})
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"models": []}', '{"models": {"chain": {"ram": 1}}}', WRONG_LIMITS])
 def test_a_lock_file_of_another_structure_is_refused(project: Path, text: str) -> None:
     (project / LOCK).write_text(text)
     with pytest.raises(tw.CompileError, match="write it again with --update"):

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import __version__, api
 from ..devices import find, parse_size
@@ -76,6 +76,13 @@ class ModelConfig:
     accuracy: Accuracy | None
 
 
+class Recorded(NamedTuple):
+    """What a tinyweave.lock.json says of a model: its measurements, and the limits for which they were made, if known."""
+
+    values: Values
+    limits: Values | None
+
+
 @dataclass(frozen=True)
 class GuardResult:
     """The measurements of one model, beside the earlier values in tinyweave.lock.json.
@@ -87,6 +94,7 @@ class GuardResult:
         verified: whether every output byte is right.
         now: name in MEASURED -> value, or None if unknown. `accuracy` is 0 to 1, `accuracy_drop` in percentage points.
         before: the same from tinyweave.lock.json; None if it does not have the model.
+        limits_before: the limits for which `before` was measured; None if tinyweave.lock.json does not have them.
     """
 
     config: ModelConfig
@@ -95,6 +103,7 @@ class GuardResult:
     verified: bool
     now: Values
     before: Values | None
+    limits_before: Values | None = None
 
     @property
     def exceeded(self) -> list[str]:
@@ -124,8 +133,8 @@ def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
     return results
 
 
-def _guarded(watched: ModelConfig, before: Values | None, progress: Progress) -> GuardResult:
-    """Deploy one model in a temporary folder and return its measurements; `before` are its measurements in the lock file."""
+def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) -> GuardResult:
+    """Deploy one model in a temporary folder and return its measurements beside those of the lock file, if it has the model."""
     loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -142,11 +151,12 @@ def _guarded(watched: ModelConfig, before: Values | None, progress: Progress) ->
         read_as = api.SampleOptions(given.scale, given.offset, given.labels)
         of_float, of_int8 = api.accuracies(api.read(given.float_model), api.read(watched.file), given.samples, read_as)
         now |= {"accuracy": of_int8, "accuracy_drop": 100 * (of_float - of_int8)}
-    return GuardResult(watched, model.sha256, profile.compiler, done.verification.ok, now, before)
+    values, limits = before or (None, None)
+    return GuardResult(watched, model.sha256, profile.compiler, done.verification.ok, now, values, limits)
 
 
-def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
-    """Return model name -> name in MEASURED -> value, from a tinyweave.lock.json; empty if the file does not exist.
+def read_lock(path: Path) -> dict[str, Recorded]:
+    """Return model name -> measurements and limits, from a tinyweave.lock.json; empty if the file does not exist.
 
     Raises:
         CompileError: the file is damaged.
@@ -155,7 +165,13 @@ def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
         return {}
     try:
         models = json.loads(read_file(path, MAX_FILE, "write it again with --update"))["models"]
-        return {name: {key: _number_or_none(each[key]) for key in MEASURED} for name, each in models.items()}
+        return {
+            name: Recorded(
+                {key: _number_or_none(each[key]) for key in MEASURED},
+                {key: _number_or_none(limit) for key, limit in each["limits"].items()} if "limits" in each else None,
+            )
+            for name, each in models.items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CompileError(f"{path}: it is not a file of `guard --update`", "write it again with --update") from error
 
@@ -181,7 +197,8 @@ def write_lock(path: Path, results: Sequence[GuardResult]) -> None:
     models = {}
     for each in sorted(results, key=lambda one: one.config.name):
         about = {"file": each.config.file.name, "sha256": each.sha256, "device": each.config.device}
-        models[each.config.name] = about | {"compiler": each.compiler} | {key: _rounded(each.now[key]) for key in MEASURED}
+        values = {key: _rounded(each.now[key]) for key in MEASURED}
+        models[each.config.name] = about | {"compiler": each.compiler, "limits": dict(each.config.limits)} | values
     write_file(path, json.dumps({"tinyweave": __version__, "models": models}, indent=2) + "\n")
 
 

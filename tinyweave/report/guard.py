@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ NAMES = {  # name of a measurement -> its label with unit
     "accuracy": "accuracy",
     "accuracy_drop": "accuracy lost, points",
 }
+UNITS = {"ram": " B", "flash": " B", "latency_ms": " ms", "accuracy_drop": " points"}
+OPTIONS = {"ram": "--ram", "flash": "--flash", "latency_ms": "--latency-ms"}  # limits of `deploy`
 HEAD = ("model", "", "limit", "now", "recorded", "change", "")
 Record = dict[str, Any]
 
@@ -38,12 +41,14 @@ def guard_record(results: Sequence[GuardResult]) -> Record:
             {
                 "name": each.config.name,
                 "file": each.config.file.name,
+                "path": str(each.config.file),
                 "sha256": each.sha256,
                 "device": each.config.device,
                 "verified": each.verified,
                 "limits": dict(each.config.limits),
                 "now": dict(each.now),
                 "before": None if each.before is None else dict(each.before),
+                "limits_before": None if each.limits_before is None else dict(each.limits_before),
                 "exceeded": each.exceeded,
             }
             for each in results
@@ -88,15 +93,46 @@ def show_guard(out: Console, record: Record) -> None:
     rows = guard_rows(record)
     for row, line in zip(rows, align(rows, frozenset(range(2, 6))), strict=True):
         out.print(Text(line.rstrip(), style="dim" if row is HEAD else "red" if row[-1] in ("TOO MUCH", "DIFFERS") else ""))
-    out.print(Text(guard_verdict(record)))
+    for line in [*trades(record), *guard_verdict(record)]:
+        out.print(Text(line), soft_wrap=True)
 
 
-def guard_verdict(record: Record) -> str:
-    """Return a sentence: that all limits hold and all bytes are right, or which models fail."""
-    wrong = [clean(each["name"], 40) for each in record["guarded"] if each["exceeded"] or not each["verified"]]
-    if not wrong:
-        return f"all limits hold, every byte is right: {len(record['guarded'])} of {len(record['guarded'])}"
-    return f"not as it must be: {', '.join(wrong)}"
+def trades(record: Record) -> list[str]:
+    """Return a sentence for each model whose limits are not those of its recorded values: its plan may be another one."""
+    sentences = []
+    for each in record["guarded"]:
+        now, before = each["limits"], each["limits_before"]
+        if before is not None and now != before:
+            changed = [key for key in MEASURED if now.get(key) != before.get(key)]
+            limits = ", ".join(f"max_{key} {_shown(before.get(key))} -> {_shown(now.get(key))}" for key in changed)
+            sentences.append(
+                f"{clean(each['name'], 40)}: its limits were others when it was recorded ({limits}), so its plan "
+                "may trade RAM, Flash and time in another way"
+            )
+    return sentences
+
+
+def guard_verdict(record: Record) -> list[str]:
+    """Return one sentence if all limits hold and all bytes are right; else a sentence for each fault, with what to do."""
+    faults = [fault for each in record["guarded"] for fault in _faults(each)]
+    return faults or [f"all limits hold, every byte is right: {len(record['guarded'])} of {len(record['guarded'])}"]
+
+
+def _faults(each: Record) -> list[str]:
+    """Return a sentence for each limit that a model exceeds, and one if a byte is wrong."""
+    name, path, device = (clean(each[key], limit) for key, limit in (("name", 40), ("path", 200), ("device", 200)))
+    sentences = [] if each["verified"] else [f"{name}: a byte differs; see which: {shlex.join(['tinyweave', 'verify', path])}"]
+    for key in each["exceeded"]:
+        now, limit = each["now"][key], each["limits"][key]
+        if now is None:
+            sentences.append(f"{name}: max_{key} cannot be checked, since the value is not known for {device}; leave it out")
+            continue
+        advice = "quantise it with more samples"
+        if key in OPTIONS:
+            command = ["tinyweave", "deploy", path, "--device", device, OPTIONS[key], str(limit)]
+            advice = f"see what helps: {shlex.join(command)}"
+        sentences.append(f"{name} exceeds max_{key} by {_shown(now - limit)}{UNITS[key]}; raise it, or {advice}")
+    return sentences
 
 
 def guard_markdown(record: Record) -> str:
@@ -104,4 +140,5 @@ def guard_markdown(record: Record) -> str:
     head, *rows = guard_rows(record)
     lines = [f"| {' | '.join(head)} |", "|---|---|---:|---:|---:|---:|---|"]
     lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
-    return "\n".join([f"**tinyweave guard**: {guard_verdict(record).replace('|', '/')}", "", *lines]) + "\n"
+    said = [line.replace("|", "/") for line in [*guard_verdict(record), *trades(record)]]
+    return "\n".join([f"**tinyweave guard**: {said[0]}", *(f"\n{line}" for line in said[1:]), "", *lines]) + "\n"
