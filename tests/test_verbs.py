@@ -23,6 +23,7 @@ import tinyweave as tw
 from tinyweave import api, toolchain
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas import searching
+from tinyweave.notebook import HEIGHT, WIDTH
 from tinyweave.planning import to_json
 
 ROOT = Path(__file__).parents[1]
@@ -214,7 +215,12 @@ def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:
     plan = tw.plan(model)
     for value in (model, plan, model.graph, tw.reorder(model), *tw.pareto(model)):
         assert len(repr(value)) < 120 and "\n" not in repr(value) and repr(value).startswith("<")
-    assert plan._repr_html_().count("<tr>") == len(plan.buffers) + 1
+    shown = plan._repr_html_()
+    assert shown.count("<tr>") == len(plan.buffers) + 1 and shown.count("<rect ") == len(plan.buffers)
+    bounds = [list(map(float, found)) for found in re.findall(r'x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" fill', shown)]
+    assert len(bounds) == len(plan.buffers)
+    assert min(y for _, y, _, _ in bounds) == 0, "the largest end of a buffer is the arena's"
+    assert all(0 <= x <= x + width <= WIDTH + 0.1 and 0 <= y <= y + height <= HEIGHT + 0.1 for x, y, width, height in bounds)
 
 
 def test_using_one_name_loads_no_other_package() -> None:

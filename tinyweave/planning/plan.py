@@ -13,7 +13,7 @@ from html import escape
 from typing import NamedTuple
 
 from ..ir import Graph
-from ..notebook import table
+from ..notebook import Area, memory_map, table
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,21 @@ class Plan:
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the buffers, for notebooks."""
+        """Return a memory map for each memory and a table of the buffers as HTML, for notebooks."""
+        buffers = sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start))
+        maps = "".join(
+            memory_map(
+                len(self.stages),
+                size,
+                [Area(b.name, b.start, b.end, self.offsets[b.name], b.bytes) for b in buffers if b.memory == memory],
+            )
+            for memory, size in self.arena.items()
+        )
         rows = []
-        for buffer in sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start)):
+        for buffer in buffers:
             begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
             rows.append((buffer.memory, f"{begin:,}", f"{begin + buffer.bytes:,}", f"{buffer.bytes:,}", steps, buffer.name))
-        return f"<p>{escape(repr(self)[1:-1])}</p>{table(('memory', 'from', 'to', 'bytes', 'steps', 'buffer'), rows)}"
+        return f"<p>{escape(repr(self)[1:-1])}</p>{maps}{table(('memory', 'from', 'to', 'bytes', 'steps', 'buffer'), rows)}"
 
     @property
     def gap(self) -> int:
