@@ -146,7 +146,7 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
         lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
         torch.abs, torch.erf, torch.sin, torch.cos, lambda x: torch.log(x.abs() + 0.2), lambda x: (x.square() + 0.1).sqrt(),
-        lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5,
+        lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5, torch.atan,
         lambda x: torch.where(x > low, x, low * x), lambda x: x.masked_fill(x <= low, low), lambda x: x * (x < low).float(),
         lambda x: torch.where((x > low) & ~(x >= low + 1), x, -x), lambda x: x.cumsum(-1) / x.shape[-1],
     ])  # fmt: skip

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "softshrink": (nn.Softshrink(0.7), (1, 3, 9, 7)),
     "threshold": (nn.Threshold(0.1, -2), (1, 3, 9, 7)),
     "erf": of(lambda m, x: torch.erf(x), 1, 3, 9, 7),
+    "atan": of(lambda m, x: torch.atan(x), 1, 3, 9, 7),
     "sin-cos": of(lambda m, x: torch.sin(x) + torch.cos(x), 1, 3, 9, 7),
     "ceil": of(lambda m, x: torch.ceil(3 * x) + torch.sign(x), 1, 3, 9, 7),
     "floor": of(lambda m, x: torch.floor(3 * x) + torch.round(2 * x), 1, 3, 9, 7),

@@ -384,6 +384,7 @@ def _scaled_elu(x: Float, alpha: float, scale: float, input_scale: float) -> Flo
 # `tflite_schema`, the others are custom ops of a .tflite file
 FUNCTIONS = (
     _function("abs", np.abs, image=(0.0, inf), reference=reference_abs, rescale=relu_rescale),
+    _function("atan", np.arctan, image=(-1.5708, 1.5708)),
     _function("ceil", np.ceil),
     _function("cos", np.cos, image=(-1.0, 1.0)),
     _function("erf", np.vectorize(math.erf, otypes=[np.float64]), image=(-1.0, 1.0)),
