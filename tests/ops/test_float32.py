@@ -50,6 +50,18 @@ def test_float32_is_close_to_litert(kind: str, litert: ModuleType) -> None:
     assert compared > 30
 
 
+@pytest.mark.parametrize("kind", sorted(kind for kind, spec in ops.SPECS.items() if spec.image and spec.real))
+def test_the_image_of_a_function_is_the_interval_of_its_results(kind: str) -> None:
+    graph, spec = float_case(next(cases(kind))).graph, ops.SPECS[kind]
+    assert spec.image is not None and spec.real is not None
+    x = np.concatenate([np.linspace(-20, 20, 40001), [-1e30, -1e-30, 1e-30, 1e30]]).astype(np.float32)
+    y = spec.real(graph, graph.ops[0], [x])[0]
+    results, (low, high) = y[np.isfinite(y)].astype(np.float64), spec.image
+    assert low <= results.min() and results.max() <= high
+    assert not np.isfinite(low) or results.min() - low < 1e-3, "the interval is as small as it can be"
+    assert not np.isfinite(high) or high - results.max() < 1e-3
+
+
 def test_the_planner_refuses_a_float32_graph_and_advises_to_quantise() -> None:
     graph, _ = run_passes(float_case(next(cases("conv_2d"))).graph, float_io=True)
     with pytest.raises(CompileError, match=r"no kernel runs it on float32 -> float32; .*; quantise the model to int8 first"):
