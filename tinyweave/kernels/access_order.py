@@ -621,5 +621,8 @@ def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
 
 
 def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return one step at offset 0 for tw_move, which copies correctly however input and output overlap: distance 0."""
+    """Return the order of tw_move, which copies correctly however its input and output overlap.
+
+    It is a single step at offset 0 for input 0, from which the overlap distance 0 is derived.
+    """
     return {0: Steps(np.zeros(1, np.int64), np.zeros(1, np.int64))}

@@ -286,7 +286,7 @@ def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:
 
 
 def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace:
-    """Return a space for square images of 24 to 64 rows, one size per entry of `sides`; the stem has stride 1."""
+    """Return a space for square images with the side lengths `sides`, best 24 to 64; the stem has stride 1."""
     return SearchSpace(
         "small_images",
         _squares(sides),

@@ -32,8 +32,9 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 class Verification:
     """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs.
 
-    `touched` is target -> memory -> highest arena byte written, plus one. If complete firmware ran on boards in a second
-    emulator, `boards` is board -> compiler and flags.
+    The reference is LiteRT, or numpy if LiteRT's kernels were not used. If LiteRT is the reference, the outputs of the numpy
+    reference are compared with it, too. `touched` is target -> memory -> highest arena byte written, plus one. If complete
+    firmware ran on boards in a second emulator, `boards` is board -> compiler and flags.
     """
 
     samples: int  # number of samples
@@ -41,7 +42,7 @@ class Verification:
     compilers: Mapping[str, str]  # target -> compiler and flags
     arena: Mapping[str, int]  # memory -> bytes that the plan claims
     touched: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    max_abs_diff: float = 0  # largest absolute difference from the reference, or between the references
+    max_abs_diff: float = 0  # largest absolute difference of the C, or of the numpy reference, from the reference
     first_difference: str | None = None  # description of the first difference; None if all outputs are equal
     without_litert: str | None = None  # why LiteRT's kernels were not used; None if they were
     boards: Mapping[str, str] = field(default_factory=dict)

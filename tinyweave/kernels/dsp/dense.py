@@ -126,7 +126,7 @@ def packed_sums_fit(given: Filters) -> EachFilter:
 
 
 def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
-    """Return a condition that only the filters in `met` meet, and that quotes the largest magnitude of a filter's sum.
+    """Return a condition that only the filters in `met` meet, and that quotes, for a filter, its sum of largest magnitude.
 
     Args:
         low: The smallest sum of each filter.
