@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from cases import strict
 from numpy.typing import NDArray
 
 from tinyweave import toolchain
 from tinyweave.camera.pixels import FORMATS
 from tinyweave.camera.row_source import HERE, RowSource, memory_bytes
 
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SOURCES = sorted(HERE.glob("*.c"))
 PROGRAM = r"""
 #include <stdio.h>
@@ -108,7 +108,7 @@ int main(void)
 def program(folder: Path, text: str, *, sanitizers: bool = True) -> Path:
     """Compile a main with the camera's C and sanitizers, so that undefined behaviour stops the program."""
     compiler = toolchain.host()
-    flags = ["-std=c99", "-O1", "-g", *(SANITIZERS if sanitizers else ())]
+    flags = ["-std=c99", "-O1", "-g", *(strict.sanitizers(compiler.name) if sanitizers else ())]
     (folder / "main.c").write_text(text)
     objects = toolchain.objects(compiler, flags, [*SOURCES, *HERE.glob("*.h")])
     built = folder / "main"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.maps import heads, segmentation
-from cases.strict import CPP, c99
+from cases.strict import CPP, c99, trap
 from cases.tiny import NETWORKS, activation, graph
 from codegen.emitted import compile_strictly, source_of, write
 
@@ -46,7 +46,7 @@ PLANS |= {
 def run(folder: Path, language: str = "c", given: str = "") -> str:
     """Build main.c with all other C files of the folder, or main.cpp alone, and return what it prints."""
     tool = toolchain.host()
-    flags = [*CPP, "-Wold-style-cast"] if language == "cpp" else c99(tool.name)
+    flags = [*CPP, "-Wold-style-cast", *trap(tool.name)] if language == "cpp" else c99(tool.name)
     files = [folder / "main.cpp"] if language == "cpp" else sorted(folder.glob("*.c"))
     toolchain.compile_c(tool, [*flags, "-I", folder, *files, "-o", folder / "program"])
     done = subprocess.run([folder / "program"], input=given, capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cases.strict import c99
+from cases.strict import c99, sanitizers
 from packages.export import needs
 from pages import check_output
 
@@ -69,7 +69,7 @@ def test_the_cascade_prints_the_outputs_of_each_network_alone(tmp_path: Path, mo
     compiler = toolchain.host()
     strict = [*c99(compiler.name), "-Wno-undef", "-Wno-unused-const-variable", "-c", tmp_path / "main.c"]
     toolchain.compile_c(compiler, [*strict, "-o", tmp_path / "main.o"])
-    flags = ["-std=c99", "-O0", "-DTW_PLAIN_C", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = ["-std=c99", "-O0", "-DTW_PLAIN_C", *sanitizers(compiler.name)]
     toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "main"])
     ran = 0
     for photo, score in zip(pictures, scores, strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.strict import c99
+from cases.strict import c99, sanitizers
 from packages.export import needs
 
 import tinyweave as tw
@@ -86,7 +86,7 @@ def test_wav_headers_are_parsed_or_refused_in_c(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     compiler = toolchain.host()
     toolchain.compile_c(compiler, [*c99(compiler.name), "-c", tmp_path / "wav.c", "-o", tmp_path / "strict.o"])
-    flags = ["-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = ["-std=c99", "-O1", *sanitizers(compiler.name)]
     toolchain.compile_c(compiler, [*flags, tmp_path / "main.c", tmp_path / "wav.c", "-o", tmp_path / "main"])
     for number, (data, wanted, place) in enumerate(files()):
         (tmp_path / "file").write_bytes(data)
@@ -141,7 +141,7 @@ def test_a_listener_on_the_host_prints_the_detections_of_python(model: tw.Model,
     compiler = toolchain.host()
     strict = [flag for flag in c99(compiler.name) if flag != "-Wundef"]
     toolchain.compile_c(compiler, [*strict, "-Wno-unused-const-variable", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o"])
-    flags = ["-std=c99", "-O1", "-DTW_PLAIN_C", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = ["-std=c99", "-O1", "-DTW_PLAIN_C", *sanitizers(compiler.name)]
     toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "listen"])
     whole = wav(len(sound))[:44] + sound.tobytes()
     for data, wanted, status in (

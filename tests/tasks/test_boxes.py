@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.strict import sanitizers
 from numpy.typing import NDArray
 
 from tinyweave import toolchain
@@ -55,7 +56,6 @@ HEADS = {
 }
 FLAGS = "-std=c99 -O1 -Wall -Wextra -Wconversion -Wcast-qual -Wshadow -Werror -pedantic".split()
 CORE, TRIED = "cortex-m4", 100
-SAFE = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
 
 
 def heads(head: Head, count: int) -> NDArray[np.int8]:
@@ -80,7 +80,8 @@ def program(head: Head, folder: Path, threshold: float) -> Path:
         (folder / name).write_text(text)
     define = f"-DTHRESHOLD={head.limit(threshold)}"
     files = [folder / "main.c", folder / "boxes.c", "-o", folder / "main"]
-    toolchain.compile_c(toolchain.host(), [*FLAGS, *SAFE, define, *files])
+    compiler = toolchain.host()
+    toolchain.compile_c(compiler, [*FLAGS, *sanitizers(compiler.name), define, *files])
     return folder / "main"
 
 

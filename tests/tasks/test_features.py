@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.strict import sanitizers
 from numpy.typing import NDArray
 
 from tinyweave import toolchain
@@ -123,8 +124,9 @@ def test_c_gives_the_bytes_of_python(setting: LogMel, tmp_path: Path) -> None:
         "-Werror",
         "-pedantic",
     ]
-    flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
-    toolchain.compile_c(toolchain.host(), [*flags, tmp_path / "main.c", tmp_path / "log_mel.c", "-o", program])
+    compiler = toolchain.host()
+    flags += sanitizers(compiler.name)
+    toolchain.compile_c(compiler, [*flags, tmp_path / "main.c", tmp_path / "log_mel.c", "-o", program])
     frames = sounds(300, setting.frame)
     given = np.pad(frames, ((0, 0), (setting.before, 0)))
     done = subprocess.run([program], input=given.tobytes(), capture_output=True, check=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.strict import c99
+from cases.strict import c99, sanitizers
 
 from tinyweave import toolchain
 from tinyweave.tasks.features import LogMel, log_mel
@@ -97,7 +97,7 @@ def test_feature_ring_and_smoothing_in_c_equal_those_of_python(setting: LogMel, 
     for name in c_files():
         if name.endswith(".c"):
             toolchain.compile_c(compiler, [*c99(compiler.name), "-c", tmp_path / name, "-o", tmp_path / "strict.o"])
-    flags = ["-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = ["-std=c99", "-O1", *sanitizers(compiler.name)]
     flags += [f"-DFRAMES={FRAMES}", f"-DSTEPS={STEPS}"]
     toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "main"])
     sound = (

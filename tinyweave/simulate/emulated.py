@@ -119,9 +119,19 @@ def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence
 
 
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
-    """Link object files and the compiler's support library to the ELF file `program`."""
-    libraries = [] if compiler.name == "zig" else ["-nostdlib", "-lgcc"]
-    toolchain.compile_c(compiler, [*flags, *compiled, *libraries, "-o", program])
+    """Link object files and the compiler's support library to the ELF file `program`.
+
+    zig compiles its support library for each core at first use, which takes 4 s. Therefore it is linked only if functions are
+    undefined without it: for the cores here, those of a Cortex-M0, and of float32 code on a core without an FPU.
+    """
+    words: list[str | Path] = [*flags, "-nostdlib", *compiled, "-o", program]
+    if compiler.name != "zig":
+        toolchain.compile_c(compiler, [*words, "-lgcc"])
+        return
+    try:
+        toolchain.compile_c(compiler, words)
+    except CompileError:
+        toolchain.compile_c(compiler, [word for word in words if word != "-nostdlib"])
 
 
 def elf(path: Path) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cases.draw import integers, single_op
 from cases.maps import heads, segmentation
+from cases.strict import c99
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
@@ -220,9 +221,9 @@ def test_an_error_of_the_callback_ends_invoke(tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     api.write(api.emit_c(model, api.plan(model, stream_outputs=True)), tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
-    flags = ["-std=c99", "-DTW_PLAIN_C", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-I", tmp_path]
-    program = tmp_path / "program"
-    toolchain.compile_c(toolchain.host(), [*flags, *sorted(tmp_path.glob("*.c")), "-o", program])
+    compiler, program = toolchain.host(), tmp_path / "program"
+    flags = [*c99(compiler.name), "-DTW_PLAIN_C", "-I", tmp_path]
+    toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", program])
     said = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     assert said == "0 7 5", "after the row 4 invoke returns what the callback returned"
 
