@@ -30,6 +30,7 @@ EXPRESSIONS = {
     "logistic_q15": "tw_logistic_q15(x, n)",
     "tanh_q15": "tw_tanh_q15(x, n)",
 }
+FILES_OF_C = ("all.c", "tw_softmax.c", "tw_q15.c")
 Function = Callable[[np.ndarray, int], np.ndarray]
 
 
@@ -44,12 +45,12 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Function]:
     ]
     head = '#include "tw_log_softmax_s8.c"\n#include "tw_q15.h"\n'  # their logarithm is static
     (folder / "all.c").write_text(head + "\n".join(loops))
-    for path in {*sources(["tw_log_softmax_s8"]), FILES["tw_q15.h"]}:
+    for path in {*sources(["tw_log_softmax_s8"]), FILES["tw_q15.h"], FILES["tw_q15.c"]}:
         (folder / path.name).write_text(path.read_text())
     compiler, target = toolchain.host(), folder / "all.so"
     toolchain.compile_c(
         compiler,
-        ["-std=c99", "-DTW_PLAIN_C", "-O1", "-fPIC", "-shared", folder / "all.c", folder / "tw_softmax.c", "-o", target],
+        ["-std=c99", "-DTW_PLAIN_C", "-O1", "-fPIC", "-shared", *(folder / name for name in FILES_OF_C), "-o", target],
     )
     library = ctypes.CDLL(str(target))
 

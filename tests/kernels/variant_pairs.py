@@ -315,6 +315,12 @@ def add(rng: Rng, kernel: str) -> Twins | None:
     sides = (other, half) if swapped else (half, other)
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
+    sources, outside = [ring_views.operand(rng, shape) for _ in range(2)], shape
+    if "_linear_" in kernel and rng.integers(2):
+        drawn = ring_views.binary(rng, "tw_add_s8")
+        extents = {name: getattr(drawn.calls[0].params, name) for name in extents}
+        sources, outside = drawn.inputs, drawn.out
+    sources = [inputs(rng, source) for source in sources]
     portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, b_sign=1, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
@@ -325,16 +331,15 @@ def add(rng: Rng, kernel: str) -> Twins | None:
         if line is None:
             return None
         swapped = 0
-        fast = ring_calls.build("tw_add_linear_dsp", shape=shape, **line._asdict(), out_min=limits[0], out_max=limits[1])
+        fast = ring_calls.build("tw_add_linear_dsp", **extents, **line._asdict(), out_min=limits[0], out_max=limits[1])
     elif kernel.endswith("_mve"):
         fast = ring_calls.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
     else:
         own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
         fast = ring_calls.build("tw_add_dsp", shape=shape, **own, **out)
-    sources = [inputs(rng, ring_views.operand(rng, shape)) for _ in range(2)]
     return (
-        Trial([Call("tw_add_s8", portable, (0, 1))], sources, shape),
-        Trial([Call(kernel, fast, (swapped, 1 - swapped))], sources, shape),
+        Trial([Call("tw_add_s8", portable, (0, 1))], sources, outside),
+        Trial([Call(kernel, fast, (swapped, 1 - swapped))], sources, outside),
     )
 
 

@@ -68,8 +68,7 @@ def emit_add_linear(layer: Layer) -> Code:
     """Emit add and sub as one linear function of both operands."""
     found = sums.line(sums.sum_of(layer.graph, layer.op))
     assert found is not None
-    n, h, w, c = geometry.extents(layer.output.shape)
-    members: tuple[Members, ...] = ({"shape": (n * h, w, c)}, found._asdict(), clamp(layer, layer.op.attrs["activation"]))
+    members = (operand_members(layer)[0], found._asdict(), clamp(layer, layer.op.attrs["activation"]))
     return plain_code(layer, *members, inputs=(0, 1), note=fused_activation(layer))
 
 

@@ -1,4 +1,5 @@
-/* tw_add_s8_linear_dsp.c - int8 add or sub of maps of one shape as a linear function, with the Arm DSP extension.
+/* tw_add_s8_linear_dsp.c - int8 add or sub with broadcasting as a linear function, with the Arm DSP extension: four neighbouring
+ * elements at a time if neither operand repeats along the channels.
  *
  * SMLAW multiplies 32 by 16 bits and drops the low 16 bits of the product. A lane holds an operand in its high byte, so the
  * product loses 8 bits. Four neighbouring elements take 24 instructions: two loads, four masks, eight SMLAW, four SSAT, four
@@ -61,21 +62,22 @@ static inline int8_t add_one(const tw_run *run, int8_t a, int8_t b)
     return (int8_t)tw_ssat8(tw_smlawb(run->b_factor, (uint32_t)b << 8, first) >> TW_ADD_LINEAR_SHIFT);
 }
 
-/* The outputs of `count` neighbouring elements. */
-static void add_run(const tw_add_linear_dsp *p, const int8_t *a, const int8_t *b, int8_t *to, int32_t count)
+/* The outputs of `count` elements; an operand advances by its step, 0 or 1, per element. */
+static void add_run(const tw_add_linear_dsp *p, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
+                    int32_t count)
 {
     const tw_run run = {a, b, to, a + (count & ~3), p->a_factor, p->b_factor, p->constant, 0xFF00FF00u};
     int32_t done = 0;
 #if TW_HAS_DSP
-    if (count >= 4) {
+    if (count >= 4 && (a_step & b_step)) {
         TW_RUN(ADD_FOURS, &run);
         done = count & ~3;
     }
 #endif
     for (int32_t i = done; i < count; ++i) {
-        to[i] = add_one(&run, a[i], b[i]);
+        to[i] = add_one(&run, a[i * a_step], b[i * b_step]);
     }
+    tw_clamp_all(to, count, p->out_min, p->out_max);
 }
 
-TW_ALIKE_FORMS(tw_add_s8_linear_dsp, tw_add_linear_dsp,
-               add_run(p, from_a, from_b, to, count); tw_clamp_all(to, count, p->out_min, p->out_max))
+TW_BINARY_FORMS(tw_add_s8_linear_dsp, tw_add_linear_dsp, add_run)

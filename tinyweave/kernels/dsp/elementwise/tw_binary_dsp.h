@@ -5,16 +5,16 @@
 
 #include "tw_binary.h"
 
-/* add or sub of two maps of one shape as one linear function, which equals TFLite's three rescalings for all operands:
+/* add or sub with broadcasting as one linear function, which equals TFLite's three rescalings for all operands:
  * ((a * a_factor >> 8) + (b * b_factor >> 8) + constant) >> TW_ADD_LINEAR_SHIFT, clamped to int8. */
 #define TW_ADD_LINEAR_SHIFT 20
 typedef struct {
-    tw_shape shape;
+    tw_extents a, b, out;                  /* each axis of a and b is that of out, or 1 */
     int32_t a_factor, b_factor, constant;  /* no sum of two products and the constant exceeds int32 */
     int32_t out_min, out_max;              /* the fused activation's clamp, within -128 .. 127 */
 } tw_add_linear_dsp;
 
-/* The output may alias an operand. */
+/* The output may alias an operand of its shape. */
 void tw_add_s8_linear_dsp(const tw_add_linear_dsp *p, const void *a, const void *b, void *out);
 void tw_add_s8_linear_dsp_part(const tw_add_linear_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
