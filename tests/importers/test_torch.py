@@ -326,6 +326,8 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         5,
         lstm=nn.LSTM(5, 5, batch_first=True),
     ),
+    "lstm-projection": of(lambda m, x: m.lstm(x)[0], 1, 6, 5, lstm=nn.LSTM(5, 4, 2, batch_first=True, proj_size=3)),
+    "lstm-projection-states": of(lambda m, x: m.lstm(x)[1][0], 6, 1, 5, lstm=nn.LSTM(5, 4, proj_size=2, bidirectional=True)),
     "lstm-cell-steps": of(lambda m, x: m.cell(x[:, 1], m.cell(x[:, 0]))[1], 1, 3, 5, cell=nn.LSTMCell(5, 4)),
     "lstm-cell-without-batch": of(lambda m, x: m.cell(x[0, 1], m.cell(x[0, 0]))[0], 1, 3, 5, cell=nn.LSTMCell(5, 4)),
     "gru-hidden": of(lambda m, x: m.gru(x)[1][0], 1, 6, 5, gru=nn.GRU(5, 4, bias=False, batch_first=True)),
@@ -363,6 +365,7 @@ TRANSPOSING: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("case", [*CASES, *TRANSPOSING])
 def test_a_module_computes_what_torch_does(case: str, litert: ModuleType) -> None:
     module, shape = (CASES | TRANSPOSING)[case]

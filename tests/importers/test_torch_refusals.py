@@ -48,9 +48,9 @@ def test_one_error_names_all_unsupported_ops() -> None:
         (nn.Conv2d(3, 4, 1), (3, 8, 8), "its map has 3 axes but its filters have 4; it must be [1, c, h, w]"),
         (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
         (
-            Of(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(8, 4, proj_size=2, batch_first=True)),
+            Of(lambda m, x: m.lstm(x, (x[:, :1, :2], x[:, :1, :4]))[0], lstm=nn.LSTM(8, 4, proj_size=2, batch_first=True)),
             (1, 3, 8),
-            "it has a projection; leave proj_size at 0",
+            "it has a projection and an initial state; start from the state 0",
         ),
         (nn.GRU(8, 4), (3, 2, 8), "its batch is 2; export it with a batch of 1"),
         (Of(lambda m, x: m.lstm(x)[1][1], lstm=nn.LSTM(8, 4, batch_first=True)), (1, 3, 8), "cell state"),
