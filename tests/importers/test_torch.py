@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from types import ModuleType
 from typing import Any
@@ -14,8 +15,9 @@ from cases.from_torch import Of, distances, of, trained  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from tinyweave.importers.pt2 import from_pt2  # noqa: E402
 from tinyweave.importers.torch import from_module, from_program  # noqa: E402
-from tinyweave.ir import Graph  # noqa: E402
+from tinyweave.ir import CompileError, Graph  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
 
@@ -363,6 +365,40 @@ TRANSPOSING: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "unfold": of(lambda m, x: m.linear(functional.unfold(x.relu(), 3, 2, 1, 2)), 1, 2, 9, 8, linear=nn.Linear(12, 4)),
     "view-of-a-map": of(lambda m, x: m.conv(x).reshape(1, 6, 20).softmax(-1), 1, 3, 6, 5, conv=nn.Conv2d(3, 4, 1)),
 }
+
+
+def written(x: Any) -> Any:
+    whole = x * 1
+    whole[:, 1:2].relu_()
+    return whole
+
+
+def written_constant(x: Any) -> Any:
+    whole = torch.zeros(1, 4)
+    half = whole[:, :2]
+    whole.add_(x)
+    return half * 2 + x[:, :2]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (written, (1, 3, 4, 5)),
+        (written_constant, (1, 4)),
+        (lambda x: torch.baddbmm(x[:, :4, :4], x, x.transpose(1, 2))[:, 0], (1, 4, 6)),
+        (lambda x: torch.addcdiv(x, x, x.abs() + 1), (1, 4)),
+        (lambda x: torch.logit(x.sigmoid(), 0.01), (1, 4)),
+    ],
+)
+def test_torch_decomposes_ops_that_are_not_known(function: Any, shape: tuple[int, ...]) -> None:
+    """A file of the same network, which is read without torch, is refused."""
+    example = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    module = Of(lambda m, x: function(x))
+    assert distances(module, example)[1] < CLOSE
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, (example,)), file)
+    with pytest.raises(CompileError):
+        from_pt2(file.getvalue(), "net")
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")

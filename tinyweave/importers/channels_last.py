@@ -151,10 +151,10 @@ class Builder:
         """Add an int32 constant, such as a shape or a list of axes, and return its name."""
         return self.constant(np.atleast_1d(values), suffix, "int32")
 
-    def state(self, shape: tuple[int, ...], suffix: str) -> str:
-        """Add a state tensor that is initialised with zeros, and return its name."""
+    def state(self, shape: tuple[int, ...], suffix: str, values: Any = 0.0) -> str:
+        """Add a state tensor that is initialised with `values`, which broadcast to `shape`, and return its name."""
         name = self.add(Tensor(self.name(suffix), shape, "float32", role="state"))
-        first = self.constant(np.zeros(shape), f"{suffix}.initial")
+        first = self.constant(np.broadcast_to(values, shape), f"{suffix}.initial")
         self.init.append(Op(f"init_{name}", "assign_variable", (first,), (name,)))
         return name
 

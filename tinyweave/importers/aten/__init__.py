@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..channels_last import view
 from . import attention, axes, elementwise, norms, quantised, recurrent, resizing, selecting, spatial
 
@@ -46,6 +48,7 @@ OPS: dict[str, Function] = {
     "clone": axes.identity,
     "constant_pad_nd": lambda b, x, pads, value=0: axes.pad(b, x, pads, "constant", value),
     "contiguous": axes.identity,
+    "copy": lambda b, x, source, *_: selecting.expand(b, source, np.shape(x) if isinstance(x, np.ndarray) else x.shape),
     "conv1d": spatial.convolution,
     "conv2d": spatial.convolution,
     "conv_transpose1d": spatial.transposed_convolution,
@@ -112,7 +115,9 @@ OPS: dict[str, Function] = {
     "selu": lambda b, x: elementwise.elu(b, x, *elementwise.SELU),
     "sigmoid": elementwise.unary("logistic"),
     "silu": lambda b, x: elementwise.binary("mul")(b, x, b.like("logistic", x)),
+    "select_scatter": axes.select_scatter,
     "slice": axes.slice_,
+    "slice_scatter": axes.slice_scatter,
     "softmax": axes.softmax,
     "softplus": elementwise.softplus,
     "softshrink": lambda b, x, lambd=0.5: elementwise.shrink(b, x, lambd, lambd),

@@ -341,6 +341,29 @@ def mixed(b: Builder, x: Map, dim: int, weights: np.ndarray) -> Map:
     return b.map("batch_matmul", operands, axes, (outer, axes[dim], inner), {"adj_x": False, "adj_y": False})
 
 
+def slice_scatter(
+    b: Builder, x: Any, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Map:
+    """Import aten.slice_scatter of step 1: replace a slice of an axis by the source."""
+    extent = x.shape[normalised_axis(len(x.shape), dim)]
+    begin, stop, _ = slice(start, end).indices(extent)
+    if step != 1:
+        raise Unsupported(f"it writes to a slice of step {step}; only step 1 is supported")
+
+    def part(first: int, last: int) -> list[Any]:
+        whole = slice_(b, x, dim, first, last) if isinstance(x, Map) and first < last else x
+        return [whole if isinstance(whole, Map) else whole.take(range(first, last), dim)] if first < last else []
+
+    return concatenation(b, [*part(0, begin), source, *part(stop, extent)], dim)
+
+
+def select_scatter(b: Builder, x: Any, source: Any, dim: int, index: int) -> Map:
+    """Import aten.select_scatter: replace the map at one index of an axis."""
+    at = normalised_axis(x.shape[dim], index, "index")
+    joined = unsqueeze(b, source, dim) if isinstance(source, Map) else np.expand_dims(source, dim)
+    return slice_scatter(b, x, joined, dim, at, at + 1)
+
+
 def select(b: Builder, x: Map, dim: int, index: int) -> Map:
     """Import aten.select: the map at one index of an axis, without that axis."""
     dim = normalised_axis(len(x.axes), dim)
