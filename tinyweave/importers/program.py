@@ -248,11 +248,11 @@ def input_type_advice(dtype: str) -> str:
 
 
 def checked_state(name: str, first: np.ndarray) -> np.ndarray:
-    """Return the initial value of a buffer that the network changes; raise CompileError if it is not float32."""
+    """Return a copy of the initial value of a buffer that the module changes; raise CompileError if it is not float32."""
     if first.dtype != np.float32:
         what = f"is a buffer of {first.dtype} that the module changes"
         raise CompileError(what, "call eval() before the export; only float32 is kept from call to call", tensor=name)
-    return first
+    return first.copy()
 
 
 class Missing:

@@ -243,14 +243,14 @@ def _node(torch: Any, node: Any) -> Node:
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
     """Return the constant `name` as an array: float32, a mask of bools, or integers that are indices or dequantised later.
 
-    `sources` has the torch input spec of each parameter and buffer, for its name in messages. Constants computed at import have
-    none, and may be infinite, as masks are.
+    `sources` has the torch input spec of each parameter and buffer, for its name in messages. Only parameters must be finite.
     """
     known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
     label = known.target if known is not None and known.target else name
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, *integers):
         kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=label)
-    if known is not None and not torch.isfinite(value).all():  # a computed constant may be a mask
+    is_parameter = known is not None and known.kind.name == "PARAMETER"
+    if torch.isnan(value).any() or (is_parameter and not torch.isfinite(value).all()):  # other constants may be masks
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=label)
     return np.asarray(value.detach().numpy())

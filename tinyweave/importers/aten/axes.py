@@ -118,6 +118,30 @@ def reduce(kind: str) -> Callable[..., Map]:
 
 
 mean = reduce("mean")
+MOST_FACTORS = 16  # of one product of elements: each factor but the first is an op, which rounds
+
+
+def product(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
+    """Import aten.prod over some axes, by default all, as products of two maps each."""
+    chosen = sorted(axis_set(x, dim))
+    if (count := prod(x.shape[axis] for axis in chosen)) > MOST_FACTORS:
+        raise Unsupported(f"it multiplies {count} elements; at most {MOST_FACTORS} are supported: sum their logarithms")
+    for axis in chosen:
+        factors = [slice_(b, x, axis, index, index + 1) for index in range(x.shape[axis])]
+        while len(factors) > 1:
+            rest = factors[len(factors) // 2 * 2 :]
+            factors = [*map(partial(binary("mul"), b), factors[::2], factors[1::2]), *rest]
+        (x,) = factors
+    return x if keepdim else squeeze(b, x, chosen)
+
+
+def of_bools(kind: str) -> Callable[..., Map]:
+    """Return a function that imports aten.any ("reduce_max") or aten.all ("reduce_min") as a reduction of 0 and 1."""
+
+    def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
+        return binary("greater")(b, reduce(kind)(b, bools_as_numbers(b, x), dim, keepdim), 0.5)
+
+    return apply
 
 
 def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
@@ -396,8 +420,6 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
     if mode in REPEATS and not replicates_one:
         for dim, (before, after) in enumerate(amounts):
             extent = x.shape[dim]
-            if mode == "circular" and max(before, after) > extent:
-                raise Unsupported(f"its circular padding {max(before, after)} is larger than the axis, {extent}")
             check_elements(before + extent + after)
             x = take(b, x, dim, REPEATS[mode](np.arange(-before, extent + after), extent))
         return x
