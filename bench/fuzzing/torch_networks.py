@@ -1,4 +1,4 @@
-"""Random PyTorch networks the whole way: to int8, to C, onto an emulated core, where every byte must be LiteRT's.
+"""Random PyTorch or ONNX networks the whole way: to int8, to C, onto an emulated core, where every byte must be LiteRT's.
 
 In: how many. Out: the seed of each network that fails or is refused, with the reason, at once; at the end how many ops of
 each kind, and exit code 1 where any failed. `--first SEED --count 1` runs one again.
@@ -12,7 +12,10 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
@@ -25,10 +28,10 @@ from fuzz.whole_way import whole_way
 from tinyweave import api
 
 
-def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
-    """What is wrong with the network of this seed, None for nothing."""
+def failure(loaded: Callable[[int], Any], seed: int, core: str, kinds: Counter[str]) -> str | None:
+    """Return the fault of the network of a seed, which `loaded` makes, or None if there is none."""
     try:
-        return whole_way(seed, core, kinds)
+        return whole_way(*loaded(seed), core, kinds)
     except Exception:
         return traceback.format_exc(limit=-4)
 
@@ -38,12 +41,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--core", default=api.DEFAULT_CORE, help="the emulated core")
+    parser.add_argument("--onnx", action="store_true", help="ONNX networks instead of PyTorch networks")
     options = parser.parse_args()
+    networks = import_module("fuzz.onnx_networks" if options.onnx else "fuzz.torch_networks")
     warnings.filterwarnings("ignore")  # of torch's exporter
     kinds: Counter[str] = Counter()
     failed, begun, seeds = 0, time.monotonic(), range(options.first, options.first + options.count)
     for seed in seeds:
-        if reason := failure(seed, options.core, kinds):
+        if reason := failure(networks.loaded, seed, options.core, kinds):
             failed += 1
             print(f"seed {seed}: {reason}", flush=True)
     print(f"{len(seeds)} networks in {time.monotonic() - begun:.0f} s, seeds {seeds[0]} to {seeds[-1]}: {failed} failed")

@@ -82,7 +82,8 @@ def distances(
     with torch.no_grad():
         answer = module(*inputs)
     expected = answer if isinstance(answer, (tuple, list)) else (answer,)
-    given = [channels_last(x, graph.tensors[name].shape) for x, name in zip(inputs, graph.inputs, strict=True)]
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    given = [channels_last(x, t.shape).astype(t.dtype) for x, t in zip(inputs, tensors, strict=True)]
     computed = list(ops.run(graph, dict(zip(graph.inputs, given, strict=True))).values())
     runs = litert is not None and not {op.kind for op in graph.ops} & NOT_FLOAT_IN_LITERT
     by_litert = litert.run(to_tflite(graph), [given])[0].outputs if runs else computed

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from cases.from_torch import distances, trained
-from fuzz.torch_networks import network
+from fuzz.torch_networks import loaded, network
 from fuzz.whole_way import whole_way
 
 from tinyweave.importers.aten import OPS
@@ -61,4 +61,4 @@ def test_every_op_is_in_many_random_networks(litert: ModuleType) -> None:
 @pytest.mark.litert
 @pytest.mark.parametrize("seed", [1, 4, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1000, 1030))])
 def test_a_random_network_is_quantised_and_verified_on_a_core(seed: int, emulator: None) -> None:
-    assert whole_way(seed, "cortex-m4", Counter()) is None
+    assert whole_way(*loaded(seed), "cortex-m4", Counter()) is None

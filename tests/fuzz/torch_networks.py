@@ -1,17 +1,23 @@
-"""Random PyTorch networks on images or sequences that grow layer by layer and end in a head.
+"""Random PyTorch networks on images, sequences or tokens that grow layer by layer and end in a head.
 
 Each layer is drawn among those that fit the current map. Shapes stay small; the network depends on its seed only.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from cases.from_torch import trained
+from fuzz.whole_way import SAMPLES
 from torch import Tensor, nn
 from torch.nn import functional
+
+import tinyweave as tw
 
 FRESH = (
     nn.Conv1d,
@@ -20,6 +26,7 @@ FRESH = (
     nn.BatchNorm2d,
 )  # their outputs may be changed in place, because no other layer reads them
 MOST_CHANNELS, MOST_ROWS = 24, 20
+WORDS = 30
 Layer = Callable[[random.Random, "Network", list[int]], Callable[[Tensor], Any] | None]
 
 
@@ -30,13 +37,14 @@ class Network(nn.Module):
         super().__init__()
         self.parts, self.steps, self.shapes = nn.ModuleList(), [], [list(shape)]
         self.maps: list[Tensor] = []
+        self.first: nn.Module | None = None  # makes the first map of tokens
 
     def use(self, part: nn.Module) -> nn.Module:
         self.parts.append(part)
         return part
 
     def forward(self, x: Tensor) -> Any:
-        self.maps = [x]
+        self.maps = [x if self.first is None else self.first(x).transpose(1, 2)]
         for step in self.steps:
             self.maps.append(step(self.maps[-1]))
         found, self.maps = self.maps[-1], []
@@ -47,18 +55,29 @@ def network(seed: int) -> tuple[nn.Module, Tensor]:
     """Return the network of a seed in evaluation mode, and an example input."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
-    is_sequence = seed % 5 == 4
+    is_sequence, has_tokens = seed % 5 == 4, seed % 20 == 19
     shape = (
         [1, rng.randint(2, 8), rng.randint(6, 16)]
         if is_sequence
         else [1, rng.randint(1, 8), rng.randint(5, 14), rng.randint(5, 14)]
     )
     made = Network(shape).eval()
-    example = torch.randn(shape)
+    example = torch.randint(0, WORDS, (1, shape[2])) if has_tokens else torch.randn(shape)
+    if has_tokens:
+        made.first = nn.Embedding(WORDS, shape[1])
     for _ in range(rng.randint(3, 9)):
         grow(rng, made, example, LAYERS[len(shape)])
     grow(rng, made, example, HEADS[len(shape)])
     return made.eval(), example
+
+
+def loaded(seed: int) -> tuple[tw.Model, np.ndarray]:
+    """Return the network of a seed as a float model, and samples for its calibration."""
+    module, example = network(seed)
+    rng, shape = np.random.default_rng(seed), (SAMPLES, *example.shape)
+    is_float = example.is_floating_point()
+    samples = rng.standard_normal(shape).astype(np.float32) if is_float else rng.integers(0, WORDS, shape)
+    return tw.load(trained(module, seed), example, name=f"network_{seed}"), samples
 
 
 def grow(rng: random.Random, made: Network, example: Tensor, layers: Sequence[Layer]) -> None:
@@ -75,7 +94,7 @@ def grow(rng: random.Random, made: Network, example: Tensor, layers: Sequence[La
             isinstance(out, Tensor)
             and out.numel() > 0
             and max(out.shape) <= 400
-            and 1e-3 * out.abs().max() < out.max() - out.min() < 1e4
+            and (not out.is_floating_point() or 1e-3 * out.abs().max() < out.max() - out.min() < 1e4)
         ):
             made.shapes.append(list(out.shape))
             return
@@ -253,7 +272,7 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
     axis, c, value = rng.randrange(1, len(shape)), shape[1], rng.uniform(-1, 1)
     groups = rng.choice([d for d in range(1, c + 1) if c % d == 0])
     linear = made.use(nn.Linear(shape[-1], shape[-1]))
-    matrix = linear.weight.detach()
+    matrix, mixing, shape_of_rows = linear.weight.detach(), torch.randn(shape[-2], shape[-2]) / shape[-2], shape[-1:]
     return rng.choice([
         made.use(nn.GroupNorm(groups, c, eps=0.1)), lambda x: functional.instance_norm(x, eps=0.1),
         lambda x: x - x.var(axis, unbiased=False, keepdim=True), lambda x: x * (x.std(axis, correction=0, keepdim=True) + 0.5),
@@ -262,7 +281,46 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x - x.logsumexp(axis, keepdim=True), lambda x: torch.lerp(x, x.relu(), value),
         lambda x: torch.addcmul(x, x.tanh(), x.sigmoid(), value=value), lambda x: torch.matmul(x, matrix[0]).unsqueeze(-1) + x,
         lambda x: x.softmax(axis), (lambda x: functional.glu(x, axis)) if shape[axis] % 2 == 0 else (lambda x: x.softmax(axis)),
+        lambda x: torch.matmul(mixing, x), lambda x: torch.einsum("...l,ml->...m", x, matrix),
+        lambda x: functional.normalize(x, dim=axis), lambda x: torch.select_scatter(x, x.select(axis, 0) * value, axis, -1),
+        made.use(nn.LayerNorm(shape_of_rows, eps=0.1)), lambda x: functional.rms_norm(x, shape_of_rows, eps=0.1),
+        lambda x: x * (x > value).any(axis, True).float(), lambda x: x.where((x > -3).all(axis, True), torch.zeros_like(x)),
+        lambda x: x[:, :2].prod(1, keepdim=True) + x, lambda x: torch.slice_scatter(x, x[:, :1] * value, 1, c - 1),
+        lambda x: x - torch.var_mean(x, axis, False, True)[1], lambda x: (x.abs() + 0.5) / (x.square() + 1),
+        lambda x: x + torch.full_like(x[:, :1], value) + torch.ones_like(x[:, :1]),
     ])  # fmt: skip
+
+
+def attention(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Attention between the steps of a sequence, or a product of maps."""
+    width = rng.randint(1, 4)
+    query, key, value = (made.use(nn.Linear(shape[1], n)) for n in (width, width, shape[1]))
+    mask = torch.zeros(shape[2], shape[2]).masked_fill(torch.rand(shape[2], shape[2]) < 0.3, -math.inf).fill_diagonal_(0)
+    how = rng.choice([{}, {"is_causal": True}, {"attn_mask": mask}])
+
+    def attended(x: Tensor) -> Tensor:
+        y = x.transpose(1, 2)
+        return functional.scaled_dot_product_attention(query(y), key(y), value(y), **how).transpose(1, 2)
+
+    scale = 1 / shape[2]
+    return rng.choice([attended, attended, lambda x: torch.bmm(torch.bmm(x, x.transpose(1, 2)) * scale, x)])
+
+
+class Kept(nn.Module):
+    """Put the last steps of the map in the previous call before the map."""
+
+    def __init__(self, shape: Sequence[int], count: int):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(*shape[:2], count, *shape[3:]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        together = torch.cat([self.kept, x], 2)
+        self.kept.copy_(together[:, :, -self.kept.shape[2] :])
+        return together
+
+
+def kept(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    return made.use(Kept(shape, rng.randint(1, 2))) if rng.random() < 0.4 else None
 
 
 def pad(rng: random.Random, made: Network, shape: list[int]) -> Any:
@@ -319,7 +377,8 @@ def classifier(rng: random.Random, made: Network, shape: list[int]) -> Any:
     )
     return rng.choice([
         lambda x: seen(x.flatten(1)), lambda x: seen(x.contiguous().view(1, -1)), lambda x: seen(x.reshape(x.size(0), -1)),
-        lambda x: torch.log_softmax(seen(x.flatten(1)), -1), lambda x: x.flatten(1),
+        lambda x: torch.log_softmax(seen(x.flatten(1)), -1), lambda x: x.flatten(1), lambda x: seen(x.flatten(1)).argmax(1),
+        lambda x: seen(x.flatten(1)).argmin(1), lambda x: seen(x.flatten(1)).topk(1)[0],
     ])  # fmt: skip
 
 
@@ -344,10 +403,11 @@ def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
     kind, cells, first = rng.choice([nn.LSTM, nn.GRU, nn.RNN]), rng.randint(1, 8), rng.random() < 0.7
     if shape[2] > 20:
         return None
-    more = {} if kind is nn.LSTM else {"bidirectional": rng.random() < 0.4}
+    more: dict[str, Any] = {} if kind is nn.LSTM else {"bidirectional": rng.random() < 0.4}
+    more |= {"proj_size": rng.randint(1, cells - 1)} if kind is nn.LSTM and cells > 1 and rng.random() < 0.3 else {}
     more |= {"nonlinearity": rng.choice(["tanh", "relu"])} if kind is nn.RNN else {}
     layer = made.use(kind(shape[1], cells, rng.choice([1, 1, 2]), bias=rng.random() < 0.8, batch_first=first, **more))
-    width = cells * (1 + layer.bidirectional)
+    width = (layer.proj_size or cells) * (1 + layer.bidirectional)
     head = made.use(nn.Linear(width, 3))
     order = (0, 2, 1) if first else (2, 0, 1)
     if layer.num_layers == 1 and rng.random() < 0.3:
@@ -362,7 +422,7 @@ def linear_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return rng.choice([lambda x: linear(x.flatten(1)), lambda x: linear(x.reshape(1, c * steps)), lambda x: x.transpose(1, 2)])
 
 
-SHARED = [norm, activation, activation, function, function, function, earlier, composed]
+SHARED = [norm, activation, activation, function, function, function, earlier, composed, composed, kept]
 LAYERS: dict[int, list[Layer]] = {
     4: [
         *SHARED,
@@ -384,7 +444,17 @@ LAYERS: dict[int, list[Layer]] = {
         selected,
         selected,
     ],
-    3: [*SHARED, convolution_of_steps, convolution_of_steps, pool_of_steps, adaptive, parts, transposed, resized_steps],
+    3: [
+        *SHARED,
+        convolution_of_steps,
+        convolution_of_steps,
+        pool_of_steps,
+        adaptive,
+        parts,
+        transposed,
+        resized_steps,
+        attention,
+    ],
 }
 HEADS: dict[int, list[Layer]] = {
     4: [classifier, classifier, activation],

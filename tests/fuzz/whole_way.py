@@ -1,4 +1,4 @@
-"""Random PyTorch networks are quantised to int8, emitted as C, and run on an emulated core, where every byte must be right.
+"""Quantise random PyTorch and ONNX networks to int8, emit C, and run it on an emulated core, where every byte must be right.
 
 The reference is LiteRT's reference kernels, or numpy if LiteRT lacks an op of the network.
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from cases.from_torch import trained
 from cases.ops import NOT_IN_LITERT
-from fuzz.torch_networks import network
 
 import tinyweave as tw
 
@@ -18,11 +16,8 @@ SAMPLES, COMPARED = 4, 2
 JUDGED = "LiteRT's reference kernels"
 
 
-def whole_way(seed: int, core: str, kinds: Counter[str]) -> str | None:
-    """Return the fault of the network of a seed, None if there is none; `kinds` counts the ops of its int8 form."""
-    module, example = network(seed)
-    samples = np.random.default_rng(seed).standard_normal((SAMPLES, *example.shape)).astype(np.float32)
-    loaded = tw.load(trained(module, seed), example, name=f"network_{seed}")
+def whole_way(loaded: tw.Model, samples: np.ndarray, core: str, kinds: Counter[str]) -> str | None:
+    """Return the fault of a float network, None if there is none; `kinds` counts the ops of its int8 form."""
     small = tw.quantize(loaded, samples, method="minmax").model
     kinds.update(op.kind for op in small.graph.ops)
     left = {tensor.name for tensor in small.graph.tensors.values() if tensor.dtype == "float32"}

@@ -107,6 +107,7 @@ CASES: dict[str, Case] = {
     "selu": one("Selu", *CONV),
     "selu-of-alpha": one("Selu", *CONV, alpha=0.5, gamma=2.0),
     "hard-shrink": one("Shrink", *CONV, lambd=0.3),
+    "shrink-outwards": one("Shrink", *CONV, lambd=0.3, bias=-0.2),
     "soft-shrink": one("Shrink", *CONV, lambd=0.3, bias=0.3),
     "thresholded": one("ThresholdedRelu", *CONV, alpha=0.4),
     "softsign-in-parts": (

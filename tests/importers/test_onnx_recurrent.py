@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
 from cases.from_onnx import Node, check_refused, floats, ints, model, run_by_runtime
+from onnx import ModelProto, helper, numpy_helper
 
 from tinyweave import ops
 from tinyweave.importers.onnx import from_onnx
@@ -68,11 +69,41 @@ def test_a_recurrent_node_computes_what_onnx_runtime_does(case: str) -> None:
     assert np.abs(computed.ravel() - expected.ravel()).max() < CLOSE
 
 
+def with_layout_1(data: bytes) -> bytes:
+    """Return the file of a network of this page in which the batch is the first axis of the sequence and of the states."""
+    file = ModelProto.FromString(data)
+    file.graph.node[0].attribute.append(helper.make_attribute("layout", 1))
+    for value in file.graph.input:
+        one, two, _ = value.type.tensor_type.shape.dim
+        one.dim_value, two.dim_value = two.dim_value, one.dim_value
+    for tensor in file.graph.initializer:
+        if tensor.name == "h":
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).swapaxes(0, 1), "h"))
+    for node in file.graph.node[1:]:
+        node.input[0] = "s" if node.op_type == "Reshape" else node.input[0]
+    return bytes(file.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "case", ["GRU-bidirectional-h", "GRU-state-constant", "GRU-state-input", "LSTM-state", "LSTM-forward-y"]
+)
+def test_layout_1_computes_the_same(case: str) -> None:
+    """ONNX Runtime refuses layout 1, so the same network with layout 0 is the reference."""
+    one, two = (from_onnx(data, "net") for data in (CASES[case], with_layout_1(CASES[case])))
+    rng = np.random.default_rng(3)
+    arrays = {name: rng.normal(size=one.tensors[name].elements).astype(np.float32) for name in one.inputs}
+    outputs = [
+        next(iter(ops.run(graph, {name: x.reshape(graph.tensors[name].shape) for name, x in arrays.items()}).values()))
+        for graph in (one, two)
+    ]
+    assert np.array_equal(*(each.ravel() for each in outputs)) and outputs[0].size > 3
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (network("GRU", clip=1.0), "it has clip, which is not supported"),
-        (network("GRU", layout=1), "its layout is 1; only 0 is supported"),
+        (network("GRU", layout=2), "its layout 2 is unknown; 0 and 1 are supported"),
         (
             network("GRU", activations=["Sigmoid", "Relu"]),
             "its activations are Sigmoid, Relu; only Sigmoid, Tanh are supported",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from types import ModuleType
 from typing import Any
@@ -14,8 +15,9 @@ from cases.from_torch import Of, distances, of, trained  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from tinyweave.importers.pt2 import from_pt2  # noqa: E402
 from tinyweave.importers.torch import from_module, from_program  # noqa: E402
-from tinyweave.ir import Graph  # noqa: E402
+from tinyweave.ir import CompileError, Graph  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
 
@@ -327,6 +329,20 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         5,
         lstm=nn.LSTM(5, 5, batch_first=True),
     ),
+    "product": of(lambda m, x: x.prod(1), 1, 5, 4, 3),
+    "product-of-all": of(lambda m, x: x.prod() * x, 1, 7),
+    "any": of(lambda m, x: torch.where((x > 0.5).any(1, True), x, -x), 1, 3, 4, 5),
+    "all": of(lambda m, x: torch.where((x > 0).all(2, True), x, -x), 1, 3, 2, 5),
+    "addmm": of(lambda m, x: torch.addmm(torch.ones(3), x, torch.arange(12.0).view(4, 3)), 1, 4),
+    "addmm-factors": of(lambda m, x: torch.addmm(x[:, :1], x, torch.arange(12.0).view(4, 3), beta=0.5, alpha=2), 1, 4),
+    "mm-left": of(lambda m, x: torch.mm(torch.ones(3, 7).tril(), x[0]), 1, 7, 5),
+    "mv": of(lambda m, x: torch.mv(torch.ones(3, 4).tril(), x[0]), 1, 4),
+    "variance-and-mean": of(lambda m, x: sum(torch.var_mean(x, 1, keepdim=True)), 1, 5, 4, 3),
+    "like": of(lambda m, x: torch.cat([x, torch.zeros_like(x), torch.ones_like(x), torch.full_like(x, 0.3)], 1), 1, 2, 3, 4),
+    "slice-scatter": of(lambda m, x: torch.slice_scatter(x, x[:, :, 1:3] * 2, 2, 2, 4), 1, 2, 5, 4),
+    "select-scatter": of(lambda m, x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), 1, 3, 5, 4),
+    "lstm-projection": of(lambda m, x: m.lstm(x)[0], 1, 6, 5, lstm=nn.LSTM(5, 4, 2, batch_first=True, proj_size=3)),
+    "lstm-projection-states": of(lambda m, x: m.lstm(x)[1][0], 6, 1, 5, lstm=nn.LSTM(5, 4, proj_size=2, bidirectional=True)),
     "lstm-cell-steps": of(lambda m, x: m.cell(x[:, 1], m.cell(x[:, 0]))[1], 1, 3, 5, cell=nn.LSTMCell(5, 4)),
     "lstm-cell-without-batch": of(lambda m, x: m.cell(x[0, 1], m.cell(x[0, 0]))[0], 1, 3, 5, cell=nn.LSTMCell(5, 4)),
     "gru-hidden": of(lambda m, x: m.gru(x)[1][0], 1, 6, 5, gru=nn.GRU(5, 4, bias=False, batch_first=True)),
@@ -364,6 +380,41 @@ TRANSPOSING: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 }
 
 
+def written(x: Any) -> Any:
+    whole = x * 1
+    whole[:, 1:2].relu_()
+    return whole
+
+
+def written_constant(x: Any) -> Any:
+    whole = torch.zeros(1, 4)
+    half = whole[:, :2]
+    whole.add_(x)
+    return half * 2 + x[:, :2]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (written, (1, 3, 4, 5)),
+        (written_constant, (1, 4)),
+        (lambda x: torch.baddbmm(x[:, :4, :4], x, x.transpose(1, 2))[:, 0], (1, 4, 6)),
+        (lambda x: torch.addcdiv(x, x, x.abs() + 1), (1, 4)),
+        (lambda x: torch.logit(x.sigmoid(), 0.01), (1, 4)),
+    ],
+)
+def test_torch_decomposes_ops_that_are_not_known(function: Any, shape: tuple[int, ...]) -> None:
+    """A file of the same network, which is read without torch, is refused."""
+    example = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    module = Of(lambda m, x: function(x))
+    assert distances(module, example)[1] < CLOSE
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, (example,)), file)
+    with pytest.raises(CompileError):
+        from_pt2(file.getvalue(), "net")
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("case", [*CASES, *TRANSPOSING])
 def test_a_module_computes_what_torch_does(case: str, litert: ModuleType) -> None:
     module, shape = (CASES | TRANSPOSING)[case]

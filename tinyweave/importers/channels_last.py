@@ -27,7 +27,7 @@ from .unsupported import Unsupported
 # Limits on what a damaged file can ask for, each several times what real networks need.
 MAX_ELEMENTS = 1 << 26  # elements of a tensor
 MAX_OUTPUTS = 1 << 11  # outputs of an op
-READ_BOOLS = ("select_v2", "transpose")  # op kinds that take bools, beside views and comparisons
+READ_BOOLS = ("select_v2",)  # op kinds that take bools, beside comparisons and kinds that move elements
 
 
 MAX_COMPUTED = 1 << 24  # elements of an array of indices or weights that an importer function computes
@@ -151,10 +151,10 @@ class Builder:
         """Add an int32 constant, such as a shape or a list of axes, and return its name."""
         return self.constant(np.atleast_1d(values), suffix, "int32")
 
-    def state(self, shape: tuple[int, ...], suffix: str) -> str:
-        """Add a state tensor that is initialised with zeros, and return its name."""
+    def state(self, shape: tuple[int, ...], suffix: str, values: Any = 0.0) -> str:
+        """Add a state tensor that is initialised with `values`, which broadcast to `shape`, and return its name."""
         name = self.add(Tensor(self.name(suffix), shape, "float32", role="state"))
-        first = self.constant(np.zeros(shape), f"{suffix}.initial")
+        first = self.constant(np.broadcast_to(values, shape), f"{suffix}.initial")
         self.init.append(Op(f"init_{name}", "assign_variable", (first,), (name,)))
         return name
 
@@ -171,17 +171,18 @@ class Builder:
     ) -> list[str]:
         """Append an op with one new output per shape in `shapes`, and return the names of these outputs.
 
-        `dtype` is their type, by default bool for comparisons and float32 for other kinds. `suffix` is part of the outputs'
-        names. `states` are existing state tensors that the op changes; they become outputs of the op, too.
+        `dtype` is their type, by default bool for comparisons and for bools that are moved, else float32. `suffix` is part of
+        the outputs' names. `states` are existing state tensors that the op changes; they become outputs of the op, too.
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
         if kind != "reshape" and any(name and self._is_index(name) for name in inputs[: 1 if kind == "gather_nd" else None]):
             raise Unsupported("it computes on integers, which only an embedding can read; compute on floats, or return them")
         spec = SPECS[kind]
-        if not (spec.view or kind in READ_BOOLS or spec.family == "comparison") and any(map(self._is_bool, inputs)):
+        has_bools = any(map(self._is_bool, inputs))
+        if has_bools and not (spec.moves or kind in READ_BOOLS or spec.family == "comparison"):
             raise Unsupported("it computes on bools; select by them with where, or make them floats")
-        dtype = dtype or ("bool" if spec.family == "comparison" else "float32")
+        dtype = dtype or ("bool" if spec.family == "comparison" or (has_bools and spec.moves) else "float32")
         outputs = [self.add(Tensor(self.name(suffix), shape, dtype)) for shape in shapes]
         self.ops.append(Op(f"{kind}_{len(self.ops)}", kind, tuple(inputs), (*outputs, *states), dict(attrs or {})))
         return outputs

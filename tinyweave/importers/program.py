@@ -6,7 +6,7 @@ int8 if the program is quantised. If ops cannot be imported, one CompileError na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from math import prod
@@ -21,7 +21,7 @@ from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
 from .aten.elementwise import MASKED
-from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, memory_orders
+from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
 from .unsupported import Unsupported
 
 MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per element of a quantised constant
@@ -66,6 +66,7 @@ class ImportedProgram:
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
     framework: str  # the framework's name in messages
     integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
+    states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of what nodes change from call to call
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:
@@ -86,11 +87,15 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
         [tuple(range(len(shape)))] if key in program.integers else memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1]
         for key, shape in program.inputs.items()
     ]
+    # one choice for all states keeps the combinations few
+    of_states = [[memory_orders(first.ndim)[index] for first in program.states.values()] for index in (0, -1)]
+    of_states = of_states if program.states else [[]]
     for transposes in (False, True):
         built: list[Graph] = []
-        for chosen in islice(product(*choices), MAX_ATTEMPTS):
+        for of_inputs, chosen in islice(product(product(*choices), of_states), MAX_ATTEMPTS):
             problems: list[Refused] = []
-            graph, missing = _attempt(program, name, chosen, problems, Builder(transposes=transposes))
+            orders = dict(zip((*program.inputs, *program.states), (*of_inputs, *chosen), strict=True))
+            graph, missing = _attempt(program, name, orders, problems, Builder(transposes=transposes))
             if graph is None:
                 refused.append((missing, problems))
             else:
@@ -141,19 +146,21 @@ def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
 
 
 def _attempt(
-    program: ImportedProgram, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused], b: Builder
+    program: ImportedProgram, name: str, orders: Mapping[str, tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph in `b`, with each input's logical axes in the memory order that `chosen` has for it.
+    """Try to build the graph in `b`, with the logical axes of each input and state in the memory order that `orders` has.
 
     Append an entry to `problems` for each refused op. Return the graph, or None if an op was refused, and the number of values
     that could not be computed.
     """
     values: dict[str, Any] = dict(program.constants)
-    for (key, shape), order in zip(program.inputs.items(), chosen, strict=True):
+    for key, shape in program.inputs.items():
         axes = [b.new_axis(extent) for extent in shape]
-        dims = _edge(axes, order)
+        dims = _edge(axes, orders[key])
         dtype = "int32" if key in program.integers else "float32"
         values[key] = Map(b.add(Tensor(key, extents(dims), dtype)), tuple(axes), dims)
+    states = {key: _state(b, key, first, orders[key]) for key, first in program.states.items()}
+    values |= {key: read for key, (read, _) in states.items()}
     roots: dict[str, str] = {}
     last_read, computed = _last_reads(program), 0
     for position, node in enumerate(program.nodes):
@@ -181,8 +188,27 @@ def _attempt(
                 names.append(_output(b, value))
         except Unsupported as error:
             problems.append(("output", ref.name, str(error)))
+    for key, (_, state) in states.items():
+        b.where, value = key, values[key]
+        try:
+            if not isinstance(value, Missing):
+                b.op("assign_variable", (b.tensor(value, _edge(value.axes, orders[key])),), [], {}, states=[state])
+        except Unsupported as error:
+            problems.append(("state", key, str(error)))
     missing = sum(isinstance(value, Missing) for value in values.values())
     return None if problems else b.graph(name, list(program.inputs), names), missing
+
+
+def _state(b: Builder, key: str, first: np.ndarray, order: tuple[int, ...]) -> tuple[Map, str]:
+    """Add the state `key` with its initial value; return its value at the start of a call, and the name of its tensor.
+
+    The logical axes are stored in the memory order `order`.
+    """
+    b.where, axes = key, tuple(map(b.new_axis, first.shape))
+    dims = _edge(axes, order)
+    shape = extents(dims)
+    state = b.state(shape, "state", in_layout(Map("", axes, dims), first).reshape(shape))
+    return b.map("read_variable", (state,), axes, dims), state
 
 
 def _why(error: Exception, arguments: Sequence[Any]) -> str:
@@ -219,6 +245,14 @@ def input_type_advice(dtype: str) -> str:
     """Return the advice in the error for a network input of the unsupported type `dtype`."""
     to_do = "call .float()" if "float" in dtype else "compute what depends on it outside the network"
     return f"only float32, and int32 and int64 for indices, are supported: {to_do}"
+
+
+def checked_state(name: str, first: np.ndarray) -> np.ndarray:
+    """Return a copy of the initial value of a buffer that the module changes; raise CompileError if it is not float32."""
+    if first.dtype != np.float32:
+        what = f"is a buffer of {first.dtype} that the module changes"
+        raise CompileError(what, "call eval() before the export; only float32 is kept from call to call", tensor=name)
+    return first.copy()
 
 
 class Missing:
@@ -271,7 +305,17 @@ def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], rea
 def _last_reads(program: ImportedProgram) -> dict[str, int]:
     """Return for each value the position of the last node that reads it; for outputs, the number of nodes."""
     reads = {ref.name: position for position, node in enumerate(program.nodes) for ref in refs(node)}
-    return reads | {ref.name: len(program.nodes) for ref in program.outputs}
+    return reads | dict.fromkeys((*(ref.name for ref in program.outputs), *program.states), len(program.nodes))
+
+
+def changed_in_place(nodes: Iterable[Node]) -> set[str]:
+    """Return the names of the values that in-place ops change, directly or through views."""
+    roots, changed = dict[str, str](), set[str]()
+    for node in nodes:
+        if (node.op in VIEWS or node.op.endswith("_")) and node.args and isinstance(node.args[0], Ref):
+            roots[node.name] = root = roots.get(node.args[0].name, node.args[0].name)
+            changed |= {root} if node.op.endswith("_") else set()
+    return changed
 
 
 def refs(node: Node) -> list[Ref]:

@@ -28,7 +28,9 @@ from .program import (
     ImportedProgram,
     Node,
     Ref,
+    changed_in_place,
     check_computed,
+    checked_state,
     graph_of,
     input_type_advice,
     new_bytes,
@@ -128,7 +130,7 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     if prod(shape) == 0 or last >= values.size or prod(shape) > values.size:
         raise CompileError(f"has the shape {shape} but {values.size:,} values", "the file may be damaged", tensor=key)
     array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(values, shape, [stored.itemsize * step for step in strides]))
-    if not np.isfinite(array).all():
+    if np.isnan(array).any():  # a mask may be infinite
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=key)
     return array.astype(stored.newbyteorder("="))
 
@@ -164,6 +166,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     if len(graph["nodes"]) > MAX_NODES:
         raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
     inputs, sources, integers = dict[str, tuple[int, ...]](), dict[str, str](), set[str]()
+    buffers = dict[str, str]()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
         name = _tensor_name(content["arg"], "input") if kind == "user_input" else content["arg"]["name"]
@@ -175,33 +178,40 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
             if kind not in fields:
                 raise CompileError(f"is an input of kind {kind}", "make all inputs tensors", tensor=name)
             sources[name] = content[fields[kind]]
-    outputs = []
+            buffers |= {content[fields[kind]]: name} if kind == "buffer" else {}
+    outputs, updates = list[Ref](), list[Node]()
     for spec in signature["output_specs"]:
         ((kind, content),) = spec.items()
-        if kind != "user_output":
-            raise CompileError("the program changes its buffers or its inputs", "call eval() before the export")
-        outputs.append(Ref(_tensor_name(content["arg"], "output")))
+        if kind == "buffer_mutation":
+            made = content["arg"]["name"]
+            updates.append(Node(f"new_{made}", "copy_", (Ref(buffers[content["buffer_name"]]), Ref(made))))
+        elif kind == "user_output":
+            outputs.append(Ref(_tensor_name(content["arg"], "output")))
+        else:
+            raise CompileError("the program changes its inputs", "use out-of-place ops on them")
+    calls = [*(made for node in graph["nodes"] for made in _nodes(node)), *updates]
+    changed = changed_in_place(calls) & {*buffers.values()}
+    states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
     constants, nodes, stale, computed = dict[str, np.ndarray](), list[Node](), set[str](), 0
-    for node in graph["nodes"]:
-        for made in _nodes(node):
-            read = [ref.name for ref in refs(made)]
-            for name in read:
-                if name in sources and name not in constants:
-                    constants[name] = tensors[sources[name]]()
-                    check_computed(computed := computed + constants[name].nbytes)
-                if name in stale:
-                    raise CompileError(CHANGED, "use the out-of-place op", tensor=name)
-            given = [constants[name] for name in read if name in constants]
-            if made.op in CONSTANT and len(given) == len(read):
-                constants[made.name] = value = _computed(made, constants)
-                check_computed(computed := computed + new_bytes(value, given))
-            elif not made.op.startswith("_assert"):
-                nodes.append(made)
-                if made.op.endswith("_") and read and read[0] in constants:
-                    stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
+    for made in calls:
+        read = [ref.name for ref in refs(made)]
+        for name in read:
+            if name in sources and name not in (constants | states):
+                constants[name] = tensors[sources[name]]()
+                check_computed(computed := computed + constants[name].nbytes)
+            if name in stale:
+                raise CompileError(CHANGED, "use the out-of-place op", tensor=name)
+        given = [constants[name] for name in read if name in constants]
+        if made.op in CONSTANT and len(given) == len(read):
+            constants[made.name] = value = _computed(made, constants)
+            check_computed(computed := computed + new_bytes(value, given))
+        elif not made.op.startswith("_assert"):
+            nodes.append(made)
+            if made.op.endswith("_") and read and read[0] in constants:
+                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
     if stale & {ref.name for ref in outputs}:
         raise CompileError(CHANGED, "use the out-of-place op", tensor=outputs[0].name)
-    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers)
+    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers, states)
 
 
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:

@@ -19,7 +19,18 @@ from ..installing import install
 from ..ir import CompileError, Graph
 from . import aten
 from .function_chains import fuse_functions
-from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, op_name, refs
+from .program import (
+    CHANGED,
+    ImportedProgram,
+    Node,
+    Ref,
+    changed_in_place,
+    checked_state,
+    graph_of,
+    input_type_advice,
+    op_name,
+    refs,
+)
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -29,11 +40,16 @@ def from_module(module: Any, example: Any, name: str = "") -> Graph:
 
     `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
     """
-    return graph_of(fuse_functions(trace(module, example)), name or type(module).__name__)
+    return _graph(_exported(module, example), name or type(module).__name__)
 
 
 def trace(module: Any, example: Any) -> ImportedProgram:
     """Trace a module in evaluation mode with torch.export and return the program; `example` is as in `from_module`."""
+    return _converted(_exported(module, example))
+
+
+def _exported(module: Any, example: Any) -> Any:
+    """Return the torch.export.ExportedProgram of a module in evaluation mode; `example` is as in `from_module`."""
     torch = _torch()
     inputs = example if isinstance(example, tuple) else (example,)
     if not isinstance(module, torch.nn.Module):
@@ -44,11 +60,10 @@ def trace(module: Any, example: Any) -> ImportedProgram:
     with _evaluation_mode(module), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = torch.export.export(module, inputs)
+            return torch.export.export(module, inputs)
         except Exception as error:  # the module or torch's tracer may raise anything
             message = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CompileError(f"torch.export cannot trace the module: {message}", "make it traceable") from error
-    return _converted(program)
 
 
 def from_program(program: Any, name: str = "model") -> Graph:
@@ -57,7 +72,26 @@ def from_program(program: Any, name: str = "model") -> Graph:
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
         raise CompileError(f"a {type(program).__name__} is not an ExportedProgram", what)
-    return graph_of(fuse_functions(_converted(program)), name)
+    return _graph(program, name)
+
+
+def _graph(program: Any, name: str) -> Graph:
+    """Return the graph of an ExportedProgram. If it is refused, try again after torch has decomposed the unknown ops."""
+    try:
+        return graph_of(fuse_functions(_converted(program)), name)
+    except CompileError as error:
+        try:
+            return graph_of(fuse_functions(_converted(_decomposed(program))), name)
+        except Exception:
+            raise error from None
+
+
+def _decomposed(program: Any) -> Any:
+    """Return an ExportedProgram without in-place ops, in which torch has decomposed all ops that are not in `aten.OPS`."""
+    table = {op: how for op, how in _torch().export.default_decompositions().items() if _short(str(op)) not in aten.OPS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return program.run_decompositions(table)
 
 
 def _torch() -> Any:
@@ -89,18 +123,22 @@ def _converted(program: Any) -> ImportedProgram:
     sources = {spec.arg.name: spec for spec in signature.input_specs}
     known, inputs = dict[str, Any](), dict[str, tuple[int, ...]]()
     nodes, outputs, stale, integers = list[Node](), list[Ref](), set[str](), set[str]()
-    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
-        raise CompileError("the module changes its buffers or its inputs", "call eval() before the export")
+    calls = {node.name: _node(torch, node) for node in program.graph.nodes if node.op == "call_function"}
+    updates = _buffer_updates(signature)
+    buffers = {name for name, spec in sources.items() if spec.kind.name == "BUFFER"}
+    changed = changed_in_place((*calls.values(), *updates)) & buffers
     for node in program.graph.nodes:
         if node.op == "placeholder":
             spec = sources[node.name]
-            if spec.target is not None:
+            if spec.target is not None and node.name not in changed:
                 known[node.name] = tensors[spec.target]
-            else:
+            elif spec.target is None:
                 inputs[node.name] = _input_shape(torch, node)
                 integers |= {node.name} if node.meta["val"].dtype != torch.float32 else set()
         elif node.op == "output":
-            outputs = [_output(torch, value, stale) for value in node.args[0]]
+            kinds = [spec.kind.name for spec in signature.output_specs]
+            found = [value for value, kind in zip(node.args[0], kinds, strict=True) if kind == "USER_OUTPUT"]
+            outputs = [_output(torch, value, stale) for value in found]
         elif node.op == "call_function":
             _check_not_stale(node.all_input_nodes, stale)
             depends = any(value.name not in known for value in node.all_input_nodes)
@@ -113,12 +151,26 @@ def _converted(program: Any) -> ImportedProgram:
                     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
                     known[node.name] = node.target(*args, **kwargs)
             elif not str(node.target).startswith("aten._assert"):
-                nodes.append(_node(torch, node))
+                nodes.append(calls[node.name])
         else:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
     used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
-    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers)
+    states = {
+        name: checked_state(sources[name].target, _array(torch, name, tensors[sources[name].target], sources))
+        for name in sorted(changed)
+    }
+    return ImportedProgram(inputs, constants, [*nodes, *updates], outputs, aten.OPS, "PyTorch", integers, states)
+
+
+def _buffer_updates(signature: Any) -> list[Node]:
+    """Return nodes that copy the new values of buffers, which a decomposed program has as outputs, into the buffers."""
+    buffers = {spec.target: spec.arg.name for spec in signature.input_specs}
+    return [
+        Node(f"new_{spec.arg.name}", "copy_", (Ref(buffers[spec.target]), Ref(spec.arg.name)))
+        for spec in signature.output_specs
+        if spec.kind.name == "BUFFER_MUTATION"
+    ]
 
 
 def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
@@ -165,8 +217,12 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 
 def _name(node: Any) -> str:
     """Return the name of an ATen op without its namespace and its overload."""
-    name = "getitem" if node.target is operator.getitem else str(node.target)
-    return op_name(name.removeprefix("aten.").removeprefix(QUANTISED))
+    return "getitem" if node.target is operator.getitem else _short(str(node.target))
+
+
+def _short(target: str) -> str:
+    """Return the name of an ATen op, given in full."""
+    return op_name(target.removeprefix("aten.").removeprefix(QUANTISED))
 
 
 def _node(torch: Any, node: Any) -> Node:
@@ -187,14 +243,14 @@ def _node(torch: Any, node: Any) -> Node:
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
     """Return the constant `name` as an array: float32, a mask of bools, or integers that are indices or dequantised later.
 
-    `sources` has the torch input spec of each parameter and buffer, for its name in messages. Constants computed at import have
-    none, and may be infinite, as masks are.
+    `sources` has the torch input spec of each parameter and buffer, for its name in messages. Only parameters must be finite.
     """
     known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
     label = known.target if known is not None and known.target else name
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, *integers):
         kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=label)
-    if known is not None and not torch.isfinite(value).all():  # a computed constant may be a mask
+    is_parameter = known is not None and known.kind.name == "PARAMETER"
+    if torch.isnan(value).any() or (is_parameter and not torch.isfinite(value).all()):  # other constants may be masks
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=label)
     return np.asarray(value.detach().numpy())

@@ -397,7 +397,7 @@ FUNCTIONS = (
     _function("reciprocal", np.reciprocal),
     _function("round", np.round),
     _function("scaled_elu", _scaled_elu, "alpha", "scale", "input_scale"),
-    _function("shrink", lambda x, lambd, bias: np.where(abs(x) > lambd, x - np.copysign(bias, x), 0), "lambd", "bias"),
+    _function("shrink", lambda x, lambd, bias: np.where(abs(x) > lambd, x - bias * np.sign(x), 0), "lambd", "bias"),
     _function("sign", np.sign, image=(-1.0, 1.0)),
     _function("sin", np.sin, image=(-1.0, 1.0)),
     _function("softplus", _softplus, "beta", "threshold"),

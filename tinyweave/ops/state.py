@@ -48,7 +48,9 @@ def writes_state(graph: Graph, op: Op) -> bool:
 
 MOVES = (arity(1), same_type, same_quantisation)
 
-variable = partial(OpSpec, infer=infer_same, reference=reference, windows=windows_one_to_one, family="state", view=True)
+variable = partial(
+    OpSpec, infer=infer_same, reference=reference, windows=windows_one_to_one, family="state", view=True, scale="shared"
+)
 SPECS = (
     variable("read_variable", constraints=(*MOVES, reads_state), state=(0,)),
     variable("assign_variable", constraints=(*MOVES, writes_state)),

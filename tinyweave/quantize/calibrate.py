@@ -17,9 +17,10 @@ from ..ir import CompileError, Graph, Op, Quant
 from ..ops import SPECS, macs, spec_for
 from ..ops.recurrent import lstm
 from ..ops.recurrent import sequence as layers
+from ..ops.state import initial_state
 from ..progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
-from .evaluate import Array, evaluate, outputs, visit_all
+from .evaluate import Array, evaluate, keeps_variables, outputs, visit_all
 from .fidelity import noise_to_signal, signal_tensors
 from .ranges import METHODS, Histogram
 from .scale_groups import ScaleGroups, float_inputs, is_float, least_scales, scale_groups
@@ -151,6 +152,10 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
         state = graph.optional_input(op, layers.STATE) if SPECS[op.kind].family == "sequence" else None
         if state is not None and state.data is not None:  # quantised like the output
             count(op.outputs[0], state.data)
+    variables = {op.inputs[0] for op in graph.ops if op.kind == "read_variable"}
+    for name, first in initial_state(graph).items():
+        if name in variables:
+            count(name, first)
     for done in visit_all(graph, inputs, count):
         progress("calibrating", done, len(next(iter(inputs.values()))))
     return histograms
@@ -247,7 +252,12 @@ def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int 
 def _subsample_indices(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> Array:
     in_memory = (1 << 27) // sum(t.elements for t in graph.tensors.values() if t.data is None)
     count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, in_memory)))
-    return evenly_spaced(count, len(next(iter(inputs.values()))))
+    return some_samples(graph, count, len(next(iter(inputs.values()))))
+
+
+def some_samples(graph: Graph, count: int, total: int) -> Array:
+    """Return the indices of at most `count` of `total` samples: evenly spaced, or the first ones if they are calls in a row."""
+    return np.arange(min(count, total)) if keeps_variables(graph) else evenly_spaced(count, total)
 
 
 def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array]:

@@ -1,7 +1,8 @@
 """Run a float or int8 graph on a batch of samples with the numpy references.
 
 Inputs and outputs have the shape [samples, *shape], where shape is the shape of the tensor in the graph. If the first axis of
-an op's tensors is a batch, the op runs once on all samples stacked along it. Other ops run sample by sample.
+an op's tensors is a batch, the op runs once on all samples stacked along it. Other ops run sample by sample. If the graph has
+variables, its samples are calls in a row, each of which starts with the variables that the call before has left.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from ..ops import SPECS, spec_for
+from ..ops import SPECS, spec_for, spec_of
 from ..ops.data_movement import PIECES, copied
 from ..ops.state import initial_state
 
@@ -33,10 +34,11 @@ def evaluate(
     keep: bool = False,
     ops: Collection[str] | None = None,
     constants: Mapping[str, Array] | None = None,
+    states: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Run the graph on a batch of samples; return the outputs by name, or all activations if `keep` is set.
 
-    Each sample starts with the initial state.
+    Each sample starts with the initial state, but samples of a graph with variables are calls in a row.
 
     Args:
         graph: a float or int8 graph.
@@ -45,9 +47,19 @@ def evaluate(
         keep: return all activations, and not only the outputs.
         ops: names of the ops to run; `values` must have all activations that they read. None runs all ops.
         constants: values that replace constants of the graph, by name.
+        states: values of the state tensors at the start, [samples, *shape] each, instead of their initial values.
     """
-    count = len(next(iter(values.values()))) if values else 0
-    held = dict(values) | {n: np.broadcast_to(first, (count, *first.shape)) for n, first in initial_state(graph).items()}
+    count, first = len(next(iter(values.values()))) if values else 0, initial_state(graph)
+    if count > 1 and ops is None and keeps_variables(graph):
+        whole, calls = replace(graph, outputs=(*graph.outputs, *first)), list[dict[str, Array]]()
+        for index in range(count):
+            one, states = {name: array[index : index + 1] for name, array in values.items()}, calls[-1] if calls else None
+            calls.append(evaluate(whole, one, visit=visit, keep=keep, constants=constants, states=states))
+        return {name: np.concatenate([call[name] for call in calls]) for name in (calls[0] if keep else graph.outputs)}
+    states = (
+        {name: np.broadcast_to(value, (count, *value.shape)) for name, value in first.items()} if states is None else states
+    )
+    held = {**values, **{name: states[name] for name in first}}
     if visit is not None and ops is None:
         held |= {name: visit(name, held[name]) for name in graph.inputs}
     own = {t.name: t.data for t in graph.tensors.values() if t.data is not None}
@@ -65,8 +77,19 @@ def evaluate(
     return held if keep else {name: held[name] for name in graph.outputs}
 
 
+def keeps_variables(graph: Graph) -> bool:
+    """Return whether ops of the graph read or assign variables, which keep their values from call to call."""
+    return any(spec_of(op).family == "state" for op in graph.ops)
+
+
 def chunks(graph: Graph, count: int) -> Iterator[slice]:
-    """Yield slices that divide `count` samples into chunks of at most 64, fewer if a tensor would exceed MOST_ELEMENTS."""
+    """Yield slices that divide `count` samples into chunks of at most 64, fewer if a tensor would exceed MOST_ELEMENTS.
+
+    The samples of a graph with variables, which are calls in a row, are one chunk.
+    """
+    if keeps_variables(graph):
+        yield slice(0, count)
+        return
     largest = max(tensor.elements for tensor in graph.tensors.values() if tensor.data is None)
     step = max(1, min(64, MOST_ELEMENTS // max(largest, 1)))
     for start in range(0, count, step):

@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from ..progress import Progress, silent
 from .adaptive_rounding import adaptively_rounded
-from .calibrate import Calibration, calibrate, evenly_spaced, subsample
+from .calibrate import Calibration, calibrate, evenly_spaced, some_samples, subsample
 from .calibration_samples import Samples
 from .convert import to_int8
 from .equalise import equalised
@@ -66,7 +66,7 @@ def quantise(
     flash: Callable[[Graph], int] = lambda graph: 0,
     progress: Progress = silent,
 ) -> Quantised:
-    """Quantise a float graph, calibrated on evenly spaced samples, and apply the improvements that `options` ask for.
+    """Quantise a float graph, calibrated on `some_samples`, and apply the improvements that `options` ask for.
 
     `flash` returns the bytes of Flash that an int8 graph needs; it is called only if there is a Flash limit.
     """
@@ -75,7 +75,7 @@ def quantise(
         raise CompileError(f"{options.count} calibration samples are too few", "use at least one; a hundred or two are usual")
     prepared, input_quants = simplify_float(graph), samples.integer_scales()
     check_sample_labels(prepared, samples)
-    used = tuple(map(int, evenly_spaced(options.count, len(samples))))
+    used = tuple(map(int, some_samples(prepared, options.count, len(samples))))
     inputs = samples.batch(used)
 
     def calibrated(real: Graph) -> tuple[Graph, Graph, Calibration]:

@@ -54,13 +54,13 @@ def is_float(tensor: Tensor | None) -> bool:
 
 
 def check_quantisable(graph: Graph) -> None:
-    """Raise one CompileError for all ops without a scale rule, and all ops with state that are not recurrent layers.
+    """Raise one CompileError for all ops without a scale rule or with a state that cannot be quantised.
 
-    Raise CompileError, too, if no activation is float32.
+    Recurrent layers and ops on variables may have a state. Raise CompileError, too, if no activation is float32.
     """
-    recurrent = [op for op in graph.ops if spec_of(op).scale and spec_of(op).family == "recurrent"]
-    refused = [op for op in graph.ops if not spec_of(op).scale or (_has_state(graph, op) and op not in recurrent)]
-    states = {name for op in recurrent for name in op.outputs[1:]}
+    keeping = [op for op in graph.ops if spec_of(op).scale and spec_of(op).family in ("recurrent", "state")]
+    refused = [op for op in graph.ops if not spec_of(op).scale or (_has_state(graph, op) and op not in keeping)]
+    states = {t.name for op in keeping for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t and t.role == "state"}
     refused += [op for op in graph.init if not states.issuperset(op.outputs)]
     if refused:
         counts = ", ".join(f"{kind} ({count})" for kind, count in Counter(op.kind for op in refused).most_common())
@@ -78,11 +78,12 @@ def _has_state(graph: Graph, op: Op) -> bool:
 
 def scale_groups(graph: Graph) -> ScaleGroups:
     """Return the scale groups of a graph: the smallest groups that obey the scale rules of all its ops."""
-    groups = ScaleGroups({name: name for name in graph.inputs if is_float(graph.tensors[name])})
+    read = [op.inputs[0] or "" for op in graph.ops if op.kind == "read_variable"]
+    groups = ScaleGroups({name: name for name in (*graph.inputs, *read) if is_float(graph.tensors[name])})
     for op in graph.ops:
         spec = SPECS[op.kind]
         outputs = [t.name for t in graph.outputs_of(op) if is_float(t)]
-        groups.parent.update((name, name) for name in outputs)
+        groups.parent.update((name, name) for name in outputs if name not in groups.parent)
         if spec.output_quant is not None:
             groups.fixed.update((name, spec.output_quant) for name in outputs)
         if spec.shares_scale and outputs:

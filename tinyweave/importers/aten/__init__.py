@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..channels_last import view
 from . import attention, axes, elementwise, norms, quantised, recurrent, resizing, selecting, spatial
 
@@ -26,6 +28,9 @@ OPS: dict[str, Function] = {
     "adaptive_max_pool1d": spatial.adaptive_max_pool,
     "adaptive_max_pool2d": spatial.adaptive_max_pool,
     "addcmul": elementwise.addcmul,
+    "addmm": attention.sum_of_product,
+    "all": axes.of_bools("reduce_min"),
+    "any": axes.of_bools("reduce_max"),
     "argmax": axes.argmax,
     "argmin": partial(axes.argmax, kind="arg_min"),
     "add": elementwise.binary("add"),
@@ -46,6 +51,7 @@ OPS: dict[str, Function] = {
     "clone": axes.identity,
     "constant_pad_nd": lambda b, x, pads, value=0: axes.pad(b, x, pads, "constant", value),
     "contiguous": axes.identity,
+    "copy": lambda b, x, source, *_: selecting.expand(b, source, np.shape(x) if isinstance(x, np.ndarray) else x.shape),
     "conv1d": spatial.convolution,
     "conv2d": spatial.convolution,
     "conv_transpose1d": spatial.transposed_convolution,
@@ -54,6 +60,7 @@ OPS: dict[str, Function] = {
     "cumsum": axes.cumsum,
     "detach": axes.identity,
     "div": elementwise.division,
+    "dot": attention.matmul,
     "dropout": axes.dropout,
     "einsum": attention.einsum,
     "elu": elementwise.elu,
@@ -63,6 +70,7 @@ OPS: dict[str, Function] = {
     "feature_dropout": axes.dropout,
     "flatten": axes.flatten,
     "flip": selecting.flip,
+    "full_like": lambda b, x, value, **_: np.full(x.shape, value, np.float32),
     "gelu": elementwise.gelu,
     "glu": axes.glu,
     "group_norm": norms.group_norm,
@@ -90,14 +98,18 @@ OPS: dict[str, Function] = {
     "mean": axes.mean,
     "min": axes.max_or_min("reduce_min", "minimum"),
     "minimum": elementwise.binary("minimum"),
+    "mm": attention.matmul,
     "mul": elementwise.binary("mul"),
+    "mv": attention.matmul,
     "neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
+    "ones_like": lambda b, x, **_: np.ones(x.shape, np.float32),
     "pad": axes.pad,
     "permute": axes.permute,
     "pixel_shuffle": selecting.pixel_shuffle,
     "pixel_unshuffle": selecting.pixel_unshuffle,
     "pow": elementwise.power,
     "prelu": elementwise.prelu,
+    "prod": axes.product,
     "relu": elementwise.unary("relu"),
     "relu6": elementwise.unary("relu6"),
     "repeat": selecting.repeat,
@@ -112,7 +124,9 @@ OPS: dict[str, Function] = {
     "selu": lambda b, x: elementwise.elu(b, x, *elementwise.SELU),
     "sigmoid": elementwise.unary("logistic"),
     "silu": lambda b, x: elementwise.binary("mul")(b, x, b.like("logistic", x)),
+    "select_scatter": axes.select_scatter,
     "slice": axes.slice_,
+    "slice_scatter": axes.slice_scatter,
     "softmax": axes.softmax,
     "softplus": elementwise.softplus,
     "softshrink": lambda b, x, lambd=0.5: elementwise.shrink(b, x, lambd, lambd),
@@ -141,6 +155,8 @@ OPS: dict[str, Function] = {
     "view": view,
     "where": elementwise.where,
     "var": norms.variance,
+    "var_mean": norms.variance_and_mean,
+    "zeros_like": lambda b, x, **_: np.zeros(x.shape, np.float32),
     **quantised.QUANTISED,
     **recurrent.RECURRENT,
 }

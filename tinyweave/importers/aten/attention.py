@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,16 @@ def matmul(b: Builder, x: Any, y: Any) -> Map:
         if len(heads) != 1:
             raise
         return _by_head(b, x, y, heads[0])
+
+
+def sum_of_product(b: Builder, summand: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> Map:
+    """Import aten.addmm: beta * summand + alpha * x @ y. A constant vector as the summand is the bias of a dense layer."""
+    is_layer = beta == alpha == 1 and np.ndim(summand) == 1 and np.ndim(y) == 2
+    if is_layer and isinstance(summand, np.ndarray) and isinstance(y, np.ndarray) and isinstance(x, Map):
+        return linear(b, x, y.T, summand)
+    product = matmul(b, x, y)
+    product = product if alpha == 1 else binary("mul")(b, product, alpha)
+    return product if beta == 0 else binary("add")(b, product, summand, beta)
 
 
 def _by_constant(b: Builder, x: Map, weight: Any) -> Map:
@@ -130,15 +141,45 @@ def dot_product_attention(
     return matmul(b, softmax(b, scores, -1), v)
 
 
-def einsum(b: Builder, equation: str, operands: Sequence[Any], **_: Any) -> Any:
-    """Import aten.einsum of two operands, of which one may be constant, as a matrix product between permutations.
+def _einsum_terms(equation: str, ranks: Sequence[int]) -> list[str]:
+    """Return the letters of each operand and of the output of an einsum; `...` and an absent output are written out.
 
-    Letters of one operand that the result lacks are summed first.
+    `ranks` has the number of axes of each operand.
     """
     left, arrow, wanted = equation.replace(" ", "").partition("->")
-    terms, given = left.split(","), list(operands)
-    if len(terms) != 2 or len(given) != 2 or not arrow or any(len({*term}) < len(term) for term in (*terms, wanted)):
-        raise Unsupported(f"its equation {equation} is not of two operands and an output with different letters; use matmul")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise Unsupported(f"its equation {equation} has {len(terms)} operands, but {len(ranks)} are given")
+    free = "".join(letter for letter in ascii_letters if letter not in equation)
+    lengths = [rank + len("...") - len(term) for term, rank in zip(terms, ranks, strict=True)]
+    most = max((length for term, length in zip(terms, lengths, strict=True) if "..." in term), default=0)
+    if not arrow:
+        letters = left.replace(",", "").replace(".", "")
+        wanted = "..." * ("..." in left) + "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
+    pairs = zip((*terms, wanted), (*lengths, most), strict=True)
+    return [term.replace("...", free[most - length : most]) for term, length in pairs]
+
+
+def einsum(b: Builder, equation: str, operands: Sequence[Any], **_: Any) -> Any:
+    """Import aten.einsum, of operands that may be constant, as matrix products between permutations.
+
+    More than two operands are multiplied from left to right. Letters of one operand that the result lacks are summed first.
+    """
+    given, (*terms, wanted) = list(operands), _einsum_terms(equation, [len(x.shape) for x in operands])
+    if any(len({*term}) < len(term) for term in (*terms, wanted)):
+        raise Unsupported(f"its equation {equation} has a letter twice in one operand; take the diagonal outside the network")
+    if not any(isinstance(x, Map) for x in given):
+        return np.einsum(",".join(terms) + "->" + wanted, *given)
+    if len(terms) == 1:
+        alone = [axis for axis, letter in enumerate(terms[0]) if letter not in wanted]
+        kept = [letter for letter in terms[0] if letter in wanted]
+        x = sum_(b, given[0], alone) if alone else given[0]
+        return permute(b, x, [kept.index(letter) for letter in wanted])
+    if len(terms) > 2:
+        later = wanted + "".join(terms[2:])
+        kept = [*dict.fromkeys(letter for letter in terms[0] + terms[1] if letter in later)]
+        first = einsum(b, f"{terms[0]},{terms[1]}->{''.join(kept)}", given[:2])
+        return einsum(b, f"{','.join((''.join(kept), *terms[2:]))}->{wanted}", [first, *given[2:]])
     for index, (term, other) in enumerate(zip(terms, terms[::-1], strict=True)):
         kept = [letter for letter in term if letter in other + wanted]
         alone = [axis for axis, letter in enumerate(term) if letter not in kept]

@@ -118,6 +118,30 @@ def reduce(kind: str) -> Callable[..., Map]:
 
 
 mean = reduce("mean")
+MOST_FACTORS = 16  # of one product of elements: each factor but the first is an op, which rounds
+
+
+def product(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
+    """Import aten.prod over some axes, by default all, as products of two maps each."""
+    chosen = sorted(axis_set(x, dim))
+    if (count := prod(x.shape[axis] for axis in chosen)) > MOST_FACTORS:
+        raise Unsupported(f"it multiplies {count} elements; at most {MOST_FACTORS} are supported: sum their logarithms")
+    for axis in chosen:
+        factors = [slice_(b, x, axis, index, index + 1) for index in range(x.shape[axis])]
+        while len(factors) > 1:
+            rest = factors[len(factors) // 2 * 2 :]
+            factors = [*map(partial(binary("mul"), b), factors[::2], factors[1::2]), *rest]
+        (x,) = factors
+    return x if keepdim else squeeze(b, x, chosen)
+
+
+def of_bools(kind: str) -> Callable[..., Map]:
+    """Return a function that imports aten.any ("reduce_max") or aten.all ("reduce_min") as a reduction of 0 and 1."""
+
+    def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
+        return binary("greater")(b, reduce(kind)(b, bools_as_numbers(b, x), dim, keepdim), 0.5)
+
+    return apply
 
 
 def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
@@ -341,6 +365,29 @@ def mixed(b: Builder, x: Map, dim: int, weights: np.ndarray) -> Map:
     return b.map("batch_matmul", operands, axes, (outer, axes[dim], inner), {"adj_x": False, "adj_y": False})
 
 
+def slice_scatter(
+    b: Builder, x: Any, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Map:
+    """Import aten.slice_scatter of step 1: replace a slice of an axis by the source."""
+    extent = x.shape[normalised_axis(len(x.shape), dim)]
+    begin, stop, _ = slice(start, end).indices(extent)
+    if step != 1:
+        raise Unsupported(f"it writes to a slice of step {step}; only step 1 is supported")
+
+    def part(first: int, last: int) -> list[Any]:
+        whole = slice_(b, x, dim, first, last) if isinstance(x, Map) and first < last else x
+        return [whole if isinstance(whole, Map) else whole.take(range(first, last), dim)] if first < last else []
+
+    return concatenation(b, [*part(0, begin), source, *part(stop, extent)], dim)
+
+
+def select_scatter(b: Builder, x: Any, source: Any, dim: int, index: int) -> Map:
+    """Import aten.select_scatter: replace the map at one index of an axis."""
+    at = normalised_axis(x.shape[dim], index, "index")
+    joined = unsqueeze(b, source, dim) if isinstance(source, Map) else np.expand_dims(source, dim)
+    return slice_scatter(b, x, joined, dim, at, at + 1)
+
+
 def select(b: Builder, x: Map, dim: int, index: int) -> Map:
     """Import aten.select: the map at one index of an axis, without that axis."""
     dim = normalised_axis(len(x.axes), dim)
@@ -373,8 +420,6 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
     if mode in REPEATS and not replicates_one:
         for dim, (before, after) in enumerate(amounts):
             extent = x.shape[dim]
-            if mode == "circular" and max(before, after) > extent:
-                raise Unsupported(f"its circular padding {max(before, after)} is larger than the axis, {extent}")
             check_elements(before + extent + after)
             x = take(b, x, dim, REPEATS[mode](np.arange(-before, extent + after), extent))
         return x

@@ -94,6 +94,14 @@ def variance(
     return binary("mul")(b, sum_of_squares(b, centred, chosen, keepdim), np.float32(1 / divisor))
 
 
+def variance_and_mean(
+    b: Builder, x: Map, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> list[Map]:
+    """Import aten.var_mean; arguments are as in `variance`."""
+    variances = variance(b, x, dim, unbiased, keepdim, correction=correction)
+    return [variances, mean(b, x, None if isinstance(dim, bool) else dim, keepdim)]
+
+
 def deviation(b: Builder, x: Map, *args: Any, **kwargs: Any) -> Map:
     """Import aten.std; arguments are as in `variance`."""
     return root(b, variance(b, x, *args, **kwargs))

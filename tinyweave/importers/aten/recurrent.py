@@ -41,18 +41,32 @@ def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
     return y if batch_first else axes.transpose(b, y, 0, 1)
 
 
-def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
-    """Split the parameters into one list per layer: weights, recurrent weights, bias, recurrent bias. Missing biases are 0."""
+def _layers(
+    parameters: Sequence[np.ndarray], layers: int, states: Any = ()
+) -> list[tuple[list[np.ndarray], np.ndarray | None]]:
+    """Split the parameters into (parts, projection) per layer.
+
+    The parts are weights, recurrent weights, bias and recurrent bias; missing biases are 0. The projection, None if there is
+    none, multiplies the hidden state of an LSTM. The op keeps the hidden state before the projection, so the recurrent weights
+    are multiplied by the projection. Raise Unsupported if there is a projection and `states` are not all 0.
+    """
     if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
         raise Unsupported("its weights are not constant or do not match its layers")
     each = len(parameters) // layers
     found = []
     for layer in range(layers):
         weights, recurrent, *biases = parameters[layer * each : (layer + 1) * each]
-        if len(biases) not in (0, 2):
-            raise Unsupported("it has a projection; leave proj_size at 0")
-        found.append([weights, recurrent, *(biases or [np.zeros(len(weights))] * 2)])
+        projection = biases.pop() if len(biases) % 2 else None
+        if projection is not None and any(isinstance(state, Map) or np.any(state) for state in states):
+            raise Unsupported("it has a projection and an initial state; start from the state 0, or leave proj_size at 0")
+        recurrent = recurrent if projection is None else recurrent @ projection
+        found.append(([weights, recurrent, *(biases or [np.zeros(len(weights))] * 2)], projection))
     return found
+
+
+def _projected(b: Builder, y: Map, projection: np.ndarray | None) -> Map:
+    """Multiply the outputs of a layer, [1, time, cells], by the projection, [outputs, cells], if there is one."""
+    return y if projection is None else axes.linear(b, y, projection)
 
 
 def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
@@ -79,14 +93,15 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
     ) -> list[Any]:
         y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
         reverses = reverses or (False, True)[: 1 + bidirectional]
-        all_parts, final = _layers(parameters, layers * len(reverses)), list[tuple[Map, int]]()
+        given = states if kind == LSTM else [states]
+        all_parts, final = _layers(parameters, layers * len(reverses), given), list[tuple[Map, int]]()
         cells = list[Map]()
         for first in range(0, len(all_parts), len(reverses)):
             ways = []
             for index, reverse in enumerate(reverses, first):
-                given = states if kind == LSTM else [states]
-                initial = [_initial_state(b, each, index, is_flat) for each in given]
-                output, *cell = _layer(b, kind, y, initial, all_parts[index], reverse=float(reverse), **numbers)
+                (parts, projection), initial = all_parts[index], [_initial_state(b, each, index, is_flat) for each in given]
+                output, *cell = _layer(b, kind, y, initial, parts, reverse=float(reverse), **numbers)
+                output = _projected(b, output, projection)
                 ways.append(output)
                 final.append((output, 0 if reverse else -1))
                 cells += cell
@@ -175,10 +190,10 @@ def lstm(
         return recurrent(LSTM)(b, x, states, parameters, *options, reverses=reverses)
     y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
     finals = []
-    for parts in _layers(parameters, layers):
+    for parts, projection in _layers(parameters, layers):
         (_, time, depth), out = y.axes, b.new_axis(parts[1].shape[1])
         name = _lstm_layer(b, b.tensor(y, ((), time, depth)), y.shape[1], *parts)
-        y = Map(name, ((), time, out), ((), time, out))
+        y = _projected(b, Map(name, ((), time, out), ((), time, out)), projection)
         finals.append((y, -1))
 
     unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")

@@ -92,6 +92,7 @@ MAPPED: Mapping[str, Function] = {
     "ReduceMax": maps.reduction(axes.reduce("reduce_max")),
     "ReduceMean": maps.reduction(axes.mean),
     "ReduceMin": maps.reduction(axes.reduce("reduce_min")),
+    "ReduceProd": maps.reduction(axes.product),
     "ReduceSum": maps.reduction(axes.sum_),
     "ReduceSumSquare": maps.reduction(norms.sum_of_squares),
     "Relu": maps.ignoring_attributes(elementwise.unary("relu")),

@@ -478,18 +478,27 @@ def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Functi
             both = np.zeros(2 * rows, np.float32) if biases is None else elementwise.constant(biases, "bias")[index]
             parts += [both[:rows], both[rows:]]
             parameters += [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
-        if layout:
-            raise Unsupported("its layout is 1; only 0 is supported")
+        if layout not in (0, 1):
+            raise Unsupported(f"its layout {layout} is unknown; 0 and 1 are supported")
         first = [np.zeros(1) if state is None else state for state in (*states, None, None)]
         if any(np.any(elementwise.constant(peephole, "peephole")) for peephole in first[2:-2]):
             raise Unsupported("it has peephole weights, which are not supported; export it without")
+        if layout:  # the batch is the first axis of the states, too
+            first = [state if np.ndim(state) == 1 else _batch_second(b, state) for state in first]
         initial = first[:2] if kind == "lstm" else first[0]
-        sequence, *last = importer(b, x, initial, parameters, True, 1, 0.0, False, False, False, reverses=reverses)
-        time, batch, cells = sequence.shape
-        split = view(b, sequence, (time, batch, len(reverses), cells // len(reverses)))
-        return [axes.permute(b, split, (0, 2, 1, 3)), *last]
+        sequence, *last = importer(b, x, initial, parameters, True, 1, 0.0, False, False, bool(layout), reverses=reverses)
+        *steps, cells = sequence.shape
+        split = view(b, sequence, (*steps, len(reverses), cells // len(reverses)))
+        if not layout:
+            return [axes.permute(b, split, (0, 2, 1, 3)), *last]
+        return [split, *(partial(lambda state: _batch_second(b, state()), each) if callable(each) else each for each in last)]
 
     return apply
+
+
+def _batch_second(b: Builder, states: Any) -> Any:
+    """Swap the first two axes of states, a map or a constant."""
+    return axes.permute(b, states, (1, 0, 2)) if isinstance(states, Map) else np.swapaxes(states, 0, 1)
 
 
 # ONNX's direction -> for each direction whether it goes from the last time step to the first

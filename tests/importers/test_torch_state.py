@@ -1,0 +1,139 @@
+"""Buffers that a PyTorch module changes become states of the network, which keep their values from call to call."""
+
+from __future__ import annotations
+
+import io
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+
+from cases.from_torch import channels_last  # noqa: E402
+from torch import nn  # noqa: E402
+
+import tinyweave as tw  # noqa: E402
+from tinyweave import ops  # noqa: E402
+from tinyweave.importers.pt2 import from_pt2  # noqa: E402
+from tinyweave.importers.torch import from_module  # noqa: E402
+from tinyweave.ir import CompileError  # noqa: E402
+from tinyweave.ops.state import initial_state  # noqa: E402
+
+CALLS = 7
+CLOSE = 1e-5
+
+
+class Copied(nn.Module):
+    """A convolution along time that keeps the last steps of its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(3, 4, 5)
+        self.register_buffer("kept", torch.randn(1, 3, 4))
+
+    def forward(self, x: Any) -> Any:
+        steps = torch.cat([self.kept, x], 2)
+        self.kept.copy_(steps[:, :, -4:])
+        return self.convolution(steps)
+
+
+class Assigned(Copied):
+    """The same convolution, with a new buffer at each call."""
+
+    def forward(self, x: Any) -> Any:
+        steps = torch.cat([self.kept, x], 2)
+        self.kept = steps[:, :, -4:]
+        return self.convolution(steps)
+
+
+class Shifted(Copied):
+    """The same convolution for one step at a time, with a buffer that is changed through its slices."""
+
+    def forward(self, x: Any) -> Any:
+        y = self.convolution(torch.cat([self.kept, x[:, :, :1]], 2))
+        self.kept[:, :, :-1] = self.kept[:, :, 1:].clone()
+        self.kept[:, :, -1] = x[:, :, 0]
+        return y
+
+
+class Averaged(nn.Module):
+    """A moving average of the pixels of a map, and a second state that is only read by its own update."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(2, 3, 3, padding=1)
+        self.register_buffer("mean", torch.zeros(1, 3, 4, 5))
+        self.register_buffer("largest", torch.zeros(1, 3, 1, 1))
+
+    def forward(self, x: Any) -> Any:
+        y = self.convolution(x).relu()
+        self.mean.mul_(0.75).add_(y, alpha=0.25)
+        self.largest.copy_(torch.maximum(self.largest, y.amax((2, 3), keepdim=True)))
+        return self.mean * 2
+
+
+MODULES: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "copied": (Copied, (1, 3, 2)),
+    "assigned": (Assigned, (1, 3, 2)),
+    "shifted": (Shifted, (1, 3, 2)),
+    "averaged": (Averaged, (1, 2, 4, 5)),
+}
+
+
+def calls(shape: tuple[int, ...], count: int = CALLS) -> list[Any]:
+    return list(torch.randn(count, *shape, generator=torch.Generator().manual_seed(1)))
+
+
+# slices that are changed need torch's decompositions, which a file is read without
+@pytest.mark.parametrize(
+    ("case", "as_file"), [*((case, False) for case in MODULES), *((case, True) for case in MODULES if case != "shifted")]
+)
+def test_each_call_computes_what_torch_does(case: str, as_file: bool) -> None:
+    kind, shape = MODULES[case]
+    torch.manual_seed(0)
+    module = kind().eval()
+    given = calls(shape)
+    file = io.BytesIO()
+    if as_file:
+        torch.export.save(torch.export.export(module, (given[0],)), file)
+    graph = from_pt2(file.getvalue(), "net") if as_file else from_module(module, given[0])
+    state = initial_state(graph)
+    assert len(state) == len(list(module.buffers()))
+    for x in given:
+        (name,) = graph.inputs
+        (y,) = ops.run(graph, {name: channels_last(x, graph.tensors[name].shape)}, state=state).values()
+        with torch.no_grad():
+            assert np.abs(y - channels_last(module(x), y.shape)).max() < CLOSE
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("case", MODULES)
+def test_the_int8_network_keeps_its_states(case: str, litert: ModuleType) -> None:
+    """The samples of calibration are calls in a row."""
+    kind, shape = MODULES[case]
+    torch.manual_seed(0)
+    loaded = tw.load(kind(), torch.zeros(shape))
+    done = tw.quantize(loaded, torch.stack(calls(shape, 40)).numpy(), method="minmax")
+    assert done.fidelity.sqnr_db > 25
+    verification = tw.verify(done.model, samples=5)
+    assert verification.ok and verification.reference.startswith("LiteRT")
+
+
+def test_a_buffer_of_integers_is_refused() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+
+        def forward(self, x: Any) -> Any:
+            self.count.add_(1)
+            return x * 2
+
+    with pytest.raises(CompileError) as error:
+        from_module(Counting(), torch.zeros(1, 3))
+    assert str(error.value) == (
+        "tensor 'count': is a buffer of int64 that the module changes; "
+        "call eval() before the export; only float32 is kept from call to call"
+    )
