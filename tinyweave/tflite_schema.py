@@ -366,6 +366,7 @@ OPS = {
     "concatenation": Options("ConcatenationOptions", (AXIS, ACTIVATION), (2, 3)),
     "conv_2d": Options("Conv2DOptions", CONV, (3, 4)),
     "cos": Options("CosOptions"),
+    "cumsum": Options("CumsumOptions", (_plain("exclusive"), _plain("reverse"))),
     "depth_to_space": Options("DepthToSpaceOptions", (BLOCK_SIZE,), (2, 1)),
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
