@@ -370,6 +370,7 @@ OPS = {
     "depth_to_space": Options("DepthToSpaceOptions", (BLOCK_SIZE,), (2, 1)),
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
+    "div": Options("DivOptions", (ACTIVATION,), (2, 1)),
     "elu": Options(),
     "embedding_lookup": Options(),
     "equal": Options("EqualOptions", versions=(2, 1)),

@@ -70,6 +70,23 @@ def _mul(rng: Rng) -> Iterator[Drawn]:
         yield about, [a, b], rescaled(out, a.scale * b.scale * factor), attrs
 
 
+def _product(rng: Rng) -> Iterator[Drawn]:
+    yield from _mul(rng)
+    for number, (first, second) in enumerate((*SHAPE_PAIRS, FOUR_AXES, FOUR_AXES[::-1]) * 2):
+        a, b, out = (activation(n, s, rng, dtype="int16") for n, s in (("a", first), ("b", second), ("output", ())))
+        factor = 2.0 ** rng.integers(8, 16) if number % 3 == 0 else np.exp(rng.uniform(6, 11))
+        out = rescaled(out, a.scale * b.scale * factor)
+        yield f"{text(first)}-{text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
+def _div(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, (a, b), out, attrs) in enumerate(_add(rng)):
+        assert a is not None and b is not None
+        # the output's scale is 2^-9 to 7 times the quotient of the scales; for small ones LiteRT's shifts are defined
+        factor = 2.0 ** rng.integers(-9, 3) if number % 3 == 0 else np.exp(rng.uniform(-6, 2))
+        yield about, [a, b], rescaled(out, a.scale / b.scale * factor), attrs
+
+
 def _squared_difference(rng: Rng) -> Iterator[Drawn]:
     for number, (about, (a, b), out, _) in enumerate(_add(rng)):
         assert a is not None and b is not None
@@ -357,6 +374,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "average_pool_2d": _pool,
     "cast": _cast,
     "dequantize": _dequantize,
+    "div": _div,
     "gelu": _gelu,
     "hard_swish": _hard_swish,
     "leaky_relu": _leaky_relu,
@@ -369,7 +387,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "maximum": _extremum,
     "mean": _mean,
     "minimum": _extremum,
-    "mul": _mul,
+    "mul": _product,
     "neg": _neg,
     "prelu": _prelu,
     "quantize": _quantize,

@@ -338,7 +338,7 @@ def concatenation(rng: Rng) -> Trial:
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 
-BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_extremum_s8", "tw_compare_s8", "tw_prelu_s8")
+BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_div_s8", "tw_extremum_s8", "tw_compare_s8", "tw_prelu_s8")
 
 CONVERSIONS = sorted(
     path.stem

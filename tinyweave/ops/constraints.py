@@ -80,6 +80,12 @@ def inputs_are_narrow(graph: Graph, op: Op) -> bool:
 
 
 @on_integers
+def inputs_are_wide(graph: Graph, op: Op) -> bool:
+    """all inputs must be int8, or all int16 with zero point 0, quantised with one scale and zero point each"""
+    return graph.input(op).dtype != "int4" and inputs_are_narrow(graph, op)
+
+
+@on_integers
 def output_has_input_type(graph: Graph, op: Op) -> bool:
     """the output must have the input's type, quantised with one scale and zero point (0 if int16)"""
     return graph.output(op).dtype == data(graph, op).dtype and is_narrow(graph.output(op))

@@ -102,7 +102,7 @@ def emit_add_halved(layer: Layer) -> Code:
 
 
 def emit_mul(layer: Layer) -> Code:
-    """Emit the C of mul."""
+    """Emit the C of mul and div."""
     return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer))
 
 
