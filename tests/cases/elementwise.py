@@ -137,6 +137,30 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
         yield f"{text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
 
 
+def _wide_softmax(rng: Rng) -> Iterator[Drawn]:
+    yield from _softmax(rng)
+    for shape, beta, scale in itertools.product(
+        ((1, 2), (1, 10), (1, 4, 5, 3), (12,), (1, 400)), (1.0, 0.3), (1e-4, 1e-3, 0.02)
+    ):
+        x = rescaled(activation("input", shape, rng, dtype="int16"), scale * rng.uniform(0.5, 2))
+        out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-15,), (0,)))
+        yield f"{text(shape)}-beta{beta}-scale{x.scale:.3g}-int16", [x], out, {"beta": float(np.float32(beta))}
+
+
+def _sigmoid(quant: Quant | None = None) -> Callable[[Rng], Iterator[Drawn]]:
+    """Return a generator of logistic or tanh: int8 with outputs of this scale, then int16 of any scale and of powers of 2."""
+
+    def drawn(rng: Rng) -> Iterator[Drawn]:
+        yield from _table(rng, quant)
+        for number in range(24):
+            scale = 2.0 ** (-9 - number % 6) if number % 2 else float(np.exp(rng.uniform(-12, -3)))
+            x = rescaled(activation("input", (1, 16, 32), rng, dtype="int16"), scale)
+            out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-15,), (0,)))
+            yield f"scale{x.scale:.3g}-int16", [x], out, {}
+
+    return drawn
+
+
 def _log_softmax(rng: Rng) -> Iterator[Drawn]:
     shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
     for shape, in_scale in itertools.product(shapes, (None, None, None, 1e-3, 0.05, 0.1, 1.5, 0.25)):
@@ -382,7 +406,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "logical_not": _logical_not,
     "logical_or": _logical,
     "log_softmax": _log_softmax,
-    "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
+    "logistic": _sigmoid(Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "maximum": _extremum,
     "mean": _mean,
@@ -401,8 +425,9 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "relu_n1_to_1": _relu,
     "resize_bilinear": _resize_bilinear,
     "rsqrt": _rsqrt,
-    "softmax": _softmax,
+    "softmax": _wide_softmax,
     "sqrt": _sqrt,
     "squared_difference": _squared_difference,
     "sub": _sum,
+    "tanh": _sigmoid(),
 }

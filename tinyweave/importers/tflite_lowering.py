@@ -169,7 +169,7 @@ def concatenation(low: Lowering) -> bool:
     narrow = out.dtype in ("int8", "int16") and all(x is not None and x.dtype == out.dtype for x in inputs)
     if not narrow or (activation == "none" and all(x is not None and x.quant == out.quant for x in inputs)):
         return False
-    parts = []
+    parts = list[str]()
     for x in inputs:
         assert x is not None
         alike = replace(x, name=low.name(f"requantised_{len(parts)}"), quant=out.quant, data=None, role="activation")

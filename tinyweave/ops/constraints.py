@@ -56,6 +56,12 @@ def input_is_int8(graph: Graph, op: Op) -> bool:
 
 
 @on_integers
+def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
+    """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
+    return graph.input(op).dtype != "int4" and is_narrow(graph.input(op))
+
+
+@on_integers
 def inputs_are_int8(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, quantised with one scale and zero point each"""
     return all(t is not None and t.dtype == "int8" and per_tensor(t) for t in graph.inputs_of(op))

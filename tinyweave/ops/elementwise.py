@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant
+from . import int16_tables
 from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
     input_is_int8,
+    input_is_int8_or_int16,
     inputs_are_int8,
     inputs_are_narrow,
     inputs_are_wide,
@@ -298,8 +300,15 @@ def quotient_scale_is_small(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
-    """the output scale must be 1/256, so that int8 covers the range [0, 1) of a logistic"""
-    return graph.output(op).scale == 1 / 256
+    """the output scale must be 1/256, so that int8 covers the range [0, 1) of a logistic, or 1/32768 for int16"""
+    return graph.output(op).dtype == "int16" or graph.output(op).scale == 1 / 256
+
+
+@on_integers
+def int16_scales_fit(graph: Graph, op: Op) -> bool:
+    """for int16, the input scale must be below 2, and the output scale 1/32768"""
+    scales = graph.input(op).scale, graph.output(op).scale
+    return graph.output(op).dtype != "int16" or (scales[0] < 2 and abs(scales[1] * 2**15 - 1) <= 5e-4)
 
 
 @on_integers
@@ -397,6 +406,17 @@ def _function(
     return _unary(kind, reference or reference_table(on_float32), real=real, image=image, numbers=numbers, **facts)
 
 
+def _sigmoid(spec: OpSpec) -> OpSpec:
+    """Return the row of logistic or tanh, which has a form on int8 only, with the form on int16 that TFLite computes."""
+
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return (int16_tables.reference_sigmoid if graph.input(op).dtype == "int16" else spec.reference)(graph, op, arrays)
+
+    own = (constraint for constraint in spec.constraints if constraint not in UNARY)
+    wide = (arity(1), input_is_int8_or_int16, output_has_input_type, *own, int16_scales_fit)
+    return replace(spec, reference=reference, constraints=wide)
+
+
 def _clamp(kind: str, *constraints: Constraint, **facts: Any) -> OpSpec:
     low, high = ACTIVATIONS[kind]
     real = real_unary(lambda x: np.clip(x, low, high))
@@ -448,8 +468,15 @@ FUNCTIONS = (
     _function("softsign", lambda x: x / (1 + abs(x)), image=(-1.0, 1.0)),
     _function("sqrt", np.sqrt, image=(0.0, inf), reference=reference_sqrt),
     _function("square", np.square, image=(0.0, inf)),
-    _function(
-        "tanh", np.tanh, uint8="same", scale=Quant((1 / 128,), (0,)), image=(-1.0, 1.0), useful=lambda low, high: (-3.5, 3.5)
+    _sigmoid(
+        _function(
+            "tanh",
+            np.tanh,
+            uint8="same",
+            scale=Quant((1 / 128,), (0,)),
+            image=(-1.0, 1.0),
+            useful=lambda low, high: (-3.5, 3.5),
+        )
     ),
     _function("threshold", lambda x, threshold, value: np.where(x > threshold, x, value), "threshold", "value"),
 )
@@ -488,15 +515,17 @@ SPECS = (
     _clamp("relu", useful=lambda low, high: (0.0, high)),
     _clamp("relu6", bounds_fit, least_scale=2.0**-26, useful=lambda low, high: (0.0, min(high, 6.0))),
     _clamp("relu_n1_to_1", bounds_fit, least_scale=2.0**-29, useful=lambda low, high: (max(low, -1.0), min(high, 1.0))),
-    _unary(
-        "logistic",
-        reference_table(_logistic),
-        logistic_output_is_256th,
-        uint8="same",
-        scale=PROBABILITY,
-        real=real_unary(logistic),
-        image=(0.0, 1.0),
-        useful=lambda low, high: (-6.25, 6.25),
+    _sigmoid(
+        _unary(
+            "logistic",
+            reference_table(_logistic),
+            logistic_output_is_256th,
+            uint8="same",
+            scale=PROBABILITY,
+            real=real_unary(logistic),
+            image=(0.0, 1.0),
+            useful=lambda low, high: (-6.25, 6.25),
+        )
     ),
     _function("elu", lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), image=(-1.0, inf)),
     _unary("gelu", reference_table(_gelu), real=real_gelu, image=(-0.1701, inf)),
