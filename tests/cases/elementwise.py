@@ -70,6 +70,23 @@ def _mul(rng: Rng) -> Iterator[Drawn]:
         yield about, [a, b], rescaled(out, a.scale * b.scale * factor), attrs
 
 
+def _product(rng: Rng) -> Iterator[Drawn]:
+    yield from _mul(rng)
+    for number, (first, second) in enumerate((*SHAPE_PAIRS, FOUR_AXES, FOUR_AXES[::-1]) * 2):
+        a, b, out = (activation(n, s, rng, dtype="int16") for n, s in (("a", first), ("b", second), ("output", ())))
+        factor = 2.0 ** rng.integers(8, 16) if number % 3 == 0 else np.exp(rng.uniform(6, 11))
+        out = rescaled(out, a.scale * b.scale * factor)
+        yield f"{text(first)}-{text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
+def _div(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, (a, b), out, attrs) in enumerate(_add(rng)):
+        assert a is not None and b is not None
+        # the output's scale is 2^-9 to 7 times the quotient of the scales; for small ones LiteRT's shifts are defined
+        factor = 2.0 ** rng.integers(-9, 3) if number % 3 == 0 else np.exp(rng.uniform(-6, 2))
+        yield about, [a, b], rescaled(out, a.scale / b.scale * factor), attrs
+
+
 def _squared_difference(rng: Rng) -> Iterator[Drawn]:
     for number, (about, (a, b), out, _) in enumerate(_add(rng)):
         assert a is not None and b is not None
@@ -118,6 +135,30 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
     for shape in shapes:
         out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-16,), (-32768,)))
         yield f"{text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
+
+
+def _wide_softmax(rng: Rng) -> Iterator[Drawn]:
+    yield from _softmax(rng)
+    for shape, beta, scale in itertools.product(
+        ((1, 2), (1, 10), (1, 4, 5, 3), (12,), (1, 400)), (1.0, 0.3), (1e-4, 1e-3, 0.02)
+    ):
+        x = rescaled(activation("input", shape, rng, dtype="int16"), scale * rng.uniform(0.5, 2))
+        out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-15,), (0,)))
+        yield f"{text(shape)}-beta{beta}-scale{x.scale:.3g}-int16", [x], out, {"beta": float(np.float32(beta))}
+
+
+def _sigmoid(quant: Quant | None = None) -> Callable[[Rng], Iterator[Drawn]]:
+    """Return a generator of logistic or tanh: int8 with outputs of this scale, then int16 of any scale and of powers of 2."""
+
+    def drawn(rng: Rng) -> Iterator[Drawn]:
+        yield from _table(rng, quant)
+        for number in range(24):
+            scale = 2.0 ** (-9 - number % 6) if number % 2 else float(np.exp(rng.uniform(-12, -3)))
+            x = rescaled(activation("input", (1, 16, 32), rng, dtype="int16"), scale)
+            out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-15,), (0,)))
+            yield f"scale{x.scale:.3g}-int16", [x], out, {}
+
+    return drawn
 
 
 def _log_softmax(rng: Rng) -> Iterator[Drawn]:
@@ -357,6 +398,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "average_pool_2d": _pool,
     "cast": _cast,
     "dequantize": _dequantize,
+    "div": _div,
     "gelu": _gelu,
     "hard_swish": _hard_swish,
     "leaky_relu": _leaky_relu,
@@ -364,12 +406,12 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "logical_not": _logical_not,
     "logical_or": _logical,
     "log_softmax": _log_softmax,
-    "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
+    "logistic": _sigmoid(Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "maximum": _extremum,
     "mean": _mean,
     "minimum": _extremum,
-    "mul": _mul,
+    "mul": _product,
     "neg": _neg,
     "prelu": _prelu,
     "quantize": _quantize,
@@ -383,8 +425,9 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "relu_n1_to_1": _relu,
     "resize_bilinear": _resize_bilinear,
     "rsqrt": _rsqrt,
-    "softmax": _softmax,
+    "softmax": _wide_softmax,
     "sqrt": _sqrt,
     "squared_difference": _squared_difference,
     "sub": _sum,
+    "tanh": _sigmoid(),
 }

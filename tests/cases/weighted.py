@@ -274,6 +274,14 @@ def fully_connected(rng: Rng) -> Iterator[Drawn]:
         x = activation("input", (batch, depth), rng)
         operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
         yield f"long-{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
+    for number in range(24):
+        depth, units, batch = int(rng.choice([1, 2, 5, 33, 200])), int(rng.choice([1, 2, 7, 10])), int(rng.choice([1, 3]))
+        x, weights = activation("input", (batch, depth), rng, dtype="int16"), _weights(rng, (units, depth), 0)
+        operands, out = _weighted_int16(rng, x, weights, units, depth)
+        if number % 4 == 3:
+            operands = operands[:2]
+        attrs = {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": bool(number % 2)}
+        yield f"{batch}x{depth}to{units}-int16", operands, out, attrs
 
 
 def lstm(rng: Rng) -> Iterator[Drawn]:

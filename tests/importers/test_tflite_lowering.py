@@ -15,7 +15,8 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.importers.tflite_lowering import FORMS, LOWERED
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
-from tinyweave.ops import SPECS, check
+from tinyweave.ops import SPECS, check, run
+from tinyweave.ops.spec import ACTIVATIONS
 
 Q, NARROW, WIDE = Quant((0.5,), (3,)), Quant((0.03125,), (0,)), Quant((2.0,), (-5,))
 RNG = np.random.default_rng(0)
@@ -36,6 +37,23 @@ def gathered(table: Tensor, axis: int, tokens: Tensor, shape: tuple[int, ...]) -
     return "gather", [table, tokens], Tensor("out", shape, "int8", table.quant), {"axis": axis, "batch_dims": 0}
 
 
+def wide(name: str, shape: tuple[int, ...], scale: float) -> Tensor:
+    return Tensor(name, shape, "int16", Quant((scale,), (0,)))
+
+
+def depthwise(biased: bool, padding: Any, **attrs: Any) -> Any:
+    weights = constant("weights", RNG.integers(-127, 128, (1, 3, 3, 8), np.int8), Quant((0.5, 0.25) * 4, (0,) * 8, 3))
+    bias = constant("bias", RNG.integers(-(10**6), 10**6, 8), Quant((2.0**-8, 2.0**-9) * 4, (0,) * 8, 0))
+    operands = [wide("x", (1, 7, 6, 4), 2.0**-7), weights, *[bias] * biased]
+    sizes = {"stride": (1, 1), "dilation": (1, 1), "padding": padding, "activation": "none"} | attrs
+    return "depthwise_conv_2d", operands, wide("out", (1, 7, 6, 8) if padding[0][0] else (1, 3, 2, 8), 0.75), sizes
+
+
+def joined(first: Quant, second: Quant, out: Quant, activation: str, dtype: str = "int8") -> Any:
+    operands = [Tensor("a", (1, 4, 4, 3), dtype, first), Tensor("b", (1, 4, 4, 5), dtype, second)]
+    return "concatenation", operands, Tensor("out", (1, 4, 4, 8), dtype, out), {"axis": 3, "activation": activation}
+
+
 IMAGE = Tensor("x", (1, 5, 6, 4), "int8", Q)
 CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "tokens": gathered(TABLE, 0, token((1, 7)), (1, 7, 6)),
@@ -50,6 +68,9 @@ CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "computed weights": dense(None, "none"),
     "computed weights, no bias": dense(constant("bias", np.zeros(6, np.int32)), "relu"),
     "computed weights, clamped": dense(None, "relu_n1_to_1"),
+    "depthwise on int16": depthwise(True, ((1, 1), (1, 1))),
+    "depthwise on int16, stride 2": depthwise(True, ((0, 0), (0, 0)), stride=(2, 2), activation="relu6"),
+    "depthwise on int16, no bias": depthwise(False, ((1, 1), (1, 1))),
 }
 
 
@@ -75,6 +96,38 @@ def test_lowered_ops_give_the_bytes_of_litert(name: str, tmp_path: Path) -> None
     kind = CASES[name][0]
     model = same_as_litert(file_of(*CASES[name]), tmp_path / "net.tflite")
     assert kind not in {op.kind for op in model.original.ops}
+
+
+def real_values(array: np.ndarray, quant: Quant) -> np.ndarray:
+    return (array.astype(np.float64) - quant.zero_point[0]) * quant.scale[0]
+
+
+# LiteRT refuses a fused activation, operands of different scales, and cumsum on int8
+@pytest.mark.parametrize(("first", "second", "out"), [(Q, Q, Q), (Q, WIDE, WIDE), (NARROW, Q, Q)])
+@pytest.mark.parametrize("activation", ["none", "relu", "relu6"])
+def test_concatenation_requantises_and_clamps(first: Quant, second: Quant, out: Quant, activation: str) -> None:
+    graph = check(from_tflite(file_of(*joined(first, second, out, activation)), "net"))
+    arrays = {name: RNG.integers(-128, 128, graph.tensors[name].shape, np.int8) for name in graph.inputs}
+    parts = [real_values(arrays[name], quant) for name, quant in zip("ab", (first, second), strict=True)]
+    low, high = (real_values(np.array(end), out) for end in (-128, 127))
+    clamped = np.clip(np.concatenate(parts, axis=3), *ACTIVATIONS[activation]).clip(low, high)
+    computed = real_values(run(graph, arrays)["out"], out)
+    assert np.abs(computed - clamped).max() <= out.scale[0] * 0.75  # quantize rounds twice
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+def test_cumsum_on_int8_adds_up(axis: int, exclusive: bool, reverse: bool) -> None:
+    x, out = Tensor("x", (3, 5, 4), "int8", NARROW), Tensor("out", (3, 5, 4), "int8", Quant((0.25,), (7,)))
+    operands = [x, constant("axis", np.array(axis, np.int32))]
+    graph = check(from_tflite(file_of("cumsum", operands, out, {"exclusive": exclusive, "reverse": reverse}), "net"))
+    values = RNG.integers(-128, 128, x.shape, np.int8)
+    real = real_values(values, NARROW)
+    turned = np.flip(real, axis) if reverse else real
+    sums = turned.cumsum(axis) - (turned if exclusive else 0)
+    expected = np.flip(sums, axis) if reverse else sums
+    computed = real_values(run(graph, {"x": values})["out"], Quant((0.25,), (7,)))
+    assert np.abs(expected).max() < 30 and np.abs(computed - expected).max() <= 0.125
 
 
 def test_lowered_kinds_are_no_kinds_of_a_graph() -> None:

@@ -280,6 +280,9 @@ def elementwise(rng: Rng, name: str) -> Trial:
     elif name == "tw_log_softmax_s8":
         scaling = {"multiplier": 1 << 30, "left_shift": 23, "reverse_multiplier": 1 << 30, "reverse_shift": -21}
         params = build("tw_log_softmax", **shape, **scaling, difference_min=-248)
+    elif name in SIGMOIDS:
+        table = np.sort(rng.integers(1 << 15, 1 << 16, 256)).astype(np.uint16)
+        params, keep = build("tw_sigmoid_s16", **shape, table=table, multiplier=27307, shift=int(rng.integers(15))), (table,)
     elif name == "tw_leaky_relu_s16":
         slopes = dict(zip(SLOPES, (1 << 30, 1, int(rng.integers(1 << 30, 1 << 31)), -2), strict=True))
         params = build("tw_leaky_relu", **shape, in_zero=0, out_zero=0, **slopes)
@@ -338,7 +341,7 @@ def concatenation(rng: Rng) -> Trial:
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 
-BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_extremum_s8", "tw_compare_s8", "tw_prelu_s8")
+BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_div_s8", "tw_extremum_s8", "tw_compare_s8", "tw_prelu_s8")
 
 CONVERSIONS = sorted(
     path.stem
@@ -347,7 +350,12 @@ CONVERSIONS = sorted(
     if BY_NAME[path.stem].has_part and not BY_NAME[path.stem].cores and "s4" not in path.stem
 )
 
-ELEMENTWISE = ("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
+SIGMOIDS = ("tw_logistic_s16", "tw_tanh_s16")
+
+ELEMENTWISE = (
+    *("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8"),
+    *(*SIGMOIDS, *CONVERSIONS),
+)
 
 
 def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:

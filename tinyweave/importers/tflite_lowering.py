@@ -11,8 +11,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..ir import Op, Tensor
+from ..ir import Op, Quant, Tensor
 from ..ops.spec import ACTIVATIONS
 
 
@@ -44,9 +45,12 @@ class Lowering:
 
     def integers(self, role: str, values: Any) -> str:
         """Add an int32 constant and return its name."""
-        data = np.array(values, np.int32)
+        return self.constant(role, np.array(values, np.int32))
+
+    def constant(self, role: str, data: NDArray[Any], quant: Quant | None = None) -> str:
+        """Add a constant and return its name."""
         name = self.name(role)
-        self.tensors[name] = Tensor(name, data.shape, "int32", None, data, "constant")
+        self.tensors[name] = Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
         return name
 
     def emit(self, kind: str, inputs: Sequence[str], out: Tensor | str, attrs: Mapping[str, Any] | None = None) -> str:
@@ -147,6 +151,56 @@ def fully_connected(low: Lowering) -> bool:
     return True
 
 
+def depthwise_conv_2d(low: Lowering) -> bool:
+    """Rewrite depthwise_conv_2d on int16 as conv_2d with a group per channel, which has a kernel on int16."""
+    x, weights, bias = low.input(0), low.input(1), low.input(2)
+    if x is None or weights is None or weights.data is None or x.dtype != "int16" or weights.data.ndim != 4:
+        return False
+    quant = None if weights.quant is None else replace(weights.quant, axis=0 if weights.quant.per_channel else None)
+    filters = low.constant("filters", weights.data.transpose(3, 1, 2, 0), quant)
+    zeros = "" if bias is not None else low.constant("zeros", np.zeros(weights.shape[3], np.int64))
+    low.emit("conv_2d", (x.name, filters, bias.name if bias is not None else zeros), low.output.name, low.op.attrs)
+    return True
+
+
+def concatenation(low: Lowering) -> bool:
+    """Rewrite the fused activation of a concatenation as an op, and inputs of other scales as inputs that are requantised."""
+    out, inputs, activation = low.output, [low.input(index) for index in range(len(low.op.inputs))], low.op.attrs["activation"]
+    narrow = out.dtype in ("int8", "int16") and all(x is not None and x.dtype == out.dtype for x in inputs)
+    if not narrow or (activation == "none" and all(x is not None and x.quant == out.quant for x in inputs)):
+        return False
+    parts = list[str]()
+    for x in inputs:
+        assert x is not None
+        alike = replace(x, name=low.name(f"requantised_{len(parts)}"), quant=out.quant, data=None, role="activation")
+        parts.append(x.name if x.quant == out.quant else low.emit("quantize", (x.name,), alike))
+    joined = out.name if activation == "none" else replace(out, name=low.name("joined"))
+    name = low.emit("concatenation", parts, joined, {**low.op.attrs, "activation": "none"})
+    if activation != "none":
+        low.emit(activation, (name,), out.name)
+    return True
+
+
+def cumsum(low: Lowering) -> bool:
+    """Rewrite cumsum on int8 as a dense layer whose weights are 1 for the elements that are summed, and else 0."""
+    x, axes, out = low.input(0), low.input(1), low.output
+    if x is None or axes is None or axes.data is None or axes.elements != 1 or x.dtype != "int8":
+        return False
+    axis = int(axes.data.ravel()[0])
+    if not -len(x.shape) <= axis < len(x.shape):
+        return False
+    axis %= len(x.shape)
+    extent, order = x.shape[axis], [*(i for i, _ in enumerate(x.shape) if i != axis), axis]
+    summed = np.tri(extent, k=-1 if low.op.attrs["exclusive"] else 0, dtype=np.int8)
+    ones = low.constant("ones", summed[::-1, ::-1] if low.op.attrs["reverse"] else summed, Quant((1.0,), (0,)))
+    turned = replace(x, name=low.name("turned"), shape=tuple(x.shape[i] for i in order), data=None, role="activation")
+    sums = replace(out, name=low.name("sums"), shape=turned.shape)
+    low.emit("transpose", (x.name, low.integers("order", order)), turned)
+    low.emit("fully_connected", (turned.name, ones), sums, {"activation": "none", "keep_num_dims": True})
+    low.emit("transpose", (sums.name, low.integers("back", np.argsort(order))), out.name)
+    return True
+
+
 def select(low: Lowering) -> bool:
     """Rewrite select as select_v2; a condition of one axis selects along the first axis."""
     condition, x = low.input(0), low.input(1)
@@ -159,9 +213,15 @@ def select(low: Lowering) -> bool:
 
 
 # kinds that exist, of which some forms are rewritten
-FORMS: Mapping[str, Callable[[Lowering], bool]] = {"fully_connected": fully_connected, "gather": gather}
+FORMS: Mapping[str, Callable[[Lowering], bool]] = {
+    "concatenation": concatenation,
+    "depthwise_conv_2d": depthwise_conv_2d,
+    "fully_connected": fully_connected,
+    "gather": gather,
+}
 # kinds that are rewritten always; they are no kinds of a Graph
 LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
+    "cumsum": cumsum,
     "embedding_lookup": embedding_lookup,
     "fill": fill,
     "reverse_v2": reverse,

@@ -56,6 +56,12 @@ def input_is_int8(graph: Graph, op: Op) -> bool:
 
 
 @on_integers
+def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
+    """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
+    return graph.input(op).dtype != "int4" and is_narrow(graph.input(op))
+
+
+@on_integers
 def inputs_are_int8(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, quantised with one scale and zero point each"""
     return all(t is not None and t.dtype == "int8" and per_tensor(t) for t in graph.inputs_of(op))
@@ -77,6 +83,12 @@ def input_is_narrow(graph: Graph, op: Op) -> bool:
 def inputs_are_narrow(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, all int4, or all int16 with zero point 0, quantised with one scale and zero point each"""
     return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and is_narrow(t) for t in graph.inputs_of(op))
+
+
+@on_integers
+def inputs_are_wide(graph: Graph, op: Op) -> bool:
+    """all inputs must be int8, or all int16 with zero point 0, quantised with one scale and zero point each"""
+    return graph.input(op).dtype != "int4" and inputs_are_narrow(graph, op)
 
 
 @on_integers

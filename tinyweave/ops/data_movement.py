@@ -416,9 +416,9 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 
 
 def _misread(graph: Graph, op: Op) -> str | None:
-    """Return text that names an int64 operand, whose bytes LiteRT's kernel reads as int32; None if there is none."""
+    """Return text that names an int64 operand, whose bytes LiteRT's kernel reads as int32, or None."""
     wide = [t.name for t in graph.inputs_of(op)[1:] if t is not None and t.dtype == "int64"]
-    return f"the int64 operand '{wide[0]}' as int32" if wide else None
+    return f"reads the int64 operand '{wide[0]}' as int32" if wide else None
 
 
 def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1, **facts: Any) -> OpSpec:

@@ -1,9 +1,10 @@
-"""Elementwise kinds on int8.
+"""Elementwise kinds on int8; add, sub and mul also on int16.
 
-Kinds with two operands that broadcast: add, sub, mul, squared_difference. Kinds with one operand: relu, relu6, relu_n1_to_1,
-abs, neg, sqrt and rsqrt, which LiteRT rounds in ways of their own, and other FUNCTIONS, logistic, elu and gelu: tables of 256
-results of float32 arithmetic. Source: TFLite reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc;
-reference/gelu.h; elementwise.cc (abs, rsqrt, log); neg.cc; exp.cc. sqrt rounds down, as LiteRT was measured to do.
+Kinds with two operands that broadcast: add, sub, mul, div, squared_difference. Kinds with one operand: relu, relu6,
+relu_n1_to_1, abs, neg, sqrt and rsqrt, which LiteRT rounds in ways of their own, and other FUNCTIONS, logistic, elu and gelu:
+tables of 256 results of float32 arithmetic. Source: TFLite reference_integer_ops add.h, mul.h; reference div.h;
+squared_difference.cc; activations.cc; reference/gelu.h; elementwise.cc (abs, rsqrt, log); neg.cc; exp.cc. sqrt rounds down, as
+LiteRT was measured to do.
 """
 
 from __future__ import annotations
@@ -20,17 +21,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant
+from . import int16_tables
 from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
     input_is_int8,
+    input_is_int8_or_int16,
     inputs_are_int8,
     inputs_are_narrow,
+    inputs_are_wide,
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import INT32_MAX, Rescale, inverse_square_root, quantize_multiplier, requantize, round_half_away
+from .fixed_point import (
+    INT32_MAX,
+    Rescale,
+    high_mul,
+    inverse_square_root,
+    quantize_multiplier,
+    reciprocal,
+    requantize,
+    round_half_away,
+)
 from .float32 import Float, logistic, real_binary, real_operand, real_outputs, real_unary
 from .spec import (
     ACTIVATIONS,
@@ -102,9 +115,12 @@ def add_left_shift(graph: Graph, op: Op) -> int:
 
 
 def mul_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales the product of the integer inputs to the output scale; float32 arithmetic."""
+    """Return the factor that rescales the integer product of a mul, or quotient of a div, to the output scale.
+
+    Scales are multiplied and divided in float32.
+    """
     a, b, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
-    return quantize_multiplier(float(a * b / out))
+    return quantize_multiplier(float(a / (b * out) if op.kind == "div" else a * b / out))
 
 
 def relu_rescale(graph: Graph, op: Op) -> Rescale:
@@ -172,6 +188,30 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     a, b = (centred(arrays, index, graph, op) for index in (0, 1))
     return finish(graph, op, requantize(a * b, *mul_rescale(graph, op)))
+
+
+def reference_div(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """Compute x / y as x times the reciprocal of y, as LiteRT does where its right shift is defined, at most 31.
+
+    Where the shift is larger the quotient is 0. LiteRT refuses y = 0, for which the output saturates, or is 0 if x is 0, too.
+    """
+    x, y = (centred(arrays, index, graph, op) for index in (0, 1))
+    magnitude, signed = np.abs(y), np.where(y < 0, -x, x)
+    inverse, bits = reciprocal(np.maximum(magnitude, 1), 31)
+    headroom = 31 - np.frexp(np.where(signed < 0, ~signed, signed).astype(np.float64))[1].astype(np.int64)
+    multiplier, shift = mul_rescale(graph, op)
+    right = bits + headroom - shift
+    scaled = requantize(high_mul(signed << headroom, inverse), multiplier, -np.minimum(right, 31))
+    return finish(graph, op, np.where(magnitude == 0, np.sign(x) * INT32_MAX, np.where(right > 31, 0, scaled)))
+
+
+def misread_div(graph: Graph, op: Op) -> str | None:
+    """Return text that says that LiteRT may shift a quotient by more than 31 bits, which C does not define, or None.
+
+    The shift is largest for 0 divided by a number of 8 bits.
+    """
+    shifts = 31 + 7 - mul_rescale(graph, op).shift
+    return f"shifts small quotients right by up to {shifts} bits, which is wrong above 31" if shifts > 31 else None
 
 
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -253,9 +293,22 @@ def square_scale_is_large(graph: Graph, op: Op) -> bool:
 
 
 @on_integers
+def quotient_scale_is_small(graph: Graph, op: Op) -> bool:
+    """the first input's scale must be less than 2^22 times the product of the second input's and the output's scale"""
+    return mul_rescale(graph, op).shift <= 22
+
+
+@on_integers
 def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
-    """the output scale must be 1/256, so that int8 covers the range [0, 1) of a logistic"""
-    return graph.output(op).scale == 1 / 256
+    """the output scale must be 1/256, so that int8 covers the range [0, 1) of a logistic, or 1/32768 for int16"""
+    return graph.output(op).dtype == "int16" or graph.output(op).scale == 1 / 256
+
+
+@on_integers
+def int16_scales_fit(graph: Graph, op: Op) -> bool:
+    """for int16, the input scale must be below 2, and the output scale 1/32768"""
+    scales = graph.input(op).scale, graph.output(op).scale
+    return graph.output(op).dtype != "int16" or (scales[0] < 2 and abs(scales[1] * 2**15 - 1) <= 5e-4)
 
 
 @on_integers
@@ -299,6 +352,7 @@ def index_form(spec: OpSpec) -> OpSpec | None:
 
 
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)
+PRODUCTS = (arity(2), inputs_are_wide, output_has_input_type, shapes_broadcast, activation_is_known, bounds_fit)
 SUMS = (
     arity(2),
     inputs_are_narrow,
@@ -350,6 +404,17 @@ def _function(
 
     real = real_unary(function, *numbers)
     return _unary(kind, reference or reference_table(on_float32), real=real, image=image, numbers=numbers, **facts)
+
+
+def _sigmoid(spec: OpSpec) -> OpSpec:
+    """Return the row of logistic or tanh, which has a form on int8 only, with the form on int16 that TFLite computes."""
+
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return (int16_tables.reference_sigmoid if graph.input(op).dtype == "int16" else spec.reference)(graph, op, arrays)
+
+    own = (constraint for constraint in spec.constraints if constraint not in UNARY)
+    wide = (arity(1), input_is_int8_or_int16, output_has_input_type, *own, int16_scales_fit)
+    return replace(spec, reference=reference, constraints=wide)
 
 
 def _clamp(kind: str, *constraints: Constraint, **facts: Any) -> OpSpec:
@@ -404,8 +469,15 @@ FUNCTIONS = (
     _function("softsign", lambda x: x / (1 + abs(x)), image=(-1.0, 1.0)),
     _function("sqrt", np.sqrt, image=(0.0, inf), reference=reference_sqrt),
     _function("square", np.square, image=(0.0, inf)),
-    _function(
-        "tanh", np.tanh, uint8="same", scale=Quant((1 / 128,), (0,)), image=(-1.0, 1.0), useful=lambda low, high: (-3.5, 3.5)
+    _sigmoid(
+        _function(
+            "tanh",
+            np.tanh,
+            uint8="same",
+            scale=Quant((1 / 128,), (0,)),
+            image=(-1.0, 1.0),
+            useful=lambda low, high: (-3.5, 3.5),
+        )
     ),
     _function("threshold", lambda x, threshold, value: np.where(x > threshold, x, value), "threshold", "value"),
 )
@@ -416,12 +488,23 @@ SPECS = (
     _binary(
         "mul",
         reference=reference_mul,
-        constraints=BINARY,
+        constraints=PRODUCTS,
         rescale=mul_rescale,
+        int16=True,
         fuses_activation=True,
         uint8="same",
         arithmetic="product",
         real=real_binary(np.multiply),
+        rounds_twice=True,
+    ),
+    _binary(
+        "div",
+        reference=reference_div,
+        constraints=(*BINARY, quotient_scale_is_small),
+        rescale=mul_rescale,
+        fuses_activation=True,
+        misread=misread_div,
+        real=real_binary(np.divide),
         rounds_twice=True,
     ),
     _binary(
@@ -433,15 +516,17 @@ SPECS = (
     _clamp("relu", useful=lambda low, high: (0.0, high)),
     _clamp("relu6", bounds_fit, least_scale=2.0**-26, useful=lambda low, high: (0.0, min(high, 6.0))),
     _clamp("relu_n1_to_1", bounds_fit, least_scale=2.0**-29, useful=lambda low, high: (max(low, -1.0), min(high, 1.0))),
-    _unary(
-        "logistic",
-        reference_table(_logistic),
-        logistic_output_is_256th,
-        uint8="same",
-        scale=PROBABILITY,
-        real=real_unary(logistic),
-        image=(0.0, 1.0),
-        useful=lambda low, high: (-6.25, 6.25),
+    _sigmoid(
+        _unary(
+            "logistic",
+            reference_table(_logistic),
+            logistic_output_is_256th,
+            uint8="same",
+            scale=PROBABILITY,
+            real=real_unary(logistic),
+            image=(0.0, 1.0),
+            useful=lambda low, high: (-6.25, 6.25),
+        )
     ),
     _function("elu", lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), image=(-1.0, inf)),
     _unary("gelu", reference_table(_gelu), real=real_gelu, image=(-0.1701, inf)),

@@ -46,6 +46,7 @@ def real_unary(compute: Callable[..., Float], *numbers: str) -> Reference:
 def real_binary(compute: Callable[[Float, Float], Float]) -> Reference:
     """Return the float32 reference of an elementwise kind with two operands that broadcast, from a float64 function."""
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         values = compute(real_operand(arrays), real_operand(arrays, 1))
         return real_outputs(values, op.attrs.get("activation", "none"))

@@ -1,4 +1,4 @@
-"""fully_connected on int8 rows with int8 weights [out, in], whose scale is per tensor or per output channel.
+"""fully_connected on int8 or int16 rows with int8 weights [out, in], whose scale is per tensor or per output channel.
 
 LiteRT 2.3.0 scales the int32 sum in float64 and rounds once, half away from zero; older versions and TFLite Micro round twice
 in fixed point. `requant` returns integers with which `fixed_point.requantize_once` computes the same bytes. Source: LiteRT
@@ -10,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op
+from ..ir import CompileError, Graph, Op, array_type, limits
 from .constraints import (
     activation_is_known,
     arity,
-    bias_is_constant_int32,
     bounds_fit,
-    input_is_int8_or_int4,
+    input_is_narrow,
     output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
@@ -46,9 +45,10 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
 
     """
     factors = scales(graph, op)
+    low, high = limits(graph.output(op).dtype)
     pairs = [exact_multiplier(float(factor)) for factor in factors]
     exact, shift = np.array([m for m, _ in pairs], np.int64), np.array([s for _, s in pairs], np.int8)
-    steps = (np.arange(256) + 0.5) / factors[:, None]
+    steps = (np.arange(high - low + 1) + 0.5) / factors[:, None]
     sums = np.floor(np.minimum(steps, 2.0**31 - 4))[..., None].astype(np.int64) + np.arange(-1, 3)
     expected = round_half_away(sums * factors[:, None, None])
 
@@ -73,11 +73,11 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [finish(graph, op, biased((x @ weights.T).astype(np.int64), arrays)).reshape(infer(graph, op)[0])]
 
 
-def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:
+def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.integer]:
     """Rescale the sums of a fully_connected, bias included, to its quantised output, add the zero point and clamp."""
     out = graph.output(op)
     scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
-    return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), np.int8)
+    return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), array_type(out.dtype))
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -105,18 +105,37 @@ def scale_is_small(graph: Graph, op: Op) -> bool:
     return bool(np.all(scales(graph, op) < 256))
 
 
+@on_integers
+def bias_is_constant(graph: Graph, op: Op) -> bool:
+    """the bias must be absent or a constant vector with one element per output channel, int64 for int16 data, else int32"""
+    bias, dtype = graph.optional_input(op, 2), "int64" if graph.input(op).dtype == "int16" else "int32"
+    return bias is None or (bias.data is not None and bias.dtype == dtype and bias.shape == graph.output(op).shape[-1:])
+
+
+@on_integers
+def sums_fit_32_bits(graph: Graph, op: Op) -> bool:
+    """for int16 data, 2^15 times the sum of the magnitudes of a unit's weights, plus that of its bias, must be below 2^31"""
+    weights, bias = graph.input(op, 1).data, graph.optional_input(op, 2)
+    if graph.input(op).dtype != "int16" or weights is None:
+        return True
+    largest = np.abs(weights.astype(np.float64)).sum(axis=1) * 2.0**15
+    biases = 0.0 if bias is None or bias.data is None else np.abs(bias.data.astype(np.float64))
+    return bool((largest + biases < 2.0**31).all())
+
+
 CONSTRAINTS = (
     arity(2, 3),
-    input_is_int8_or_int4,
+    input_is_narrow,
     output_has_input_type,
     weights_are_constant,
     shapes_match,
     rows_are_whole_bytes,
     weights_are_symmetric_int8,
-    bias_is_constant_int32,
+    bias_is_constant,
     activation_is_known,
     bounds_fit,
     scale_is_small,
+    sums_fit_32_bits,
 )
 
 

@@ -1,4 +1,4 @@
-"""softmax over the last axis of an int8 tensor, to int8 or int16, in fixed point.
+"""softmax over the last axis of an int8 tensor, to int8 or int16, in fixed point; of an int16 tensor by `int16_tables`.
 
 Exponentials are in Q31 (31 fractional bits), their sum is in Q12.19. Source: TFLite reference/softmax.h.
 """
@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, input_is_int8, per_tensor
+from .constraints import arity, input_is_int8_or_int16, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
 from .float32 import real_operand, real_outputs
+from .int16_tables import reference_softmax
 from .spec import PROBABILITY, Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
@@ -41,6 +42,8 @@ def of_differences(scale: float) -> Parameters:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    if graph.input(op).dtype == "int16":
+        return reference_softmax(graph, op, arrays)
     x, p = operand(arrays), parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
     counts = difference >= p.difference_min
@@ -60,19 +63,21 @@ def has_elements(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def scale_is_in_range(graph: Graph, op: Op) -> bool:
-    """beta * input scale must be between 2^-26 and 2^4"""
-    return bool(2.0**-26 < float(np.float32(op.attrs["beta"])) * graph.input(op).scale < 16 - 1e-6)
+    """beta * input scale must be between 2^-26 and 2^4, for int16 below 2"""
+    most = 2.0 if graph.input(op).dtype == "int16" else 16 - 1e-6
+    return bool(2.0**-26 < float(np.float32(op.attrs["beta"])) * graph.input(op).scale < most)
 
 
 @on_integers
 def output_is_a_probability(graph: Graph, op: Op) -> bool:
-    """the output must be int8 with scale 1/256 and zero point -128, or int16 with scale 1/65536 and zero point -32768"""
+    """the output must have scale 1/256 (int8) or 1/65536 (int16) and the lowest zero point; for int16 inputs 1/32768 and 0"""
     out = graph.output(op)
-    right = {"int8": (2.0**8, -128), "int16": (2.0**16, -(1 << 15))}.get(out.dtype)
+    types = {("int8", "int8"): (2.0**8, -128), ("int8", "int16"): (2.0**16, -(1 << 15)), ("int16", "int16"): (2.0**15, 0)}
+    right = types.get((graph.input(op).dtype, out.dtype))
     return right is not None and per_tensor(out) and abs(out.scale * right[0] - 1) <= 1e-3 and out.zero_point == right[1]
 
 
-CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
+CONSTRAINTS = (arity(1), input_is_int8_or_int16, has_elements, scale_is_in_range, output_is_a_probability)
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

@@ -110,7 +110,7 @@ class OpSpec:
     # how LiteRT computes on uint8 tensors: as on int8, plus 128 ("same"), or with other rounding ("unsigned"); None: it has no
     # uint8 kernel, or the family is in MOVING
     uint8: Literal["same", "unsigned"] | None = None
-    # text that names the operands whose bytes LiteRT's reference kernel reads as another type; None if there are none
+    # text that says what LiteRT's reference kernel does wrong, such as "reads the int64 operand 'axes' as int32", or None
     misread: Callable[[Graph, Op], str | None] = lambda graph, op: None
     # facts of TFLite's 8-bit quantization specification
     scale: ScaleRule = None

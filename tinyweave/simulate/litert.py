@@ -81,7 +81,7 @@ def run(
 
 
 def check_kernels(graph: Graph) -> None:
-    """Raise CannotRunError if an op has an operand whose type LiteRT's kernel would misread.
+    """Raise CannotRunError if LiteRT's kernel of an op is known to be wrong, for example if it misreads an operand's type.
 
     LiteRT does not reject such an op but computes garbage. `bench/fuzzing/litert_kernels.py` finds these ops.
     """
@@ -89,7 +89,7 @@ def check_kernels(graph: Graph) -> None:
         spec = SPECS.get(op.kind)
         what = spec.misread(graph, op) if spec else None
         if what is not None:
-            raise CannotRunError(f"LiteRT's kernel reads {what}", op=op)
+            raise CannotRunError(f"LiteRT's kernel {what}", op=op)
 
 
 def _start(child: Worker) -> None:

@@ -42,6 +42,8 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_flip": elementwise.emit_flip,
     "tw_softmax": elementwise.emit_softmax,
     "tw_log_softmax": elementwise.emit_softmax,
+    "tw_softmax_s16_tables": elementwise.emit_softmax_s16,
+    "tw_sigmoid_s16": elementwise.emit_sigmoid_s16,
     "tw_requantization": elementwise.emit_requantization,
     "tw_requantization_any": elementwise.emit_requantization_any,
     "tw_quantization": elementwise.emit_quantization,

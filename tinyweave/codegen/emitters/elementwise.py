@@ -9,7 +9,7 @@ import numpy as np
 from ...ir import array_type, itemsize
 from ...kernels import geometry
 from ...kernels.dsp import dense, sums
-from ...ops import activations, elementwise, extrema, log_softmax, pool, quantization, reduce, softmax, spec_of
+from ...ops import activations, elementwise, extrema, int16_tables, log_softmax, pool, quantization, reduce, softmax, spec_of
 from ..layer import Code, Layer
 from .calls import (
     Members,
@@ -101,7 +101,7 @@ def emit_add_halved(layer: Layer) -> Code:
 
 
 def emit_mul(layer: Layer) -> Code:
-    """Emit the C of mul."""
+    """Emit the C of mul and div."""
     return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer))
 
 
@@ -241,6 +241,19 @@ def emit_softmax(layer: Layer) -> Code:
     """Emit the C of softmax and log_softmax."""
     module = log_softmax if layer.row.params == "tw_log_softmax" else softmax
     return plain_code(layer, shape(layer), module.parameters(layer.graph, layer.op)._asdict())
+
+
+def emit_softmax_s16(layer: Layer) -> Code:
+    """Emit the C of softmax on int16."""
+    tables = {"exp": int16_tables.exp_table(), "reciprocal": int16_tables.reciprocal_table()}
+    arrays = {name: layer.table(name, table, "int16_t") for name, table in tables.items()}
+    return plain_code(layer, shape(layer), int16_tables.softmax_rescale(layer.graph, layer.op)._asdict(), arrays)
+
+
+def emit_sigmoid_s16(layer: Layer) -> Code:
+    """Emit the C of logistic and tanh on int16."""
+    table = layer.table("table", int16_tables.logistic_table(), "uint16_t")
+    return plain_code(layer, shape(layer), int16_tables.scaling(layer.graph, layer.op)._asdict(), {"table": table})
 
 
 CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "S64", "float32": "F32", "bool": "BOOL"}

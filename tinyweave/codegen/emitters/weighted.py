@@ -145,7 +145,8 @@ def emit_fully_connected(layer: Layer) -> Code:
         in_zero = 0
         tables["bias"] = layer.table("bias", mve.wrapped(dense.filters(layer.graph, layer.op).bias))
     else:
-        tables["bias"] = bias_table(layer, 2)
+        bias = layer.optional_input(2)
+        tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data.astype(np.int32))
     params = weighted(layer, "dense", fully_connected_members(layer, in_zero, tables))
     return Code(params, plain_call(layer), fused_activation(layer))
 

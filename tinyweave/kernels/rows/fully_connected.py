@@ -8,7 +8,7 @@ from .. import overlap_distance as distance
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
 from ..requirements import COMPACT, weights_are_int4, weights_have_a_zero_point
-from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
+from ..variant import DSP_FORMS, S4, S16, Variant, packed_by_tap
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
 by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
@@ -55,5 +55,6 @@ ROWS: tuple[Variant, ...] = (
     row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
     row("tw_fully_connected_s8"),
     Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, distance=distance.multiplied),
+    Variant("tw_fully_connected_s16", ("fully_connected",), "tw_fully_connected", S16, has_part=False),
     row("tw_fully_connected_s4", types=S4, weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
 )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from ...ops import SPECS
 from ...ops.spec import ACTIVATIONS
 from .. import overlap_distance as distance
-from ..variant import BOOL, Variant
+from ..variant import BOOL, S16, Variant
 
 TABLES = tuple(kind for kind, spec in SPECS.items() if spec.family == "unary" and kind not in ACTIVATIONS)
 
 ROWS: tuple[Variant, ...] = (
-    Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", ("int16", "int16"), distance=distance.elementwise),
+    Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", S16, distance=distance.elementwise),
     Variant("tw_softmax_s8", ("softmax",), "tw_softmax", distance=distance.elementwise),
     Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", distance=distance.elementwise),
     Variant("tw_lookup_s8", ("logical_not",), "tw_lookup", BOOL, distance=distance.elementwise),
     Variant("tw_lookup_s8", TABLES, "tw_lookup", distance=distance.elementwise),
+    Variant("tw_logistic_s16", ("logistic",), "tw_sigmoid_s16", S16, distance=distance.elementwise),
+    Variant("tw_tanh_s16", ("tanh",), "tw_sigmoid_s16", S16, distance=distance.elementwise),
+    Variant("tw_softmax_s16", ("softmax",), "tw_softmax_s16_tables", S16, has_part=False, distance=distance.elementwise),
     Variant("tw_softmax_s8_s16", ("softmax",), "tw_softmax", ("int8", "int16"), has_part=False, distance=distance.elementwise),
 )

@@ -40,7 +40,7 @@ typedef struct {
     tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
     int32_t a_zero, b_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;          /* the clamp of the fused activation, within -128 .. 127 */
-    int32_t multiplier, shift;         /* of the product; Q31, a positive shift goes left */
+    int32_t multiplier, shift;         /* of the product or quotient; Q31, a positive shift goes left */
 } tw_mul;
 
 typedef struct {
@@ -130,6 +130,32 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
     }                                                                                                                        \
     TW_WHOLE_BROADCAST(kernel, params, tw_whole, p)
 
+/* The element of an int16 operand that belongs to the output element at `at`, its index along each axis. */
+static inline int32_t tw_broadcast_s16(const void *data, tw_extents operand, const int32_t *at)
+{
+    const int32_t n = operand.n == 1 ? 0 : at[0], y = operand.h == 1 ? 0 : at[1];
+    const int32_t x = operand.w == 1 ? 0 : at[2], channel = operand.c == 1 ? 0 : at[3];
+    return ((const int16_t *)data)[((n * operand.h + y) * operand.w + x) * operand.c + channel];
+}
+
+/* Defines an int16 kernel on whole maps: value(p, a, b) is an element of the output, less its zero point and not yet clamped. */
+#define TW_BINARY_S16(kernel, params, value)                                                                           \
+    void kernel(const params *p, const void *a, const void *b, void *out)                                              \
+    {                                                                                                                  \
+        int16_t *to = (int16_t *)out;                                                                                  \
+        int32_t at[4];                                                                                                 \
+        for (at[0] = 0; at[0] < p->out.n; ++at[0]) {                                                                   \
+            for (at[1] = 0; at[1] < p->out.h; ++at[1]) {                                                               \
+                for (at[2] = 0; at[2] < p->out.w; ++at[2]) {                                                           \
+                    for (at[3] = 0; at[3] < p->out.c; ++at[3]) {                                                       \
+                        const int32_t x = value(p, tw_broadcast_s16(a, p->a, at), tw_broadcast_s16(b, p->b, at));      \
+                        *to++ = (int16_t)(tw_clamp(x, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero); \
+                    }                                                                                                  \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
 /* Defines both forms of an int8 kernel on two maps of the output's shape, that of the parameters p. Runs RUN for each row:
  * `count` elements from from_a and from_b, and the output at `to`. */
 #define TW_ALIKE_FORMS(kernel, params, RUN)                                                                        \
@@ -170,6 +196,15 @@ void tw_squared_difference_s8_part(const tw_add *p, tw_view a, tw_view b, tw_vie
 /* int8 product with broadcasting. No scratch; out may alias an operand of the same extents. */
 void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
 void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* int16 product with broadcasting, zero points and clamps being those of int16. No scratch; out may alias an operand of its
+ * extents. */
+void tw_mul_s16(const tw_mul *p, const void *a, const void *b, void *out);
+
+/* int8 quotient a / b with broadcasting: multiplier and shift are those of the quotient. a / 0 is the lowest or the highest output
+ * by the sign of a, 0 / 0 is the output's zero point. No scratch; out may alias an operand of the same extents. */
+void tw_div_s8(const tw_mul *p, const void *a, const void *b, void *out);
+void tw_div_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 /* The smaller or the larger of two int8 operands, or bools, with broadcasting. No scratch; out may alias an operand of the same
  * extents. */

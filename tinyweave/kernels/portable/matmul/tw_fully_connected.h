@@ -78,6 +78,10 @@ void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_v
 void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 
+/* Dense layer of int16 rows with int8 weights. All zero points are 0, and no sum with its bias exceeds 32 bits. Needs no
+ * scratch. */
+void tw_fully_connected_s16(const tw_fully_connected *p, const void *in, void *out);
+
 typedef struct {
     tw_fully_connected dense;
     int32_t weights_zero;  /* the weights' zero point */
