@@ -88,8 +88,9 @@ static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t
 #if TW_HAS_DSP
 
 /* Widens a quad of both windows; advances the pointers.
- * Registers: [x], [y]: inputs of each window; [to]: where words go; [a], [b]: four inputs of each; r2, r3, r12, lr: the words in
- * the order in which STM stores them. No stack. Equals widen_four() below. */
+ * Registers: [x], [y]: inputs of each window; [to]: where words go; [a], [b]: four inputs of each; r2, r3, r12, lr: their words.
+ * No stack. Order: four STR take fewer cycles than an STM, on a Cortex-M7 also because SXTB16 run beside them. Equals
+ * widen_four() below. */
 #define WIDEN_FOUR(words, from_0, from_1)                                                             \
     do {                                                                                              \
         uint32_t a, b;                                                                                \
@@ -97,10 +98,13 @@ static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t
             "ldr %[a], [%[x]], #4\n"                                                                  \
             "ldr %[b], [%[y]], #4\n"                                                                  \
             "sxtb16 r2, %[a]\n"                                                                       \
-            "sxtb16 r12, %[a], ror #8\n"                                                              \
             "sxtb16 r3, %[b]\n"                                                                       \
+            "str r2, [%[to]], #16\n"                                                                  \
+            "sxtb16 r12, %[a], ror #8\n"                                                              \
+            "str r3, [%[to], #-12]\n"                                                                 \
             "sxtb16 lr, %[b], ror #8\n"                                                               \
-            "stm %[to]!, {r2, r3, r12, lr}\n"                                                         \
+            "str r12, [%[to], #-8]\n"                                                                 \
+            "str lr, [%[to], #-4]\n"                                                                  \
             : [to] "+r"(words), [x] "+r"(from_0), [y] "+r"(from_1), [a] "=&r"(a), [b] "=&r"(b)        \
             :                                                                                         \
             : "r2", "r3", "r12", "lr", "memory");                                                     \
