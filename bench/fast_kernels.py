@@ -15,7 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from kernels.variant_pairs import COPYING, DRAWN
+
+from tinyweave.kernels.table import BY_NAME, FILES
 from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -34,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000, help="trials of each kernel")
     parser.add_argument("--first", type=int, default=1, help="seed")
-    own = [row.name for row in VARIANTS if row.cores and (row.has_part or row.copying)]
+    own = [name for name in (*DRAWN, *COPYING) if BY_NAME[name].cores]
     parser.add_argument("--only", nargs="+", metavar="KERNEL", choices=own, default=own, help="names of kernels")
     options = parser.parse_args()
     given = [str(options.first), str(options.count), *options.only]
@@ -54,8 +58,8 @@ def main() -> int:
         plain = Path(folder) / "plain.so"
         subprocess.run([*common, "-O2", "-o", plain, *sources], check=True)
         for core, isas in CORES.items():
-            with_views = [name for name in options.only if BY_NAME[name].has_part]
-            count = sum(BY_NAME[name].isa in isas if isas else name in IN_TURN for name in with_views)
+            drawn = [name for name in options.only if name in DRAWN]
+            count = sum(BY_NAME[name].isa in isas if isas else name in IN_TURN for name in drawn)
             if not count:
                 continue
             if reason := emulated.missing(core):

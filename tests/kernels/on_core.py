@@ -142,8 +142,11 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
     cases = []
     for i, (name, params, functions) in enumerate(kernels):
         set_up = "".join(f"(({params} *)params)->{member} = {function}; " for member, function in functions)
-        maps, rest = ", ".join(f"views[{k}]" for k in range(views_of[name][0] + 1)), ", scratch" if views_of[name][1] else ""
-        cases.append(f"    case {i}: {set_up}{name}_part(params, {maps}, *range{rest}); break;")
+        has_part, count = BY_NAME[name].has_part, views_of[name][0] + 1
+        maps = ", ".join(f"views[{k}]{'' if has_part else '.data'}" for k in range(count))
+        form, rest = ("_part", ", *range") if has_part else ("", "")
+        rest += ", scratch" if views_of[name][1] else ""
+        cases.append(f"    case {i}: {set_up}{name}{form}(params, {maps}{rest}); break;")
     folder.mkdir(exist_ok=True)
     for path in sources(name for name, _, _ in kernels):
         shutil.copy(path, folder)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyweave.kernels.table import FILES
+from tinyweave.kernels.table import BY_NAME, FILES
 
 Rng = np.random.Generator
 
@@ -73,7 +73,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """A call kernel_part(params, views of the inputs with these indices, view of the output, range, scratch if needed)."""
+    """A call kernel_part(params, views of the inputs with these indices, view of the output, range, scratch if needed).
+
+    A kernel without a form for rows is called with its parameters, inputs and output, which must be whole maps.
+    """
 
     kernel: str
     params: ctypes.Structure
@@ -138,12 +141,16 @@ def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Sp
         arguments = [views[index] for index in call.inputs]
         for member, name in call.functions:
             setattr(call.params, member, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-        function = getattr(library, f"{call.kernel}_part")
+        has_part = BY_NAME[call.kernel].has_part
+        function = getattr(library, f"{call.kernel}_part" if has_part else call.kernel)
         function.restype = None
         noise = np.random.default_rng(span.top).integers(0, 256, call.scratch + GUARD, np.uint8)
         after = noise[call.scratch :].copy()
         rest = [ctypes.c_void_p(noise.ctypes.data)] if call.scratch else []
-        function(ctypes.byref(call.params), *arguments, out, Range(span.top, span.bottom, span.left, span.right), *rest)
+        views = (*arguments, out)
+        maps = views if has_part else [ctypes.c_void_p(view.data) for view in views]
+        ranges = [Range(span.top, span.bottom, span.left, span.right)] if has_part else []
+        function(ctypes.byref(call.params), *maps, *ranges, *rest)
         assert np.array_equal(noise[call.scratch :], after), f"{call.kernel} writes past its scratch"
 
 

@@ -1,4 +1,4 @@
-"""Which depthwise convolutions the kernel for maps of one column computes, and in which steps."""
+"""Which depthwise convolutions the two kernels for maps of one column compute, and in which steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels import cycle_features
-from tinyweave.kernels.dsp.taps import COLUMN, column_begins
+from tinyweave.kernels.dsp.taps import COLUMN, PIXEL, column_begins
 from tinyweave.kernels.table import variant_for
 
 
@@ -58,7 +58,27 @@ def test_it_computes_maps_of_one_column(changes: dict[str, Any], expected: bool)
     graph = column(**changes)
     assert all(requirement(graph, graph.ops[0]).met for requirement in COLUMN) == expected
     kernel = variant_for(graph, graph.ops[0], "cortex-m4").name
-    assert (kernel == "tw_depthwise_column_s8_dsp") == expected
+    own = "pixel" if graph.output(graph.ops[0]).shape[1] == 1 else "column"
+    assert (kernel == f"tw_depthwise_{own}_s8_dsp") == expected
+
+
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({}, True),
+        ({"rows": 6, "stride": 2}, True),
+        ({"rows": 6}, False),
+        ({"rows": 4, "padded": (1, 0)}, False),
+        ({"rows": 4, "padded": (0, 1)}, False),
+        ({"channels": 3}, False),
+    ],
+)
+def test_a_column_without_padding_becomes_one_pixel_in_a_kernel_of_its_own(changes: dict[str, Any], expected: bool) -> None:
+    graph = column(**changes)
+    assert all(requirement(graph, graph.ops[0]).met for requirement in PIXEL) == expected
+    assert (variant_for(graph, graph.ops[0], "cortex-m4").name == "tw_depthwise_pixel_s8_dsp") == expected
+    fours, taps = 2, 5
+    assert not expected or cycle_features.pixel(graph, graph.ops[0]).counts == (fours * taps, fours, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
         ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4"),
     ),
     (order.taps, ("tw_depthwise_conv_2d_s8_mve",)),
-    (order.column, ("tw_depthwise_column_s8_dsp",)),
+    (order.column, ("tw_depthwise_column_s8_dsp", "tw_depthwise_pixel_s8_dsp")),
     (order.two_of_a_row, tuple(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in (3, 5, 7) for isa in ("dsp", "m7"))),
     (order.pixels_of_a_row, ("tw_conv_2d_s8_scalar",)),
     (order.runs_of_a_row, ("tw_depthwise_3x3_s8_scalar",)),

@@ -304,7 +304,7 @@ def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 @of_windows
 def column(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """List the reads and writes of tw_depthwise_column_s8_dsp: a step computes four channels of one or two outputs of a column.
+    """List the reads and writes of the kernels for maps of one column: a step computes four channels of one or two outputs.
 
     The last four channels may overlap the four channels before. `lowest` is the index of the first input pixel in the window of
     each output pixel.

@@ -149,6 +149,12 @@ def column(graph: Graph, op: Op) -> Features:
     return Features("", did, steps)
 
 
+def pixel(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of tw_depthwise_pixel_s8_dsp, which computes four channels of one output at a time, tap by tap."""
+    fours = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS)
+    return Features("", (fours * kernel_size(graph, op)[0], fours, 1.0))
+
+
 def lines(graph: Graph, op: Op) -> Features:
     """Return the loop counts of the depthwise kernels of tw_line.h, which first copy input columns to lines of 16-bit values.
 

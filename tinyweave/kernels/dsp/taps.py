@@ -1,6 +1,6 @@
 """Weight streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h).
 
-The kernel for maps of one column takes windows one column wide of any height, at any vertical stride.
+The kernels for maps of one column take windows one column wide of any height, at any vertical stride.
 """
 
 from __future__ import annotations
@@ -42,12 +42,19 @@ def map_is_a_column(graph: Graph, op: Op) -> Check:
     return Check(widths == (1, 1, 1), "their widths are {}, {} and {}".format(*widths))
 
 
+def output_is_one_pixel(graph: Graph, op: Op) -> Check:
+    """The output has one row, and no window reaches into the padding."""
+    rows, padding = graph.output(op).shape[1], op.attrs["padding"]
+    return Check(rows == 1 and not dense.is_padded(graph, op), f"the output has {rows} rows, and the padding is {padding}")
+
+
 def of_size(size: int) -> tuple[Requirement, ...]:
     """Return the requirements of the kernel for windows of `size` x `size`."""
     return (*depthwise.PLAIN, window_is_square(size), horizontal_stride_is_1_or_2, *dense.RESCALED)
 
 
 COLUMN = (*depthwise.PLAIN, map_is_a_column, *dense.RESCALED)
+PIXEL = (*COLUMN, output_is_one_pixel)
 
 
 def function(graph: Graph, op: Op) -> str:

@@ -20,6 +20,13 @@ by_taps = partial(Variant, kinds=KIND, params="tw_conv", distance=distance.by_fo
 in_place = partial(
     Variant, kinds=KIND, isa="dsp", distance=taps_dsp.distances, flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream)
 )
+in_column = partial(
+    in_place,
+    params="tw_conv_dsp",
+    distance=taps_dsp.column_distances,
+    flash=taps_dsp.stream_bytes,
+    features=cycle_features.column,
+)
 # kernels of tw_line.h: they first transpose four channels of a block of columns to lines of 16-bit values
 by_lines = partial(
     Variant,
@@ -61,14 +68,8 @@ ROWS: tuple[Variant, ...] = (
         for isa in DSP_FORMS
         for size in taps_dsp.SIZES
     ),
-    in_place(
-        "tw_depthwise_column_s8_dsp",
-        params="tw_conv_dsp",
-        applies=taps_dsp.COLUMN,
-        distance=taps_dsp.column_distances,
-        flash=taps_dsp.stream_bytes,
-        features=cycle_features.column,
-    ),
+    in_column("tw_depthwise_pixel_s8_dsp", applies=taps_dsp.PIXEL, features=cycle_features.pixel, has_part=False),
+    in_column("tw_depthwise_column_s8_dsp", applies=taps_dsp.COLUMN),
     by_lines("tw_depthwise_3x3_s8_m7", isa="m7", applies=depthwise.THREE_BY_THREE, features=lines),
     by_lines("tw_depthwise_conv_2d_s8_dsp", isa="dsp", applies=depthwise.LINES),
     by_lines(

@@ -14,25 +14,6 @@ static void multiply(const tw_conv_dsp *params, tw_pair *pair, tw_pair_products 
     tw_clamp_all(pair->to_1, p->out.c, p->out_min, p->out_max);
 }
 
-/* Computes and clamps `count` neighbouring outputs, an even number, whose windows are inside the map. */
-static void multiply_inside(const tw_conv_dsp *params, const tw_windows *windows, tw_pair *pair, int8_t *to, int32_t offset,
-                            int32_t count, tw_pair_products *products)
-{
-    const int32_t channels = params->conv.out.c, step = params->conv.stride.w * params->conv.in.c;
-    int8_t *const begin = to;
-    for (int32_t left = count; left > 0; left -= 2) {
-        windows->pair(windows, offset, step);
-        offset += 2 * step;
-        pair->to_0 = to;
-        to += channels;
-        pair->to_0_end = to;
-        pair->to_1 = to;
-        to += channels;
-        products(pair, params->stream, params->sign);
-    }
-    tw_clamp_all(begin, count * channels, params->conv.out_min, params->conv.out_max);
-}
-
 void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch,
                    tw_pair_products *products)
 {
@@ -47,17 +28,26 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
         const tw_window window = tw_window_of(p, &in, y, p->in.c);
-        int32_t left = range.col_begin * stride - p->pad.w, x = range.col_begin;
+        int32_t left = range.col_begin * stride - p->pad.w;
+        const int32_t past = range.col_end * stride - p->pad.w;
         const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* last column of a window inside */
+        const int32_t last_pair = tw_min(end, past - stride) - stride; /* last column of two windows inside */
         int32_t offset = window.row_offset + left * p->in.c;
-        while (x < range.col_end) {
-            if (slot == 0 && left >= 0 && left + stride <= end && x + 1 < range.col_end) {
-                const int32_t count = tw_min((end - left) / stride + 1, range.col_end - x) & ~1;
-                multiply_inside(params, &windows, &pair, to, offset, count, products);
-                to += count * channels;
-                x += count;
-                left += count * stride;
-                offset += count * step;
+        while (left < past) {
+            if (slot == 0 && left >= 0 && left <= last_pair) {
+                int8_t *const begin = to;
+                do {
+                    windows.pair(&windows, offset, step);
+                    pair.to_0 = to;
+                    to += channels;
+                    pair.to_0_end = to;
+                    pair.to_1 = to;
+                    to += channels;
+                    products(&pair, params->stream, params->sign);
+                    left += 2 * stride;
+                    offset += 2 * step;
+                } while (left <= last_pair);
+                tw_clamp_all(begin, (int32_t)(to - begin), p->out_min, p->out_max);
                 continue;
             }
             if (left >= 0 && left <= end) {
@@ -74,7 +64,6 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
             }
             slot ^= 1;
             to += channels;
-            x += 1;
             left += stride;
             offset += step;
         }

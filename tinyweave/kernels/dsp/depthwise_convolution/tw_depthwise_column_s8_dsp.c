@@ -3,13 +3,13 @@
  * are more than a row apart.
  *
  * Layers, weights: tw_depthwise_lean_dsp.h.
- * Cost: 14 instructions per 8 MACs of two outputs, 10 per 4 MACs of one output; rescaling not included.
+ * Cost: 14 instructions per 8 MACs of two outputs, 11 per 4 MACs of one output; rescaling not included.
  */
 #include "tw_depthwise_lean_dsp.h"
 
 #include <stddef.h>
 
-#include "tw_dsp.h"
+#include "tw_column_taps.h"
 #include "tw_taps_code.h"
 
 /* Two neighbouring outputs. The assembly loads the members in this order. */
@@ -31,67 +31,6 @@ typedef struct {
     const int8_t *x;
     int32_t step, count;
 } run_of_taps;
-
-#if TW_HAS_DSP
-
-/* Adds the products of a run of taps with four channels to their sums; returns the weights of the next tap.
- * Registers: [x]: the current tap; [w]: weights; [n]: rounds left; [a] .. [d]: sums; r2, r3: channels (0, 2) and (1, 3) of the
- * tap; r12, lr: their weights. No stack. Loop: two taps per round; of an odd number the first round begins at label 2. */
-#define TAP_OF_ONE                       \
-    "ldr r2, [%[x]]\n"                    \
-    "add %[x], %[x], %[step]\n"           \
-    "ldrd r12, lr, [%[w]], #8\n"          \
-    "sxtb16 r3, r2, ror #8\n"             \
-    "smlabb %[b], r3, lr, %[b]\n"         \
-    "sxtb16 r2, r2\n"                     \
-    "smlatt %[d], r3, lr, %[d]\n"         \
-    "smlabb %[a], r2, r12, %[a]\n"        \
-    "smlatt %[c], r2, r12, %[c]\n"
-static inline const uint32_t *add(const int8_t *x, int32_t step, int32_t count, const uint32_t *weights, int32_t *sums)
-{
-    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3], rounds = count + 1;
-    __asm__ volatile(
-        "lsrs %[n], %[n], #1\n"
-        "bcc 2f\n"
-        "1:\n" TAP_OF_ONE
-        "2:\n" TAP_OF_ONE
-        "subs %[n], %[n], #1\n"
-        "bne 1b\n"
-        : [x] "+r"(x), [w] "+r"(weights), [n] "+r"(rounds), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d)
-        : [step] "r"(step)
-        : "r2", "r3", "r12", "lr", "cc", "memory");
-    sums[0] = a;
-    sums[1] = b;
-    sums[2] = c;
-    sums[3] = d;
-    return weights;
-}
-
-#else
-
-static const uint32_t *add(const int8_t *x, int32_t step, int32_t count, const uint32_t *weights, int32_t *sums)
-{
-    for (; count > 0; --count, x += step, weights += 2) {
-        const uint32_t four = tw_word(x), even = tw_sxtb16(four), odd = tw_sxtb16_odd(four);
-        sums[0] = tw_smlabb(even, weights[0], sums[0]);
-        sums[1] = tw_smlabb(odd, weights[1], sums[1]);
-        sums[2] = tw_smlatt(even, weights[0], sums[2]);
-        sums[3] = tw_smlatt(odd, weights[1], sums[3]);
-    }
-    return weights;
-}
-
-#endif
-
-/* Rescales four sums; returns the stream of the next four channels. */
-static inline const uint32_t *finish(const int32_t *sums, const uint32_t *stream, int32_t zero, int32_t sign, int8_t *to)
-{
-    to[0] = tw_rescale_doubled(sums[0], tw_signed(stream[0]), tw_signed(stream[1]), zero, sign);
-    to[1] = tw_rescale_doubled(sums[1], tw_signed(stream[2]), tw_signed(stream[3]), zero, sign);
-    to[2] = tw_rescale_doubled(sums[2], tw_signed(stream[4]), tw_signed(stream[5]), zero, sign);
-    to[3] = tw_rescale_doubled(sums[3], tw_signed(stream[6]), tw_signed(stream[7]), zero, sign);
-    return stream + 8;
-}
 
 /* Appends a run if it has any taps; returns the next free run. */
 static run_of_taps *put(run_of_taps *run, const void *x, int32_t step, int32_t count)
@@ -125,9 +64,9 @@ static void one(const tw_conv_dsp *params, const tw_view *in, int32_t top, int8_
         int32_t sums[4] = {tw_signed(stream[0]), tw_signed(stream[1]), tw_signed(stream[2]), tw_signed(stream[3])};
         stream += 4;
         for (const run_of_taps *run = runs; run != end; ++run) {
-            stream = add(run->step ? run->x + channel : run->x, run->step, run->count, stream, sums);
+            stream = tw_column_taps(run->step ? run->x + channel : run->x, run->step, run->count, stream, sums);
         }
-        stream = finish(sums, stream, zero, sign, to + channel);
+        stream = tw_column_finish(sums, stream, zero, sign, to + channel);
     }
 }
 
@@ -226,10 +165,10 @@ static void two(const two_outputs *outputs)
         TW_COPY(sums[1], stream, sizeof sums[1]);
         stream += 4;
         const int32_t step = outputs->step, taps = (int32_t)(outputs->x_last - outputs->x) / step + 1;
-        add(outputs->x + channel, step, taps, stream, sums[0]);
-        stream = add(outputs->x + channel + step, step, taps, stream, sums[1]);
-        finish(sums[0], stream, outputs->zero, outputs->sign, outputs->to_0 + channel);
-        stream = finish(sums[1], stream, outputs->zero, outputs->sign, outputs->to_1 + channel);
+        tw_column_taps(outputs->x + channel, step, taps, stream, sums[0]);
+        stream = tw_column_taps(outputs->x + channel + step, step, taps, stream, sums[1]);
+        tw_column_finish(sums[0], stream, outputs->zero, outputs->sign, outputs->to_0 + channel);
+        stream = tw_column_finish(sums[1], stream, outputs->zero, outputs->sign, outputs->to_1 + channel);
     }
 }
 

@@ -33,4 +33,8 @@ void tw_depthwise_7x7_s8_lean_m7_part(const tw_depthwise_lean_dsp *p, tw_view in
 void tw_depthwise_column_s8_dsp(const tw_conv_dsp *p, const void *in, void *out);
 void tw_depthwise_column_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range);
 
+/* Reduces a map of one column to one pixel without padding, as streaming calls do that add a row. The window has any height.
+ * Four channels are read before they are written. */
+void tw_depthwise_pixel_s8_dsp(const tw_conv_dsp *p, const void *in, void *out);
+
 #endif
