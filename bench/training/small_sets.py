@@ -3,7 +3,11 @@
 In: names of sets, a time limit. Out: a line per set: accuracy of the search in int8, of the best simple classifier and of the
 network by hand (the plain network that fills the limits, in float), and 95 % intervals of the paired differences. The sets are
 images of scikit-learn, drawn shapes, four classes of CIFAR-10, series of the package aeon, and spoken digits of speakers who
-are not in training. What is in the folder -o is not done again.
+are not in training.
+
+With --jobs several sets are searched at the same time, each on two processors of its own. After all searches, each network by
+hand is trained for as many CPU seconds, with one or two threads, whichever is faster. A GPU is not used, because CPU seconds
+are compared. The results are kept in the folder -o, so the same command continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -14,7 +18,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, as_completed
+from functools import partial
 from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +34,35 @@ import one_line  # noqa: F401
 # isort: split
 from tinyweave import api
 from tinyweave.devices import find
+from tinyweave.files import write_file
 from tinyweave.ir import CompileError
-from tinyweave.nas.arch import to_json
-from tinyweave.nas.budget import Budget, machine_factor
+from tinyweave.nas.arch import Arch, from_json, to_json
+from tinyweave.nas.budget import machine_factor
 from tinyweave.nas.candidates import first_network
 from tinyweave.nas.costs import Target, with_measured_overhead
-from tinyweave.nas.halving import DATA, TRAIN, batch_of, train_one
+from tinyweave.nas.halving import DATA, augmentations_of, batch_of, load_data, train_one
 from tinyweave.nas.prepare import Preparation, task_of
-from tinyweave.nas.searching import SearchOptions, SearchResult, search
-from tinyweave.nas.workers import pool
+from tinyweave.nas.searching import SearchOptions, search
+from tinyweave.nas.workers import pool, process_pool
+from tinyweave.parent import end_with_parent
+from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.evaluation.baselines import compare
 from tinyweave.tasks.evaluation.intervals import paired_interval
 
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared")) / "data"
 SERIES = ("JapaneseVowels", "BasicMotions", "ItalyPowerDemand", "GunPoint", "ArrowHead", "OSULeaf", "ACSF1")
 CIFAR = {"cifar-a": ("cat", "dog", "ship", "truck"), "cifar-b": ("airplane", "automobile", "bird", "frog")}
-SETS = ("digits", "shapes", *CIFAR, *SERIES, "spoken-digits")
+SETS = (*CIFAR, "spoken-digits", "digits", "shapes", *SERIES)  # those that take longest first
 LIMITS = {  # of RAM, Flash and milliseconds, on an nRF52840
     "images": ("20k", "60k", 150.0),
     "keywords": ("10k", "40k", 20.0),
     "sensors": ("3k", "40k", 10.0),
 }
+SEARCHED, LINE = "searched-{}.json", "line-{}.json"  # file names in a set's folder; the number is the seed
+THREADS = 2  # processors of a search, and most threads of the training by hand
+STEPS = 20  # of a training that is timed
 Line = dict[str, Any]
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
 
 
 def digits(folder: Path) -> Path:
@@ -104,63 +119,103 @@ def samples(name: str, folder: Path) -> tuple[str, Path, Preparation]:
     return "sensors", Path(spec.origin).parent / "datasets" / "data" / name / f"{name}_TRAIN.ts", Preparation()
 
 
-def by_hand(found: SearchResult, target: Target, space: Any, seconds: float) -> np.ndarray:
-    """Train the plain network that fills the limits for `seconds` of CPU time; return which test samples it has right."""
-    import torch
-
-    from tinyweave.nas.learning.module import module_of
-    from tinyweave.nas.learning.train import scores
-
-    data = found.data
-    first = first_network(space, with_measured_overhead(target, space, len(data.classes)), len(data.classes))
-    if first is None:
-        raise CompileError("no plain network fits", "leave the set out")
-    with pool(1) as workers:
-        budget = Budget(seconds, 1, machine_factor(workers), data.counts()["train"], batch_of(data))
-    epochs = max(1, int(seconds / (budget.step(first[0]) * budget.steps_per_epoch)))
-    end = found.folder / "by-hand.pt"
-    train_one(to_json(first[0]), str(found.folder / DATA), epochs, 0, start=None, end=str(end), parts=TRAIN)
-    module = module_of(first[0])
-    module.load_state_dict(torch.load(end, weights_only=True))
-    values, labels = data.part("test")
-    return np.asarray(scores(module, values).argmax(axis=1) == labels)
-
-
-def measured(name: str, folder: Path, minutes: float, seed: int) -> Line:
-    """Search a network for a data set, train one by hand, and return the figures of the set's line."""
+def searched(name: str, folder: Path, minutes: float, seed: int) -> None:
+    """Search a network for a data set, and write the result and the network by hand to the file SEARCHED in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     task, path, prepared = samples(name, folder)
     data, space = task_of(task, path, prepared)
-    board = find("nrf52840")
-    target, begin = Target(board, api.limits_of(board, *LIMITS[task])), time.perf_counter()
-    found = search(data, space, target, folder / f"search-{seed}", SearchOptions(minutes=minutes, seed=seed))
-    took = time.perf_counter() - begin
+    board, place = find("nrf52840"), folder / f"search-{seed}"
+    target, resumed = Target(board, api.limits_of(board, *LIMITS[task])), place.exists()
+    begin, before = time.perf_counter(), cpu_seconds()
+    found = search(data, space, target, place, SearchOptions("halving", minutes, seed))
+    took, used = time.perf_counter() - begin, cpu_seconds() - before
     groups, labels = data.groups_of("test"), data.part("test")[1]
-    correct = np.equal(labels, found.predicted if found.predicted is not None else -1)
-    baseline, hand = compare(correct, found.baselines, groups), by_hand(found, target, space, 2 * 60 * minutes)
-    return {
+    assert found.predicted is not None, "it is a classifier"
+    correct = found.predicted == labels
+    baseline = compare(correct, found.baselines, groups)
+    hand = first_network(space, with_measured_overhead(target, space, len(data.classes)), len(data.classes))
+    if hand is None:
+        raise CompileError("no plain network fits", "leave the set out")
+    used = 2 * 60 * minutes if resumed else used  # the CPU time before the interruption is not known
+    seconds, threads = min((seconds_of_epoch(hand[0], data, threads), threads) for threads in range(1, THREADS + 1))
+    line = {
         "set": name,
         "minutes": minutes,
         "seed": seed,
         "test": len(labels),
         "search": float(correct.mean()),
+        "float": found.accuracy["test"],
         "interval": found.interval,
         "fits": found.fits,
         "baseline": baseline.baseline.name,
         "baseline_accuracy": baseline.baseline.accuracy,
         "baseline_interval": baseline.interval,
-        "by_hand": float(hand.mean()),
-        "by_hand_interval": paired_interval(correct, hand, groups),
         "seconds": took,
+        "cpu_seconds": used,
+        "correct": correct.tolist(),
+        "hand": json.loads(to_json(hand[0])),
+        "hand_threads": threads,
+        "hand_epochs": max(1, int(used / threads / seconds)),
     }
+    write_file(folder / SEARCHED.format(seed), json.dumps(line))
+
+
+def trained_by_hand(folder: Path, seed: int) -> None:
+    """Train the network by hand for as many CPU seconds as the search took, and write the line of the set to the file LINE."""
+    import torch
+
+    from tinyweave.nas.learning.module import module_of
+    from tinyweave.nas.learning.train import scores, thread_count
+
+    line = json.loads((folder / SEARCHED.format(seed)).read_text())
+    arch, place = from_json(json.dumps(line.pop("hand"))), folder / f"search-{seed}"
+    end, before = place / "by-hand.pt", cpu_seconds()
+    with thread_count(line["hand_threads"]):
+        train_one(to_json(arch), str(place / DATA), line["hand_epochs"], 0, start=None, end=str(end))
+    module, data = module_of(arch), load_data(place / DATA)
+    module.load_state_dict(torch.load(end, weights_only=True))
+    values, labels = data.part("test")
+    hand, correct = scores(module, values).argmax(axis=1) == labels, np.array(line.pop("correct"))
+    line |= {
+        "by_hand": float(hand.mean()),
+        "by_hand_interval": paired_interval(correct, hand, data.groups_of("test")),
+        "by_hand_cpu_seconds": cpu_seconds() - before,
+    }
+    write_file(folder / LINE.format(seed), json.dumps(line))
+
+
+def seconds_of_epoch(arch: Arch, data: Dataset, threads: int) -> float:
+    """Return how long an epoch of a network's training takes with some threads: the CPU time of a few steps, by thread."""
+    from tinyweave.nas.learning.module import module_of
+    from tinyweave.nas.learning.train import Recipe, fit, thread_count
+
+    (values, labels), batch = data.part("train"), batch_of(data)
+    recipe, count = Recipe(1, batch=batch, augmentation=augmentations_of(data)[0]), min(len(values), STEPS * batch)
+    with thread_count(threads):
+        fit(module_of(arch), values[:count], labels[:count], recipe)  # the first call loads libraries
+        before = time.process_time()
+        fit(module_of(arch), values[:count], labels[:count], recipe)
+    return (time.process_time() - before) / threads * len(values) / count
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+def pinned(processors: SimpleQueue[set[int]]) -> None:
+    """Set up a process: it ends with its parent, and it and its children run on the next set of processors of a queue."""
+    end_with_parent()
+    os.sched_setaffinity(0, processors.get())
+
+
+def span(pair: tuple[float, float]) -> str:
+    return f"{100 * pair[0]:+.1f} to {100 * pair[1]:+.1f}"
 
 
 def row(line: Line) -> str:
     def percent(share: float) -> str:
         return f"{100 * share:.1f}"
-
-    def span(pair: tuple[float, float]) -> str:
-        return f"{100 * pair[0]:+.1f} to {100 * pair[1]:+.1f}"
 
     low, high = line["interval"]
     cells = [
@@ -182,25 +237,50 @@ def main() -> int:
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="searches at the same time, each on two processors")
     args = parser.parse_args()
     if unknown := set(args.sets) - set(SETS):
         raise CompileError(f"the set '{sorted(unknown)[0]}' is unknown", f"give one of {', '.join(SETS)}")
+    free = sorted(os.sched_getaffinity(0))
+    if not 1 <= args.jobs <= len(free) // THREADS:
+        raise CompileError(f"--jobs {args.jobs} is out of range", f"give 1 to {len(free) // THREADS}, half of the processors")
+    processors = get_context("spawn").SimpleQueue()
+    for job in range(args.jobs):
+        processors.put(set(free[THREADS * job : THREADS * (job + 1)]))
+    folders = {name: args.out / name for name in args.sets}
+    with pool(THREADS * args.jobs) as workers:
+        machine_factor(workers)  # measured once, while all processors are busy as later
+    with process_pool(args.jobs, partial(pinned, processors)) as executor:
+        run_missing(
+            executor,
+            {
+                folder / SEARCHED.format(args.seed): partial(searched, name, folder, args.minutes, args.seed)
+                for name, folder in folders.items()
+            },
+        )
+        run_missing(
+            executor,
+            {folder / LINE.format(args.seed): partial(trained_by_hand, folder, args.seed) for folder in folders.values()},
+        )
+    lines = [json.loads((folder / LINE.format(args.seed)).read_text()) for folder in folders.values()]
     print("| set | test samples | search, % | best baseline, % | difference | by hand, % | difference | seconds |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    lines = list[Line]()
-    for name in args.sets:
-        file = args.out / name / f"line-{args.seed}.json"
-        if not file.is_file():
-            line = measured(name, args.out / name, args.minutes, args.seed)
-            file.write_text(json.dumps(line))
-        lines.append(json.loads(file.read_text()))
-        print(row(lines[-1]), flush=True)
+    for line in lines:
+        print(row(line))
     lost = [line["set"] for line in lines if line["baseline_interval"][1] < 0]
     gain = np.mean([line["search"] - line["by_hand"] for line in lines])
-    print(
-        f"below the best baseline: {', '.join(lost) or 'none'}; in the mean {100 * gain:+.1f} points from the network by hand"
-    )
+    half = np.linalg.norm([np.subtract(*line["by_hand_interval"]) / 2 for line in lines]) / len(lines)
+    print(f"below the best baseline: {', '.join(lost) or 'none'}")
+    print(f"in the mean {100 * gain:+.1f} points from the network by hand, 95 % interval {span((gain - half, gain + half))}")
     return 1 if lost or not all(line["fits"] for line in lines) else 0
+
+
+def run_missing(executor: Executor, calls: dict[Path, Callable[[], None]]) -> None:
+    """Run the calls whose files are missing, and print the path of each file when it is there."""
+    jobs = {executor.submit(call): path for path, call in calls.items() if not path.is_file()}
+    for job in as_completed(jobs):
+        job.result()
+        print(jobs[job], file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -95,14 +95,14 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
 
 @pytest.mark.emulator
 def test_a_timed_search_resumes_at_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its stages are the baselines, the trials of augmentations, the rungs, and the final training of the best network."""
+    """Its stages are baselines, trials of augmentations, rungs, the final training, and quantisation."""
 
     class StopError(Exception):
         pass
 
     def stop_at(stage: str) -> Callable[[str, int, int], None]:
         def progress(what: str, done: int, total: int) -> None:
-            if what.startswith(stage) and done:
+            if what.startswith(stage) and (done or stage == "quantising"):
                 raise StopError
 
         return progress
@@ -110,7 +110,7 @@ def test_a_timed_search_resumes_at_every_stage(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)  # the shortest search: there is time for nothing
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     found = search(waves(), SPACE, TARGET, whole, SearchOptions(minutes=0.1))
-    for stage in ("to beat", "augmentations", "rung", "final training"):
+    for stage in ("to beat", "augmentations", "rung", "final training", "quantising"):
         with pytest.raises(StopError):
             search(waves(), SPACE, TARGET, parts, SearchOptions(minutes=0.1), progress=stop_at(stage))
     resumed = search(waves(), SPACE, TARGET, parts, SearchOptions(minutes=0.1))

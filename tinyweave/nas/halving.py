@@ -269,7 +269,8 @@ def successive_halving(
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
-    done, survivors = read_results(folder), list(range(min(len(candidates), rungs[0].candidates)))
+    done = {key: record for key, record in read_results(folder).items() if key[0] < len(rungs)}  # without a final training
+    survivors = list(range(min(len(candidates), rungs[0].candidates)))
     initial = dict(enumerate(starts))  # weights at the start of a rung
 
     def report(number: int) -> None:

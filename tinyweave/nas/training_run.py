@@ -47,7 +47,7 @@ class TrainingRun:
     """Settings of a training run that are no hyperparameters (`learning.train.Recipe` holds the hyperparameters)."""
 
     seed: int = 0  # of the order of the samples, of their augmentation, and of the networks that a supernet samples
-    checkpoint: Path | None = None  # file from which the training resumes; the first process writes it after each epoch
+    checkpoint: Path | None = None  # file from which the training resumes; the first process writes it every few seconds
     team: Team | None = None  # processes of torchrun that share the training
     log: Log = unlogged  # called after each epoch with the mean loss of this process and the learning rate
     progress: Progress = silent  # called after each epoch

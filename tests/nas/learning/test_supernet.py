@@ -12,6 +12,7 @@ from cases.stripes import TINY, TINY_V3, stripes
 torch = pytest.importorskip("torch", reason="needs torch")
 
 from tinyweave.nas.arch import blocks  # noqa: E402
+from tinyweave.nas.learning import train  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.supernet import Supernet, centre, fit_supernet, recalibrate, resized  # noqa: E402
 from tinyweave.nas.learning.train import Recipe, accuracy, fit, thread_count  # noqa: E402
@@ -156,7 +157,10 @@ def test_recalibration_uses_the_statistics_of_the_samples() -> None:
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep)], ids=["one thread", "two threads"])
-def test_an_interrupted_supernet_training_resumes_to_the_same_weights(tmp_path: Path, count: int) -> None:
+def test_an_interrupted_supernet_training_resumes_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(train, "SAVE_EVERY_S", 0.0)
     data, recipe = stripes(128, 0), Recipe(3, batch=32, rate=0.05, augmentation="images")
 
     class StopError(Exception):

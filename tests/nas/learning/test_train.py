@@ -38,7 +38,8 @@ def test_training_reaches_95_percent_accuracy_on_stripes() -> None:
     assert scores(module, values).shape == (300, 2)
 
 
-def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "SAVE_EVERY_S", 0.0)
     recipe, data = Recipe(4, batch=32, augmentation="images"), stripes(128, 0)
     whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 

@@ -7,6 +7,7 @@ same seed gives the same weights, also if the training was interrupted and resum
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from . import detection
 from .augment import AUGMENT
 
 EVALUATION_BATCH = 256
+SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
 """Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
@@ -70,7 +72,8 @@ def fit(
 ) -> nn.Module:
     """Train a module in place, starting from its current weights, and return it in evaluation mode.
 
-    If the run has a checkpoint file, continue from it. A GPU trains in mixed precision (bfloat16).
+    If the run has a checkpoint file, continue from it. It is written at most every SAVE_EVERY_S seconds. A GPU trains in mixed
+    precision (bfloat16).
 
     Args:
         module: The network.
@@ -88,7 +91,7 @@ def fit(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
-    augment = AUGMENT[recipe.augmentation]
+    augment, saved = AUGMENT[recipe.augmentation], -math.inf
     losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
     for epoch in range(first, recipe.epochs):
         module.train()
@@ -114,7 +117,8 @@ def fit(
                 nn.utils.clip_grad_norm_(module.parameters(), MAX_GRADIENT_NORM)
             optimiser.step()
             schedule.step()
-        if checkpoint is not None and (team is None or team.rank == 0):
+        if checkpoint is not None and (team is None or team.rank == 0) and time.monotonic() >= saved + SAVE_EVERY_S:
+            saved = time.monotonic()
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
             save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
         if sums:
