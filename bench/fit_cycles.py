@@ -29,8 +29,9 @@ from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS, macs
 from tinyweave.ops.recurrent.sequence import GATES, NUMBERS
+from tinyweave.planning import check
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
+from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
 from tinyweave.planning.kernel_choice import PORTABLE, Kernels
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.simulate import compare, emulated
@@ -64,9 +65,8 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)
-            plan = plan_of_layout(
-                place_layout(lay_out(part.graph, unfused_stages(order), shared, "sram", kernels=kernels), moves=False, tries=0)
-            )
+            layout = lay_out(part.graph, unfused_stages(order), shared, "sram", kernels=kernels)
+            plan = check(place_layout(layout, moves=False, tries=0)[0])
             of_interest = {(op.name, variant) for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
             if not {each for each in of_interest if not only or each[1] in only} - before:
                 continue

@@ -27,7 +27,7 @@ from tinyweave.kernels.table import ASKED_FOR
 from tinyweave.planning import Buffer, Plan, Request, check, front
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
-from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, plan_of_layout, unfused_stages
+from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.order.order_search import file_order, without_views
@@ -132,7 +132,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
     kernels = Kernels(rng.choice(CORES), **asked_for)
     laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
-    made = plan_of_layout(place_layout(laid, moves=False))
+    made = check(place_layout(laid, moves=False)[0])
     owner = {name: place.buffer for name, place in made.places.items()}
     distance = distances(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
     allowed = rules(graph, [(index,) for index in order], owner, [distance[index] for index in order], made.buffers)

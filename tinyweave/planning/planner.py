@@ -1,11 +1,9 @@
 """The planner. In: a Graph and a Request. Out: a checked Plan, or a Pareto front of plans.
 
-1. `strategies` turns the request into plan spaces. A plan space holds all ways to split one order of the ops into stages
-   (unfused
-ops and fused stages) with one kernel set. All plan spaces of a search share the kernel set.
-2. `search` finds Solutions: the best sequence of stages over all plan spaces by an objective, within limits of bytes and
-   cycles.
-3. `layouts` gives each buffer of a solution its offset, and returns the best laid-out solution as a Plan.
+1. `strategies` turns the request into plan spaces. A plan space holds all solutions of one order of the ops with one kernel
+   set. A solution splits the order into unfused ops and fused stages. All plan spaces of a search share the kernel set.
+2. `search` finds the best solution of all plan spaces by an objective, within limits of bytes and cycles.
+3. `layouts` turns the best solutions into plans, which give each buffer an offset, and returns the best plan.
 4. If the plan exceeds the Flash limit, PlanSearch repeats this with a smaller kernel set. Objective `flash` begins with the
    smallest set and the layouts with the least code.
 5. `check` verifies the plan; `memories` distributes its buffers over several memories.
@@ -21,6 +19,7 @@ from ..ir import CompileError, Graph
 from ..ops import macs
 from ..progress import Progress
 from .check import check
+from .fuse.row_access import StreamedIO
 from .fuse.row_schedule import plan_macs
 from .kernel_choice import Kernels
 from .kernels.cycles import cycles_to_compare
@@ -38,7 +37,6 @@ from .layouts import LayoutSearch, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
-from .search.orders import StreamedIO
 from .search.pareto import PathObjective
 from .search.problem import NEVER
 from .strategies import PlanSpace, PlanSpaces, least_bytes, scaled_macs, streamed_io
@@ -174,7 +172,7 @@ class PlanSearch:
         Each plan equals the result of `plan` for objective `speed` with the plan's own RAM as the limit. If `checked` is False,
         the plans have not been verified: callers may compare them, but not generate code from them.
         """
-        sizes = [candidate.layout.bytes for candidate in self._layout_search().front()]
+        sizes = [candidate.bytes for candidate in self._layout_search().front()]
         by_bytes = dict[int, Plan]()
         for number, size in enumerate(sizes):
             if progress:

@@ -15,9 +15,10 @@ from tinyweave.ir import Graph
 from tinyweave.kernels.layer_cycles import layer_cycles
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import macs_per_op
-from tinyweave.planning import Tile
+from tinyweave.planning import Tile, check
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
+from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
+from tinyweave.planning.fuse.row_access import StreamedIO
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernel_choice import PORTABLE, Kernels, variants_in
 from tinyweave.planning.kernels.cycles import kernel_calls
@@ -140,9 +141,8 @@ class Network:
         order, shared = self.order, shared_in(self.graph, self.order, parts=False)
         stages = [*unfused_stages(order[:begin]), tuple(order[begin:end]), *unfused_stages(order[end:])]
         try:
-            layout = lay_out(
-                self.graph, stages, shared, "sram", tiles=tiles, kernels=kernels, streamed_inputs=self.streamed_inputs
-            )
+            streams = StreamedIO(self.streamed_inputs)
+            layout = lay_out(self.graph, stages, shared, "sram", streams=streams, tiles=tiles, kernels=kernels)
         except ValueError:
             return None
         alive = {buffer.name: buffer for buffer in layout.buffers if buffer.start <= begin < buffer.end}
@@ -151,7 +151,7 @@ class Network:
         area = tiled.bytes if tiled else 0
         words = -(-area // WORD) * WORD
         scratch = max(self._scratch(index, layout.row_graph.variants[index]) for index in order[begin:end])
-        plan = plan_of_layout(place_layout(layout, moves=False, tries=0))
+        plan = check(place_layout(layout, moves=False, tries=0)[0])
         done, usual = plan_macs(plan), macs_per_op(self.graph, clipped=True)
         macs = sum(done[index] - usual[index] for index in order[begin:end]) if tiles else 0
         calls = [call for call in kernel_calls(plan) if call[0] in order[begin:end]]
