@@ -99,8 +99,6 @@ MANY_PARAMETERS = {
     "api/verbs.py:quantize",
     "api/verbs.py:search",
     "api/verbs.py:train",
-    "kernels/overlap_distance.py:windowed",
-    "report/record.py:record",
     "simulate/emulated.py:invoke",
     "simulate/host.py:invoke",
 }

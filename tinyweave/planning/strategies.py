@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import ASKED_FOR, BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
 from .alias.subtensors import Aliases
@@ -25,7 +24,7 @@ from .fuse.baselines import first_rows, patches
 from .fuse.rematerialise import with_channels_once
 from .fuse.row_access import RowGraph, StreamedIO, streamable_outputs
 from .fuse.row_schedule import is_fused
-from .kernel_choice import PORTABLE, Kernels, variants_in
+from .kernel_choice import Kernels, named_kernels, variants_in
 from .order.order_search import MOST_SETS, file_order
 from .place.place import TRIES
 from .plan import Plan, Stage
@@ -90,9 +89,8 @@ class PlanSpace:
     """All solutions (splits into stages) of one order of the ops with one kernel set, and how to give their buffers offsets.
 
     If `nested`, outputs of splits and slices are part of their input's buffer, and inputs of concatenations part of their
-    output's. If not `overlap`, no output overlaps an operand of its op. If not
-    `relocates`, no tensor is relocated. If `fast`, placement is greedy and no tensor is
-    relocated.
+    output's. If not `overlap`, no output overlaps an operand of its op. If not `relocates`, no tensor is relocated. If `fast`,
+    placement is greedy and no tensor is relocated.
     """
 
     search: PathSearch
@@ -110,14 +108,17 @@ class PlanSpace:
         """Return the plan of a solution, as `place_layout`; unchecked and cached."""
         if (stages := solution.stages) not in self._plans:
             graph = self.search.row_graph.graph
-            names = {index: name for stage in stages for index, name in zip(stage.ops, stage.kernels, strict=True)}
+            kernels = self.kernel_set[0]
+            if len(self.kernel_set) > 1:
+                chosen = ((i, name) for stage in stages for i, name in zip(stage.ops, stage.kernels, strict=True) if name)
+                kernels = named_kernels({graph.ops[i].name: name for i, name in chosen}, self.kernel_set[1])
             layout = lay_out(
                 graph,
                 [stage.ops for stage in stages],
                 shared_in(graph, self.search.order, parts=self.nested),
                 self.memory,
                 tiles=tuple(tile for stage in stages for tile in stage.tiles),
-                kernels=_kernels_named(graph, self.kernel_set, names),
+                kernels=kernels,
                 max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
                 streams=self.streams,
             )
@@ -125,30 +126,6 @@ class PlanSpace:
             plans = place_layout(layout, moves=moves, tries=tries)
             self._plans[stages] = [replace(plan, channels_once=self.channels_once) for plan in plans]
         return self._plans[stages]
-
-
-def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
-    """Return the `Kernels` rule by which each op runs the kernel that `names` gives it.
-
-    Args:
-        graph: the network.
-        kernel_set: the kernels that ops may use; the names are from it.
-        names: index of an op -> name of its kernel.
-    """
-    if len(kernel_set) == 1:
-        return kernel_set[0]
-    fast, portable_ops, asked_for = kernel_set[1], set[str](), {which: set[str]() for which in ASKED_FOR}
-    for index, name in names.items():
-        op = graph.ops[index]
-        if not name or name == fast.name(graph, op):
-            portable_ops |= {op.name} & fast.portable_ops
-        elif name == PORTABLE.name(graph, op):
-            portable_ops.add(op.name)
-        else:
-            asked_for[next(which for which in ASKED_FOR if getattr(BY_NAME[name], which))].add(op.name)
-    return Kernels(
-        fast.core, frozenset(portable_ops), reads=fast.reads, **{which: frozenset(ops) for which, ops in asked_for.items()}
-    )
 
 
 def recomputable_macs(macs: int, overhead: float) -> int:
