@@ -69,7 +69,7 @@ def _clamped(most: int) -> Swaps:
         found = _stage_distances(*arguments)
         return {name: distance if distance <= most else ANY_DISTANCE for name, distance in found.items()}
 
-    by_ops = [(module, "distances", of_ops) for module in (orders, assemble)]
+    by_ops = [(orders, "distances", of_ops), (row_schedule, "distances_of_ops", of_ops)]
     return [*by_ops, *((module, "distances", of_stage) for module in (row_schedule, stage_overlap))]
 
 

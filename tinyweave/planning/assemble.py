@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir import Graph, Tensor, itemsize
-from .alias.overlap import ANY_DISTANCE, distances, rules, shared_in
+from .alias.overlap import ANY_DISTANCE, rules, shared_in
 from .alias.subtensors import Aliases
 from .check import check
 from .fuse.row_access import WHOLE, RowGraph, StreamedIO, row_bytes, tile_offsets
@@ -130,16 +130,16 @@ def lay_out(
     """
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, tiles=tiles, **streams._asdict()), scratch_of(graph, variants)
-    schedules = schedule_stages(row_graph, stages)
-    line_buffers = {name: rows for scheduled in schedules if scheduled for name, rows in scheduled.line_buffers.items()}
+    planned = schedule_stages(row_graph, stages)
+    line_buffers = {name: rows for stage in planned if stage.schedule for name, rows in stage.schedule.line_buffers.items()}
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
     scratch_buffers, tile_buffers = list[Buffer](), list[Buffer]()
-    for step, (ops, scheduled) in enumerate(zip(stages, schedules, strict=True)):
-        sums = row_graph.accumulator_bytes[ops[-1]] if scheduled else 0
+    for step, (ops, of_stage, schedule) in enumerate((stage.ops, stage.tiles or (), stage.schedule) for stage in planned):
+        sums = row_graph.accumulator_bytes[ops[-1]] if schedule else 0
         for index, size in ((ops[0], max(scratch[index] for index in ops)), (ops[-1], sums)):
             if size:
                 scratch_buffers.append(Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory))
-        name, inside = tiles_name(graph.ops[ops[-1]].name), [tile_offsets(row_graph, t) for t in tiles if t.ops[0] in ops]
+        name, inside = tiles_name(graph.ops[ops[-1]].name), [tile_offsets(row_graph, tile) for tile in of_stage]
         places |= {tensor: Place(name, offset) for offsets, _ in inside for tensor, offset in offsets.items()}
         if inside:
             tile_buffers.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
@@ -147,14 +147,8 @@ def lay_out(
     lives = lifetimes(graph, stages, owner, by_rows={name for names in streams for name in names})
     buffers = [_buffer(graph.tensors[name], line_buffers.get(name), life, memory) for name, life in lives.items()]
     buffers += [*scratch_buffers, *tile_buffers]
-    distance = distances_by_stage(
-        row_graph, stages, schedules, distances(graph, variants, shared.owner, max_distance, shared.offset), shared.owner
-    )
+    distance = distances_by_stage(row_graph, planned, shared.owner, shared.offset, max_distance)
     allowed = rules(graph, stages, owner, distance, buffers)
-    planned = tuple(
-        Stage(ops, None if schedule is None else tuple(tile for tile in tiles if tile.ops[0] in ops), schedule)
-        for ops, schedule in zip(stages, schedules, strict=True)
-    )
     return Layout(row_graph, planned, shared, memory, max_distance, places, tuple(buffers), allowed, kernels)
 
 

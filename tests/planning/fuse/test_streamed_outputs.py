@@ -22,7 +22,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Request, Tile, from_json, front, plan, plan_in_stages, to_json
-from tinyweave.planning.alias.overlap import distances, shared_in, views
+from tinyweave.planning.alias.overlap import shared_in, views
 from tinyweave.planning.fuse.row_access import RowGraph, StreamedIO, row_accesses, streamable_outputs
 from tinyweave.planning.fuse.row_schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
 from tinyweave.planning.order.order_search import file_order
@@ -111,14 +111,12 @@ def test_the_line_buffer_of_an_output_may_overlap_its_input_rows() -> None:
     """An op that reads each byte before it writes the same byte needs no distance; an op with windows does."""
     graph = heads()
     row_graph, owner = row_graph_of(graph, "wide"), views(graph)
-    alone = distances(graph, row_graph.variants, owner)
-    stages = [(0,), (1,), (2,), (3,)]
-    assert distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), alone, owner)[1] == {"body": 0}
+    stages = schedule_stages(row_graph, [(0,), (1,), (2,), (3,)])
+    assert distances_by_stage(row_graph, stages, owner)[1] == {"body": 0}
     graph = segmentation()
     row_graph, owner = row_graph_of(graph, "classes"), views(graph)
-    stages = [(index,) for index in ALL]
-    alone = distances(graph, row_graph.variants, owner)
-    assert distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), alone, owner)[4] == {"sum": 12 * 6}
+    stages = schedule_stages(row_graph, [(index,) for index in ALL])
+    assert distances_by_stage(row_graph, stages, owner)[4] == {"sum": 12 * 6}
 
 
 @pytest.mark.parametrize("seed", range(12))
