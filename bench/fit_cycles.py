@@ -32,7 +32,7 @@ from tinyweave.ops.recurrent.sequence import GATES, NUMBERS
 from tinyweave.planning import check
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.simulate import compare, emulated
 
@@ -59,9 +59,13 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
         sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
-        choices = {"": Kernels(core), "flash_heavy": Kernels(core, flash_heavy=everywhere)}
-        choices |= {"lean": Kernels(core, lean=everywhere), "copying": Kernels(core, copying=everywhere), "size": PORTABLE}
-        choices |= {"compact": Kernels(compact=everywhere)}
+        choices = {"": KernelRule(core), "flash_heavy": KernelRule(core, flash_heavy=everywhere)}
+        choices |= {
+            "lean": KernelRule(core, lean=everywhere),
+            "copying": KernelRule(core, copying=everywhere),
+            "size": PORTABLE,
+        }
+        choices |= {"compact": KernelRule(compact=everywhere)}
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)

@@ -15,7 +15,8 @@ Recomputation: multiply-accumulates beyond those of the graph, because tiles ove
 Unfused bytes: RAM of an op's step if it runs on whole tensors.
 Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
 Objective: size, balanced, speed or flash ("optimize" in options).
-Kernel set: the kernels that ops may use. Each set has all kernels of the next smaller one; the smallest has the portable ones.
+Kernel rule: gives each op one kernel. Kernel set: several rules; an op may use its kernel by any of them. Each set has all
+kernels of the next smaller one; the smallest has the portable ones.
 Solution: a split of all ops into stages. Its bytes are those of its largest stage, its cycles those of all stages.
 Plan space: all solutions of one op order with one kernel set.
 Pareto front: solutions that no other beats in both bytes and cycles.

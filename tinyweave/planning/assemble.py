@@ -16,7 +16,7 @@ from .alias.subtensors import Aliases
 from .check import check
 from .fuse.row_access import WHOLE, RowGraph, StreamedIO, row_bytes, tile_offsets
 from .fuse.row_schedule import distances_by_stage, schedule_stages
-from .kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from .kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from .liveness import Life, lifetimes
 from .order.order_search import file_order, without_views
 from .place.place import TRIES, Placement, Rule, place
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
-    kernels: Kernels = PORTABLE
+    kernels: KernelRule = PORTABLE
 
 
 def plan_in_order(
@@ -51,7 +51,7 @@ def plan_in_order(
     share: bool = True,
     moves: bool = False,
     parts: bool = False,
-    kernels: Kernels = PORTABLE,
+    kernels: KernelRule = PORTABLE,
 ) -> Plan:
     """Return the checked plan that runs the ops unfused, in the given order.
 
@@ -79,7 +79,7 @@ def plan_in_stages(
     streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
-    kernels: Kernels = PORTABLE,
+    kernels: KernelRule = PORTABLE,
 ) -> Plan:
     """Return the checked plan that runs the ops in these stages.
 
@@ -112,7 +112,7 @@ def lay_out(
     streams: StreamedIO = WHOLE,
     tiles: tuple[Tile, ...] = (),
     max_distance: int = ANY_DISTANCE,
-    kernels: Kernels = PORTABLE,
+    kernels: KernelRule = PORTABLE,
 ) -> Layout:
     """Return the buffers of these stages, and the rules by which they may overlap; offsets follow in `place_layout`.
 

@@ -21,7 +21,7 @@ from ..progress import Progress
 from .check import check
 from .fuse.row_access import StreamedIO
 from .fuse.row_schedule import plan_macs
-from .kernel_choice import Kernels
+from .kernel_choice import KernelRule
 from .kernels.cycles import cycles_to_compare
 from .kernels.flash_budget import (
     compact_kernels,
@@ -45,7 +45,7 @@ DEFAULT = Request()
 MOST_FLASH_POINTS = 6  # plans of `by_flash`
 MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the fastest
 
-SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[Kernels, ...], bool], PlanSpaces]
+SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[KernelRule, ...], bool], PlanSpaces]
 """Plan spaces by graph, memory, streamed inputs and outputs, kernel set and `Request.fast`."""
 
 
@@ -81,7 +81,7 @@ def front(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None
     return PlanSearch(graph, replace(request, strategy="best")).front(progress)
 
 
-def smallest_plan(graph: Graph, request: Request, kernels: Kernels) -> Plan:
+def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
     """Return the plan with the least RAM that recomputes nothing. It is not checked.
 
     Args:
@@ -118,7 +118,7 @@ class PlanSearch:
         """Return the plan spaces that the strategy searches with one kernel set, given by its number; -1 is the fastest set."""
         return self._spaces_of(self.kernel_sets[kernel_set]).of(self.request.strategy, self.request.max_mac_overhead)
 
-    def _spaces_of(self, kernel_set: Sequence[Kernels]) -> PlanSpaces:
+    def _spaces_of(self, kernel_set: Sequence[KernelRule]) -> PlanSpaces:
         kernels, memory, fast = tuple(kernel_set), self.request.memory, self.request.fast
         key = self.graph, memory, self._streams, kernels, fast
         if key not in self._spaces:
@@ -223,7 +223,7 @@ class PlanSearch:
                     return best
         return self._within_flash("speed", byte_limit, cycle_limit, progress)
 
-    def _by_code(self, kernel_set: Sequence[Kernels]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
+    def _by_code(self, kernel_set: Sequence[KernelRule]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
         """Yield searches of a kernel set's plan spaces with their objectives, those of plans with the least code first.
 
         A relocation takes a call, and a fused stage a loop; the fastest plan within the RAM has the fewest fused layers.

@@ -24,7 +24,7 @@ from .fuse.baselines import first_rows, patches
 from .fuse.rematerialise import with_channels_once
 from .fuse.row_access import RowGraph, StreamedIO, streamable_outputs
 from .fuse.row_schedule import is_fused
-from .kernel_choice import Kernels, named_kernels, variants_in
+from .kernel_choice import KernelRule, named_kernels, variants_in
 from .order.order_search import MOST_SETS, file_order
 from .place.place import TRIES
 from .plan import Plan, Stage
@@ -95,7 +95,7 @@ class PlanSpace:
 
     search: PathSearch
     memory: str
-    kernel_set: Sequence[Kernels]
+    kernel_set: Sequence[KernelRule]
     streams: StreamedIO
     nested: bool = False
     overlap: bool = True
@@ -149,7 +149,7 @@ def scaled_macs(macs: int, overhead: float) -> int:
 class PlanSpaces:
     """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies."""
 
-    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[Kernels], *, fast: bool) -> None:
+    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[KernelRule], *, fast: bool) -> None:
         """Compute which tensors of the graph share memory.
 
         With `fast`, orders of the ops are searched only briefly, and strategy `best` fuses ops only to stream inputs or

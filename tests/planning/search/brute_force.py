@@ -20,7 +20,7 @@ from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
 from tinyweave.planning.fuse.row_access import StreamedIO
 from tinyweave.planning.fuse.row_schedule import plan_macs
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels, variants_in
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule, variants_in
 from tinyweave.planning.kernels.cycles import kernel_calls
 from tinyweave.planning.place.place import lower_bound
 from tinyweave.planning.plan import tiles_name
@@ -136,7 +136,7 @@ class Network:
         widths = {tile: self.graph.output(self.graph.ops[tile.ops[-1]]).shape[2] for tile in tiles}
         return all(tile.cols in (1 << tile.cols.bit_length() - 1, width) for tile, width in widths.items())
 
-    def _segment(self, begin: int, end: int, tiles: tuple[Tile, ...] = (), kernels: Kernels = PORTABLE) -> Segment | None:
+    def _segment(self, begin: int, end: int, tiles: tuple[Tile, ...] = (), kernels: KernelRule = PORTABLE) -> Segment | None:
         """Return the segment of the steps [begin, end) with some tiles, or None if they cannot be fused."""
         order, shared = self.order, shared_in(self.graph, self.order, parts=False)
         stages = [*unfused_stages(order[:begin]), tuple(order[begin:end]), *unfused_stages(order[end:])]
@@ -157,12 +157,17 @@ class Network:
         calls = [call for call in kernel_calls(plan) if call[0] in order[begin:end]]
         return Segment(lower_bound(list(alive.values()), rules) - scratch - area, words, macs, calls)
 
-    def _kernels(self, index: int) -> dict[str, Kernels]:
+    def _kernels(self, index: int) -> dict[str, KernelRule]:
         """Return kernel of an op -> the kernel set that gives this kernel to this op and portable ones to the others."""
         op, shared = self.graph.ops[index], shared_in(self.graph, self.order, parts=False)
         others = frozenset(other.name for other in self.graph.ops if other is not op)
         alone = frozenset({op.name})
-        each = (PORTABLE, Kernels(self.core, others), Kernels(self.core, others, alone), Kernels(self.core, others, lean=alone))
+        each = (
+            PORTABLE,
+            KernelRule(self.core, others),
+            KernelRule(self.core, others, alone),
+            KernelRule(self.core, others, lean=alone),
+        )
         return {variants_in(self.graph, shared, kernels)[index]: kernels for kernels in reversed(each)}
 
     def _scratch(self, index: int, name: str) -> int:

@@ -13,7 +13,7 @@ from tinyweave.ir import Graph
 from tinyweave.ops import macs
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import StreamedIO
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.planning.search.path_search import PathSearch
@@ -46,8 +46,8 @@ def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> Non
     for overhead in OVERHEADS:
         budget = int(overhead * macs(graph))
         names = frozenset(op.name for op in graph.ops)
-        kernels = [PORTABLE, Kernels(CORE), Kernels(CORE, flash_heavy=names), Kernels(CORE, lean=names)]
-        kernels.append(Kernels(CORE, copying=names))
+        kernels = [PORTABLE, KernelRule(CORE), KernelRule(CORE, flash_heavy=names), KernelRule(CORE, lean=names)]
+        kernels.append(KernelRule(CORE, copying=names))
         shared = shared_in(graph, order, parts=False)
         cycles_of = stage_cycles_of(graph, order, shared, kernels=kernels, streams=StreamedIO(streamed))
         search = PathSearch(cycles_of, order, shared.owner, budget=budget)

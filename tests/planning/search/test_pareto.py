@@ -24,7 +24,7 @@ from tinyweave.nas.costs import model_of
 from tinyweave.ops import macs
 from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, plan, planner, strategies, to_json
 from tinyweave.planning.fuse.row_schedule import plan_macs
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
 from tinyweave.planning.layouts import LayoutSearch
 from tinyweave.planning.place.relocation_ops import is_move
@@ -344,7 +344,7 @@ def test_the_search_counts_the_bytes_of_the_resulting_plan(seed: int, schedule: 
     makers = (
         lambda: plan(graph, Request(schedule)),
         lambda: plan(graph, Request(schedule, core=CORE)),
-        lambda: planner.smallest_plan(graph, Request(schedule), Kernels(CORE)),
+        lambda: planner.smallest_plan(graph, Request(schedule), KernelRule(CORE)),
     )
     for make in makers:
         found.clear()

@@ -11,14 +11,14 @@ from fuzz.generate import BY_ROW, random_network
 from tinyweave.ir import Graph
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import WHOLE
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import NEVER
 from tinyweave.planning.strategies import PlanSpaces
 
 SEEDS = range(30)
-CORE = Kernels("cortex-m4")
+CORE = KernelRule("cortex-m4")
 
 
 def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:

@@ -13,7 +13,7 @@ from ..alias.overlap import ANY_DISTANCE, distances, saved_bytes
 from ..alias.subtensors import Aliases
 from ..assemble import NO_OVERLAP
 from ..fuse.row_access import WHOLE, RowGraph, StreamedIO
-from ..kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from ..kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from ..order.order_search import best_order, file_order, live_bytes
 from .stage_cycles import Kernel, StageCycles
 
@@ -23,7 +23,7 @@ def stage_cycles_of(
     order: tuple[int, ...],
     shared: Aliases,
     *,
-    kernels: Sequence[Kernels] = (PORTABLE,),
+    kernels: Sequence[KernelRule] = (PORTABLE,),
     streams: StreamedIO = WHOLE,
     overlap: bool = True,
     has_cycles: bool = True,
@@ -73,7 +73,7 @@ def _without_streamed_outputs(graph: Graph, streams: StreamedIO) -> Graph:
     return replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
 
 
-def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
+def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: KernelRule) -> KernelRule:
     """Return `kernels`, changed to portable kernels for ops whose own kernel cannot stream a network output."""
     makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
     return kernels._replace(
