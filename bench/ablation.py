@@ -45,7 +45,7 @@ from tinyweave.ops import macs_original
 from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shrink_channels, strip_edges, strip_transposes
 from tinyweave.passes.rewrite import each_op, integers
 from tinyweave.planning import Plan, constant_bytes
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.flash_budget import unfused_kernels
 from tinyweave.report.figure import check_figure, encoded
 from tinyweave.simulate import compare, emulated, litert
@@ -189,7 +189,7 @@ class Row(NamedTuple):
 
 def _plan(model: results.Model, step: Step) -> Plan:
     """Kernels that keep many more constants find no Flash for that unless the step has it."""
-    usual = constant_bytes(model.graph, unfused_kernels(model.graph, Kernels(CORE)))
+    usual = constant_bytes(model.graph, unfused_kernels(model.graph, KernelRule(CORE)))
     limits = results.Limits(None, None if step.flash_heavy else usual)
     return api.make_plan(model, api.Request(step.schedule, objective=step.optimize, limits=limits, core=api.DEFAULT_CORE))
 

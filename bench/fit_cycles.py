@@ -29,9 +29,10 @@ from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS, macs
 from tinyweave.ops.recurrent.sequence import GATES, NUMBERS
+from tinyweave.planning import check
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels
+from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.simulate import compare, emulated
 
@@ -58,15 +59,18 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
         sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
-        choices = {"": Kernels(core), "flash_heavy": Kernels(core, flash_heavy=everywhere)}
-        choices |= {"lean": Kernels(core, lean=everywhere), "copying": Kernels(core, copying=everywhere), "size": PORTABLE}
-        choices |= {"compact": Kernels(compact=everywhere)}
+        choices = {"": KernelRule(core), "flash_heavy": KernelRule(core, flash_heavy=everywhere)}
+        choices |= {
+            "lean": KernelRule(core, lean=everywhere),
+            "copying": KernelRule(core, copying=everywhere),
+            "size": PORTABLE,
+        }
+        choices |= {"compact": KernelRule(compact=everywhere)}
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)
-            plan = plan_of_layout(
-                place_layout(lay_out(part.graph, unfused_stages(order), shared, "sram", kernels=kernels), moves=False, tries=0)
-            )
+            layout = lay_out(part.graph, unfused_stages(order), shared, "sram", kernels=kernels)
+            plan = check(place_layout(layout, moves=False, tries=0)[0])
             of_interest = {(op.name, variant) for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
             if not {each for each in of_interest if not only or each[1] in only} - before:
                 continue

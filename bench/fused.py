@@ -26,7 +26,7 @@ from tinyweave.api import results
 from tinyweave.ir import CompileError
 from tinyweave.ops import macs
 from tinyweave.planning.fuse.row_schedule import plan_macs
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.flash_budget import OtherFlash, constant_bytes, unfused_kernels
 
 KIB = 1024
@@ -146,7 +146,7 @@ def within(model: results.Model, name: str, limit: Limit, options: argparse.Name
     core, given = options.core, lcg_samples(model.graph, options.samples)
     flash = None
     if limit.without_winograd:
-        kernels = unfused_kernels(model.graph, Kernels(core))
+        kernels = unfused_kernels(model.graph, KernelRule(core))
         flash = constant_bytes(model.graph, kernels)
     alone = api.make_plan(
         model,

@@ -35,7 +35,7 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.planning import Request, assemble, layouts, strategies
 from tinyweave.planning.alias import overlap, subtensors
 from tinyweave.planning.alias.overlap import ANY_DISTANCE
-from tinyweave.planning.fuse import rematerialise, row_schedule
+from tinyweave.planning.fuse import rematerialise, row_access, row_schedule
 from tinyweave.planning.kernels import flash_budget
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.order import op_sets, order_search
@@ -69,7 +69,7 @@ def _clamped(most: int) -> Swaps:
         found = _stage_distances(*arguments)
         return {name: distance if distance <= most else ANY_DISTANCE for name, distance in found.items()}
 
-    by_ops = [(module, "distances", of_ops) for module in (orders, assemble)]
+    by_ops = [(orders, "distances", of_ops), (row_schedule, "distances_of_ops", of_ops)]
     return [*by_ops, *((module, "distances", of_stage) for module in (row_schedule, stage_overlap))]
 
 
@@ -93,12 +93,12 @@ def _only_overlapping(spaces, schedule, overhead):
 
 
 _tile_candidates, _place, _draft = tiles.tile_candidates, assemble.place, assemble.place_layout
-_spaces_of, _path_search_of, _orders_of = strategies.PlanSpaces.of, orders.path_search_of, orders.orders_of
+_spaces_of, _orders_of = strategies.PlanSpaces.of, orders.orders_of
 _kernel_sets, _shared_in = flash_budget.kernel_sets, overlap.shared_in
 
 
 def _unfused(*arguments, **options):
-    return _path_search_of(*arguments, **options | {"fuses": False})
+    return path_search.PathSearch(*arguments, **options | {"fuses": False})
 
 
 TECHNIQUES = {
@@ -127,7 +127,7 @@ TECHNIQUES = {
     "exact placement": Technique([(assemble, "place", _greedy)], [branch_and_bound]),
     "the next path where one is placed badly": Technique([(layouts, "MOST_LAYOUTS", 1)], []),
     "fused stages": Technique(
-        [(strategies, "path_search_of", _unfused)],
+        [(strategies, "PathSearch", _unfused)],
         [row_schedule, stage_growth, stage_overlap, path_search.PathSearch._grown],
     ),
     "tiles": Technique(
@@ -182,7 +182,7 @@ def lines(costs: Sequence[Any]) -> int:
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
     kernels = flash_budget.kernel_sets(graph, CORE)[-1]
-    in_ram = strategies.PlanSpaces(graph, "sram", orders.WHOLE, kernels, fast=False).of("best", OVERHEAD)
+    in_ram = strategies.PlanSpaces(graph, "sram", row_access.WHOLE, kernels, fast=False).of("best", OVERHEAD)
     least, balanced, fastest = (layouts.LayoutSearch(in_ram).plan(aim) for aim in ("size", "balanced", "speed"))
     row = {"least RAM": least.arena["sram"], "fewest cycles": cycles_to_compare(fastest, CORE)}
     row["RAM x cycles"] = balanced.arena["sram"] * cycles_to_compare(balanced, CORE)

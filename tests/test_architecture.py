@@ -99,11 +99,6 @@ MANY_PARAMETERS = {
     "api/verbs.py:quantize",
     "api/verbs.py:search",
     "api/verbs.py:train",
-    "kernels/overlap_distance.py:windowed",
-    "planning/assemble.py:lay_out",
-    "planning/search/path_search.py:__init__",
-    "planning/search/orders.py:path_search_of",
-    "report/record.py:record",
     "simulate/emulated.py:invoke",
     "simulate/host.py:invoke",
 }

@@ -13,7 +13,7 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.ops import check
 from tinyweave.planning import check as check_plan
 from tinyweave.planning import plan_in_stages
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import compare
 
 
@@ -39,7 +39,7 @@ def network(kind: str, channels: int, width: int = 4) -> Graph:
 def test_row_wise_sums_equal_the_reference(kind: str, channels: int, width: int, core: str, tmp_path: Path) -> None:
     """Rows have up to 260 pixels, more than a 16-bit lane can sum."""
     graph = network(kind, channels, width)
-    plan = plan_in_stages(graph, [(0, 1)], kernels=Kernels(core))
+    plan = plan_in_stages(graph, [(0, 1)], kernels=KernelRule(core))
     for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()

@@ -27,9 +27,9 @@ from tinyweave.kernels.table import ASKED_FOR
 from tinyweave.planning import Buffer, Plan, Request, check, front
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
-from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, plan_of_layout, unfused_stages
+from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
 from tinyweave.planning.check import UnsoundPlanError
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.order.order_search import file_order, without_views
 from tinyweave.planning.place.place import Rule
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
@@ -130,9 +130,9 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
     shares = dict.fromkeys(ASKED_FOR, 0.5) | {"compact": 0.1}  # a compact kernel precedes the kernels of a core
     asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
-    kernels = Kernels(rng.choice(CORES), **asked_for)
+    kernels = KernelRule(rng.choice(CORES), **asked_for)
     laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
-    made = plan_of_layout(place_layout(laid, moves=False))
+    made = check(place_layout(laid, moves=False)[0])
     owner = {name: place.buffer for name, place in made.places.items()}
     distance = distances(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
     allowed = rules(graph, [(index,) for index in order], owner, [distance[index] for index in order], made.buffers)

@@ -81,7 +81,7 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     """
     with steps.errors_name(model):
         loaded, reasons = api.inspect_file(model, chosen["io"], layout=chosen["layout"])
-    record = records.record(loaded, unsupported=reasons)
+    record = records.record(loaded) | {"unsupported": records.unsupported_records(reasons)}
     steps.show(record, lambda: [text.show_model, text.show_layers, text.show_unsupported], as_json=as_json)
     return BAD_INPUT if reasons else 0
 
@@ -134,7 +134,8 @@ def plan(
         compared = api.paper_count(loaded, planned, count, chain, max_mac_overhead=overhead, ram=request.limits.ram)
     explained = None if tensor is None else api.explain(loaded, planned, tensor, board.core if board else api.DEFAULT_CORE)
     saved = api.ablation(loaded.graph, planned, chosen["schedule"]) if explained is None else None
-    record = records.record(loaded, plan=planned, device=board, limits=request.limits, ablation=saved)
+    record = records.record(loaded, plan=planned, device=board, limits=request.limits)
+    record["plan"]["ablation"] = saved
     record["explain"] = records.explanation_record(explained) if explained else None
     record["count"] = counts.count_record(compared) if compared else None
     if record["fits"] is False and not explained:

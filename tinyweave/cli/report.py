@@ -63,7 +63,8 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
     known: planning.SpaceCache = {}
     planned = steps.make_plan(loaded, request, known=known)
     saved = api.ablation(loaded.graph, planned, chosen["schedule"])
-    record = records.record(loaded, plan=planned, device=board, limits=request.limits, ablation=saved)
+    record = records.record(loaded, plan=planned, device=board, limits=request.limits)
+    record["plan"]["ablation"] = saved
     record["command"] = command_line("plan", [path], chosen)
     if record["fits"] is False:
         record |= steps.advise(["plan", path], loaded, planned, request, board=board, options=chosen)

@@ -153,7 +153,7 @@ def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> i
     """
     x, out, dilation = graph.input(op), graph.output(op), op.attrs.get("dilation", (1, 1))
     channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once, "share": _per_byte(x)}
-    return windowed(x.shape[1:3], out.shape[1:3], windows, dilation, **channels)
+    return windowed((x.shape[1:3], out.shape[1:3]), windows, dilation, **channels)
 
 
 def resized(graph: Graph, op: Op) -> Distances:
@@ -221,7 +221,7 @@ def _by_filters(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
     x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": at_once, "share": _per_byte(x)}
-    return size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)
+    return size * windowed(shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)
 
 
 @of_windows
@@ -279,8 +279,7 @@ def in_twos(read: Numbers, written: Numbers) -> int:
 
 @lru_cache(maxsize=1 << 12)  # cached: networks repeat layers of the same shape, and an architecture search even more so
 def windowed(
-    size: tuple[int, ...],
-    out_size: tuple[int, ...],
+    sizes: tuple[tuple[int, ...], tuple[int, ...]],
     windows: Windows,
     dilation: tuple[int, int],
     *,
@@ -293,8 +292,7 @@ def windowed(
     """Return how far below its input the output of a convolution or pool on one map must begin (the overlap distance).
 
     Args:
-        size: Rows and columns of the input.
-        out_size: Rows and columns of the output.
+        sizes: Rows and columns of the input, rows and columns of the output.
         windows: The vertical and the horizontal window.
         dilation: The vertical and the horizontal dilation.
         depth: The number of input channels.
@@ -308,7 +306,7 @@ def windowed(
         The distance in elements if `share` is 1, else in bytes.
 
     """
-    first = first_pixels(size, out_size, windows, dilation)
+    first = first_pixels(*sizes, windows, dilation)
     if groups:
         return _dense(first, depth, units, groups, at_once, share=share)
     return _channels(first, depth, units, at_once, share)

@@ -92,7 +92,7 @@ def distance_of(step: Step) -> int:
         return 0
     sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
     dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
-    return distance.windowed(*sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
+    return distance.windowed(sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
 
 
 @lru_cache(maxsize=1 << 16)

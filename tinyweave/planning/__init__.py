@@ -1,7 +1,7 @@
 """Planning: decide which ops are fused, in which order and with which kernels they run, and where every byte lies.
 
-A graph and a Request (options and limits) become Problems. The search returns a Solution of one of them, which is laid out as a
-Plan and verified by `check`.
+A graph and a Request (options and limits) become Problems. The search returns a Solution of one of them, which becomes a Plan
+and is verified by `check`.
 
 Problem: ops in one order, tensors, row accesses and tiles as integers (`search.problem`); it can be saved and reloaded.
 Step: the time in which one op or one fused stage runs.
@@ -15,12 +15,13 @@ Recomputation: multiply-accumulates beyond those of the graph, because tiles ove
 Unfused bytes: RAM of an op's step if it runs on whole tensors.
 Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
 Objective: size, balanced, speed or flash ("optimize" in options).
-Path: a split of all ops into stages. Its bytes are those of its largest stage, its cycles those of all stages.
-Kernel set: the kernels that ops may use. Each set has all kernels of the next smaller one; the smallest has the portable ones.
-Plan space: all paths of one op order with one kernel set. Solution: a path and the number of its space.
+Kernel rule: gives each op one kernel. Kernel set: several rules; an op may use its kernel by any of them. Each set has all
+kernels of the next smaller one; the smallest has the portable ones.
+Solution: a split of all ops into stages. Its bytes are those of its largest stage, its cycles those of all stages.
+Plan space: all solutions of one op order with one kernel set.
 Pareto front: solutions that no other beats in both bytes and cycles.
-Layout: the buffers of a solution and the rules for their offsets. Candidate: a solution and its placed layout.
-Plan: order, stages, kernels and layout of the chosen candidate, checked.
+Layout: the buffers of a solution, to be placed. Plan: order, stages, kernels and buffers with their offsets.
+Candidate: a plan with its bytes and cycles, to be compared with others.
 """
 
 from ..progress import Progress

@@ -12,13 +12,13 @@ from __future__ import annotations
 from functools import partial
 
 from ..ir import Graph
-from ..kernels.table import ASKED_FOR, BY_NAME
+from ..kernels.table import BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, views
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, plan_in_order
 from .fuse.row_schedule import plan_macs, rules_of
-from .kernel_choice import Kernels, scratch_of, variants_in
+from .kernel_choice import KernelRule, named_kernels, scratch_of, variants_in
 from .order.order_search import best_order, file_order, without_views
 from .place.place import place
 from .plan import Plan
@@ -69,7 +69,7 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", 
     return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
 
 
-def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, max_distance: int) -> int:
+def _in_order(graph: Graph, memory: str, kernels: KernelRule, *, share: bool, max_distance: int) -> int:
     """Return the arena bytes of unfused ops: the smaller of the file's order and of the order with the least peak RAM.
 
     `share` and `max_distance` are as for `plan_in_order`.
@@ -89,11 +89,9 @@ def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
     return place(plan.buffers, rules_of(plan) if overlap else []).bytes
 
 
-def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
+def _kernels_of(graph: Graph, plan: Plan) -> KernelRule:
     """Return the kernel choice of a plan, for the ops of `graph`, which has no relocations and no recomputation."""
-    rows = {op.name: BY_NAME[variant] for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
-    cores = [row.cores for row in rows.values() if row.cores]
+    names = {op.name: name for op, name in zip(plan.graph.ops, plan.variants, strict=True)}
+    cores = [BY_NAME[name].cores for name in plan.variants if name and BY_NAME[name].cores]
     core = next(core for core in cores[0] if all(core in others for others in cores)) if cores else ""
-    portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
-    asked_for = {which: frozenset(name for name, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
-    return Kernels(core, portable_ops, reads=None, **asked_for)
+    return named_kernels({op.name: names.get(op.name, "") for op in graph.ops}, KernelRule(core))

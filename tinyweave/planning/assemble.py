@@ -1,26 +1,25 @@
 """From stages to a plan: derive the buffers of some stages, place them, and return the Plan.
 
-In: a graph, its stages, its aliases. Out: a PlacedLayout, which can be compared with others, or a Plan. If the placement needs
-more bytes than the largest step, tensors may be relocated, that is copied to another offset between two steps.
+In: a graph, its stages, its aliases. Out: a Layout, the buffers of a plan without their offsets; then the Plan. If the
+placement needs more bytes than the largest step, tensors may be relocated, that is copied to another offset between two steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ..ir import Graph, Tensor, itemsize
-from .alias.overlap import ANY_DISTANCE, distances, rules, shared_in
+from .alias.overlap import ANY_DISTANCE, rules, shared_in
 from .alias.subtensors import Aliases
 from .check import check
-from .fuse.row_access import RowGraph, row_bytes, tile_offsets
+from .fuse.row_access import WHOLE, RowGraph, StreamedIO, row_bytes, tile_offsets
 from .fuse.row_schedule import distances_by_stage, schedule_stages
-from .kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from .kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from .liveness import Life, lifetimes
 from .order.order_search import file_order, without_views
-from .place.place import TRIES, Rule, place
+from .place.place import TRIES, Placement, Rule, place
 from .place.relocate import Relocation, find_relocation
 from .place.relocation_ops import lone_tensors, with_moves
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
@@ -33,28 +32,14 @@ class Layout(NamedTuple):
     """Buffers to be placed in one memory, the rules by which they may overlap, and the stages from which they are derived."""
 
     row_graph: RowGraph
-    stages: Sequence[tuple[int, ...]]  # the ops of each stage, by index
+    stages: tuple[Stage, ...]
     shared: Aliases
     memory: str
     max_distance: int  # largest overlap distance that the rules allow, in bytes
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
-    kernels: Kernels = PORTABLE
-
-
-class PlacedLayout(NamedTuple):
-    """A layout with an offset for each buffer, and the bytes of its arena.
-
-    `lower_bound` is a lower bound in bytes on the arena of every placement of these buffers. If the layout relocates tensors,
-    `unmoved` is the placement without relocations, which needs more bytes and fewer cycles; else it is None.
-    """
-
-    layout: Layout
-    offsets: dict[str, int]
-    bytes: int
-    lower_bound: int
-    unmoved: PlacedLayout | None = None
+    kernels: KernelRule = PORTABLE
 
 
 def plan_in_order(
@@ -66,7 +51,7 @@ def plan_in_order(
     share: bool = True,
     moves: bool = False,
     parts: bool = False,
-    kernels: Kernels = PORTABLE,
+    kernels: KernelRule = PORTABLE,
 ) -> Plan:
     """Return the checked plan that runs the ops unfused, in the given order.
 
@@ -83,7 +68,7 @@ def plan_in_order(
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
     layout = lay_out(graph, unfused_stages(order), shared, memory, max_distance=max_distance, kernels=kernels)
-    return plan_of_layout(place_layout(layout, moves=moves))
+    return check(place_layout(layout, moves=moves)[0])
 
 
 def plan_in_stages(
@@ -94,7 +79,7 @@ def plan_in_stages(
     streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
-    kernels: Kernels = PORTABLE,
+    kernels: KernelRule = PORTABLE,
 ) -> Plan:
     """Return the checked plan that runs the ops in these stages.
 
@@ -109,17 +94,8 @@ def plan_in_stages(
         kernels: the kernel of each op.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    layout = lay_out(
-        graph,
-        stages,
-        shared,
-        memory,
-        streamed_inputs=streamed_inputs,
-        tiles=tiles,
-        streamed_outputs=streamed_outputs,
-        kernels=kernels,
-    )
-    return plan_of_layout(place_layout(layout))
+    streams = StreamedIO(streamed_inputs, streamed_outputs)
+    return check(place_layout(lay_out(graph, stages, shared, memory, streams=streams, tiles=tiles, kernels=kernels))[0])
 
 
 def unfused_stages(order: Sequence[int]) -> list[tuple[int, ...]]:
@@ -133,11 +109,10 @@ def lay_out(
     shared: Aliases,
     memory: str,
     *,
-    streamed_inputs: tuple[str, ...] = (),
+    streams: StreamedIO = WHOLE,
     tiles: tuple[Tile, ...] = (),
-    streamed_outputs: tuple[str, ...] = (),
     max_distance: int = ANY_DISTANCE,
-    kernels: Kernels = PORTABLE,
+    kernels: KernelRule = PORTABLE,
 ) -> Layout:
     """Return the buffers of these stages, and the rules by which they may overlap; offsets follow in `place_layout`.
 
@@ -148,36 +123,33 @@ def lay_out(
         stages: indices of the ops of each stage, in order.
         shared: which tensors share memory.
         memory: name of the memory.
-        streamed_inputs: network inputs that arrive row by row.
+        streams: network inputs and outputs that are streamed.
         tiles: ops of a stage that run together, some columns at a time.
-        streamed_outputs: network outputs that leave row by row.
         max_distance: largest overlap distance to use, in bytes; NO_OVERLAP lets no output overlap an operand.
         kernels: the kernel of each op.
     """
     variants = variants_in(graph, shared, kernels)
-    row_graph, scratch = RowGraph(graph, variants, streamed_inputs, tiles, streamed_outputs), scratch_of(graph, variants)
-    schedules = schedule_stages(row_graph, stages)
-    line_buffers = {name: rows for scheduled in schedules if scheduled for name, rows in scheduled.line_buffers.items()}
+    row_graph, scratch = RowGraph(graph, variants, tiles=tiles, **streams._asdict()), scratch_of(graph, variants)
+    planned = schedule_stages(row_graph, stages)
+    line_buffers = {name: rows for stage in planned if stage.schedule for name, rows in stage.schedule.line_buffers.items()}
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
     scratch_buffers, tile_buffers = list[Buffer](), list[Buffer]()
-    for step, (ops, scheduled) in enumerate(zip(stages, schedules, strict=True)):
-        sums = row_graph.accumulator_bytes[ops[-1]] if scheduled else 0
+    for step, (ops, of_stage, schedule) in enumerate((stage.ops, stage.tiles or (), stage.schedule) for stage in planned):
+        sums = row_graph.accumulator_bytes[ops[-1]] if schedule else 0
         for index, size in ((ops[0], max(scratch[index] for index in ops)), (ops[-1], sums)):
             if size:
                 scratch_buffers.append(Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory))
-        name, inside = tiles_name(graph.ops[ops[-1]].name), [tile_offsets(row_graph, t) for t in tiles if t.ops[0] in ops]
+        name, inside = tiles_name(graph.ops[ops[-1]].name), [tile_offsets(row_graph, tile) for tile in of_stage]
         places |= {tensor: Place(name, offset) for offsets, _ in inside for tensor, offset in offsets.items()}
         if inside:
             tile_buffers.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
-    lives = lifetimes(graph, stages, owner, by_rows={*streamed_inputs, *streamed_outputs})
+    lives = lifetimes(graph, stages, owner, by_rows={name for names in streams for name in names})
     buffers = [_buffer(graph.tensors[name], line_buffers.get(name), life, memory) for name, life in lives.items()]
     buffers += [*scratch_buffers, *tile_buffers]
-    distance = distances_by_stage(
-        row_graph, stages, schedules, distances(graph, variants, shared.owner, max_distance, shared.offset), shared.owner
-    )
+    distance = distances_by_stage(row_graph, planned, shared.owner, shared.offset, max_distance)
     allowed = rules(graph, stages, owner, distance, buffers)
-    return Layout(row_graph, stages, shared, memory, max_distance, places, tuple(buffers), allowed, kernels)
+    return Layout(row_graph, planned, shared, memory, max_distance, places, tuple(buffers), allowed, kernels)
 
 
 def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> Buffer:
@@ -189,12 +161,14 @@ def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> B
     return Buffer(tensor.name, size, max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)), memory)
 
 
-def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
-    """Return a layout with an offset for each buffer; with `moves`, tensors are relocated if that makes the arena smaller.
+def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> list[Plan]:
+    """Return the unchecked plan of a layout: an offset for each of its buffers.
 
-    The exact search stops after it has placed single buffers `tries` times. With `tries` 0, the placement is only greedy.
+    With `moves`, tensors are relocated if that makes the arena smaller. Then the plan without relocations, which needs more
+    bytes and fewer cycles, follows. The exact search stops after it has placed single buffers `tries` times. With `tries` 0,
+    the placement is only greedy.
     """
-    placed, unmoved = place(layout.buffers, layout.rules, tries=0), None
+    placed, unmoved = place(layout.buffers, layout.rules, tries=0), list[Plan]()
     lower_bound = placed.lower_bound
     if placed.bytes > lower_bound and tries:
         relocation = _relocate(layout, lower_bound, placed.bytes, moves=moves)
@@ -202,10 +176,10 @@ def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> P
         within_bound = relocation is not None and relocation.bytes < lower_bound + max(b.align for b in layout.buffers)
         placed = place(layout.buffers, layout.rules, min(tries, FEWER_TRIES) if within_bound else tries, known=known)
         if relocation is not None and relocation.bytes < placed.bytes:
-            unmoved = PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound)
+            unmoved = [_plan(layout, placed, lower_bound)]
             layout, known = _with_relocations(layout, relocation)
             placed = place(layout.buffers, layout.rules, 0, known=known)
-    return PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound if moves else placed.lower_bound, unmoved)
+    return [_plan(layout, placed, lower_bound if moves else placed.lower_bound), *unmoved]
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
@@ -214,7 +188,7 @@ def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool
     Return the first placement found, or None. Without `moves`, no buffer is relocated.
     """
     graph = layout.row_graph.graph
-    lone = lone_tensors(graph, layout.stages, layout.shared.owner) if moves else {}
+    lone = lone_tensors(graph, [stage.ops for stage in layout.stages], layout.shared.owner) if moves else {}
     inputs = {layout.shared.owner[name] for name in graph.inputs if name not in layout.row_graph.streamed_inputs}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in layout.buffers)
@@ -230,11 +204,11 @@ def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool
 
 def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str, int]]:
     """Return the layout of the graph that contains the relocations as copy ops, and the offset of each of its buffers."""
-    row_graph = layout.row_graph
-    lone = lone_tensors(row_graph.graph, layout.stages, layout.shared.owner)
+    row_graph, old_stages = layout.row_graph, [stage.ops for stage in layout.stages]
+    lone = lone_tensors(row_graph.graph, old_stages, layout.shared.owner)
     steps: list[int | str] = []
     stages: list[tuple[int, ...]] = []
-    for step, ops in enumerate(layout.stages):
+    for step, ops in enumerate(old_stages):
         for name in (lone[buffer, step] for at, buffer in relocation.moved if at == step):
             stages.append((len(steps),))
             steps.append(name)
@@ -248,38 +222,27 @@ def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, d
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, relocation.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(layout.shared.free))
-    by_rows = {"streamed_inputs": tuple(row_graph.streamed_inputs), "streamed_outputs": tuple(row_graph.streamed_outputs)}
+    streams = StreamedIO(tuple(row_graph.streamed_inputs), tuple(row_graph.streamed_outputs))
     max_distance, kernels = layout.max_distance, layout.kernels
-    moved = lay_out(graph, stages, shared, layout.memory, tiles=tiles, max_distance=max_distance, kernels=kernels, **by_rows)
+    moved = lay_out(
+        graph, stages, shared, layout.memory, streams=streams, tiles=tiles, max_distance=max_distance, kernels=kernels
+    )
     return moved, known
 
 
-def plan_of_layout(
-    placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({}), *, checked: bool = True
-) -> Plan:
-    """Return the plan of a layout with offsets; if not `checked`, the caller must check it.
-
-    `channels_once` is as in Plan: tensor -> number of its leading channels that are computed once, the others twice.
-    """
-    layout, row_graph = placed.layout, placed.layout.row_graph
-    graph, schedules = row_graph.graph, schedule_stages(row_graph, layout.stages)
-    plan = Plan(
-        graph=graph,
-        stages=tuple(
-            Stage(ops)
-            if scheduled is None
-            else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled)
-            for ops, scheduled in zip(layout.stages, schedules, strict=True)
-        ),
+def _plan(layout: Layout, placed: Placement, lower_bound: int) -> Plan:
+    """Return the plan of a layout whose buffers are placed; `lower_bound` is that of the plan."""
+    row_graph = layout.row_graph
+    return Plan(
+        graph=row_graph.graph,
+        stages=layout.stages,
         variants=tuple(row_graph.variants),
         buffers=layout.buffers,
         places=layout.places,
         offsets=placed.offsets,
         arena={layout.memory: placed.bytes},
-        scratch=max(scratch_of(graph, row_graph.variants), default=0),
-        lower_bound=placed.lower_bound,
+        scratch=max(scratch_of(row_graph.graph, row_graph.variants), default=0),
+        lower_bound=lower_bound,
         streamed_inputs=tuple(row_graph.streamed_inputs),
-        channels_once=channels_once,
         streamed_outputs=tuple(row_graph.streamed_outputs),
     )
-    return check(plan) if checked else plan

@@ -5,7 +5,7 @@ In: a Graph, its aliases, and which ops may use the fast kernels of a core. Out:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..ir import Graph, Op
@@ -15,7 +15,7 @@ from ..ops import SPECS
 from .alias.subtensors import Aliases
 
 
-class Kernels(NamedTuple):
+class KernelRule(NamedTuple):
     """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists."""
 
     core: str = ""  # "" for portable kernels only
@@ -33,10 +33,21 @@ class Kernels(NamedTuple):
         return variant_for(graph, op, core, **asked_for).name
 
 
-PORTABLE = Kernels()
+PORTABLE = KernelRule()
 
 
-def variants_in(graph: Graph, shared: Aliases, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
+def named_kernels(names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
+    """Return the rule by which each op runs the kernel that `names` gives it, and other ops the usual kernel of `kernels.core`.
+
+    `names` maps ops to kernels, both by name; "" is an op without code, which runs a portable kernel where it needs one.
+    """
+    rows = {op: BY_NAME[name] for op, name in names.items() if name}
+    asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
+    portable_ops = frozenset(op for op in names if op not in rows or not rows[op].cores)
+    return KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
+
+
+def variants_in(graph: Graph, shared: Aliases, kernels: KernelRule = PORTABLE) -> tuple[str, ...]:
     """Return the name of each op's kernel, "" for views and other ops that need no code because their tensors share memory."""
     names = []
     for index, op in enumerate(graph.ops):

@@ -1,43 +1,33 @@
-"""Search for the best plan in some plan spaces: lay out solutions until no other solution can be better.
+"""Search for the best plan in some plan spaces: lay out solutions as plans until no other solution can be better.
 
 In: plan spaces, an objective, limits of bytes and cycles. Out: a Plan, or the candidates of a Pareto front. A solution is a
-sequence of stages without addresses; its layout gives each buffer an offset. The Pareto search counts the bytes of a solution's
-largest step and the cycles of its kernel calls. The layout may need more bytes, if the buffers do not fit without gaps, and
+sequence of stages without addresses; its plan gives each buffer an offset. The Pareto search counts the bytes of a solution's
+largest step and the cycles of its kernel calls. The plan may need more bytes, if the buffers do not fit without gaps, and
 more cycles, if it relocates tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ..ir import CompileError
 from ..kernels.layer_cycles import layer_cycles
 from ..progress import Progress
 from .alias.subtensors import ALIGN
-from .assemble import PlacedLayout, plan_of_layout
 from .fuse.row_access import not_by_rows
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .search.pareto import COSTS, PathObjective, Solution, most_distinct
+from .search.pareto import COSTS, Candidate, ParetoSearch, PathObjective, most_distinct
+from .search.path_search import Solution
 from .search.problem import NEVER
 from .search.stage_cycles import StageCycles
-from .strategies import PlanSpace, pareto_search_of
+from .strategies import PlanSpace
 
 MOST_POINTS = 24  # plans of a front; more are hard to read
 MOST_LAYOUTS = 8  # solutions laid out per search
-SLACK = 0.01  # a layout may exceed its solution's bytes by this fraction before smaller solutions are tried
+SLACK = 0.01  # a plan may exceed its solution's bytes by this fraction before smaller solutions are tried
 Item = TypeVar("Item")
-
-
-class Candidate(NamedTuple):
-    """A solution (stages, tiles and kernels) and its layout (an offset for each buffer).
-
-    The bytes and cycles of `solution` are those of the layout, which may exceed the figures of the search.
-    """
-
-    layout: PlacedLayout
-    solution: Solution
 
 
 class LayoutSearch:
@@ -46,7 +36,7 @@ class LayoutSearch:
     def __init__(self, spaces: Sequence[PlanSpace]) -> None:
         """Create the Pareto search over these plan spaces."""
         self.spaces = spaces
-        self.pareto = pareto_search_of(spaces)
+        self.pareto = ParetoSearch([space.search for space in spaces])
 
     def plan(
         self, objective: PathObjective, byte_limit: int = NEVER, cycle_limit: int = NEVER, progress: Progress | None = None
@@ -61,13 +51,13 @@ class LayoutSearch:
         """
         best = self._best(objective, byte_limit, cycle_limit, progress)
         if best is None and cycle_limit < NEVER and (fastest := self.pareto.best("speed", byte_limit)) is not None:
-            best = self._best("speed", byte_limit, fastest.path.cycles, progress)  # relocations take cycles, so without them
+            best = self._best("speed", byte_limit, fastest.cycles, progress)  # relocations take cycles, so without them
             best = best or self._best("speed", byte_limit, NEVER, progress)
         if best is None and (byte_limit < NEVER or objective != "size"):
             best = self._best("size", NEVER, NEVER, progress)
         if best is None:
             raise self._no_plan()
-        return plan_of_layout(best.layout, self.spaces[best.solution.space].channels_once, checked=False)
+        return best.plan
 
     def front(self) -> list[Candidate]:
         """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first."""
@@ -76,20 +66,17 @@ class LayoutSearch:
         if not solutions:
             raise self._no_plan()
         for solution in most_distinct(solutions, MOST_POINTS):
-            layouts = self.lay_out(solution)
-            candidates += self._smaller(layouts, solution)[0] if solution is solutions[-1] else layouts
-        front = pareto_front(candidates, lambda candidate: COSTS["speed"](candidate.solution))
-        chosen = most_distinct([candidate.solution for candidate in front], MOST_POINTS)
-        return [candidate for candidate in front if candidate.solution in chosen]
+            laid_out = self.lay_out(solution)
+            candidates += self._smaller(laid_out, solution)[0] if solution is solutions[-1] else laid_out
+        return most_distinct(pareto_front(candidates, COSTS["speed"]), MOST_POINTS)
 
     def lay_out(self, solution: Solution) -> list[Candidate]:
-        """Return the layout of a solution; if it relocates tensors, also the layout without relocations."""
-        space, candidates = self.spaces[solution.space], list[Candidate]()
-        layout = space.lay_out(solution.path)
-        for each in (layout,) if layout.unmoved is None else (layout, layout.unmoved):
-            cycles = solution.path.cycles + _relocation_cycles(each, space.search.cycles_of)
-            candidates.append(Candidate(each, solution._replace(path=solution.path._replace(bytes=each.bytes, cycles=cycles))))
-        return candidates
+        """Return the plan of a solution; if it relocates tensors, also the plan without relocations."""
+        space = self.spaces[solution.space]
+        return [
+            Candidate(each, sum(each.arena.values()), solution.cycles + _relocation_cycles(each, space.search.cycles_of))
+            for each in space.lay_out(solution)
+        ]
 
     def _best(self, objective: PathObjective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
         """Return the best candidate within the limits, or None if none of the solutions that were laid out is within them.
@@ -103,51 +90,46 @@ class LayoutSearch:
         pareto.caps.clear()
         for number in range(MOST_LAYOUTS):
             solution = pareto.best(objective, most_bytes, most_cycles)
-            if solution is None or (best is not None and cost(solution) >= cost(best.solution)):
+            if solution is None or (best is not None and cost(solution) >= cost(best)):
                 break
             if progress:
                 progress("plans laid out", number, 0)
             candidates = self.lay_out(solution)
             if objective == "size" and cycle_limit == NEVER:
                 candidates, solution = self._smaller(candidates, solution)
-            within = [
-                each
-                for each in candidates
-                if each.solution.path.bytes <= byte_limit and each.solution.path.cycles <= cycle_limit
-            ]
-            best = min([*within, *([best] if best else [])], key=lambda each: cost(each.solution), default=None)
-            needed = candidates[0].solution.path
+            within = [each for each in candidates if each.bytes <= byte_limit and each.cycles <= cycle_limit]
+            best = min([*within, *([best] if best else [])], key=cost, default=None)
+            needed = candidates[0]
             if needed.bytes > byte_limit:
-                most_bytes = solution.path.bytes - 1
+                most_bytes = solution.bytes - 1
             if needed.cycles > cycle_limit:  # leave time for relocations
-                most_cycles = solution.path.cycles - (needed.cycles - cycle_limit)
+                most_cycles = solution.cycles - (needed.cycles - cycle_limit)
             if needed.bytes > byte_limit or needed.cycles > cycle_limit:
                 continue
-            if best is not None and cost(best.solution) <= cost(solution):
+            if best is not None and cost(best) <= cost(solution):
                 break
-            pareto.caps[solution.space] = solution.path.bytes - 1  # the layouts of other solutions may have fewer gaps
+            pareto.caps[solution.space] = solution.bytes - 1  # the plans of other solutions may have fewer gaps
         return best
 
     def _smaller(self, candidates: list[Candidate], solution: Solution) -> tuple[list[Candidate], Solution]:
-        """Replace a solution whose layout has large gaps by one with a smaller layout, if there is one.
+        """Replace a solution whose plan has large gaps by one with a smaller plan, if there is one.
 
-        The gaps are large if the layout needs over SLACK (1 %) more bytes than the solution's largest step. The replacement is
-        the fastest solution of the same plan space with fewer bytes than this layout: it fuses few ops, and often leaves fewer
-        gaps. This is repeated until the layout no longer shrinks. `candidates` are the layouts of `solution`.
+        The gaps are large if the plan needs over SLACK (1 %) more bytes than the solution's largest step. The replacement is
+        the fastest solution of the same plan space with fewer bytes than this plan: it fuses few ops, and often leaves fewer
+        gaps. This is repeated until the plan no longer shrinks. `candidates` are the plans of `solution`.
 
         Returns:
-            The layouts of the final solution, and that solution.
+            The plans of the final solution, and that solution.
         """
         for _ in range(MOST_LAYOUTS):
-            layout_bytes = candidates[0].layout.bytes
-            path = self.pareto.path(solution.space, layout_bytes - 1)
-            if layout_bytes <= solution.path.bytes * (1 + SLACK) or path is None or path == solution.path:
+            plan_bytes = candidates[0].bytes
+            smaller = self.pareto.fastest_of(solution.space, plan_bytes - 1)
+            if plan_bytes <= solution.bytes * (1 + SLACK) or smaller is None or smaller == solution:
                 break
-            smaller = Solution(solution.space, path)
-            layouts = self.lay_out(smaller)
-            if layouts[0].layout.bytes >= layout_bytes:
+            laid_out = self.lay_out(smaller)
+            if laid_out[0].bytes >= plan_bytes:
                 break
-            candidates, solution = layouts, smaller
+            candidates, solution = laid_out, smaller
         return candidates, solution
 
     def _no_plan(self) -> CompileError:
@@ -169,8 +151,7 @@ def pareto_front(items: Sequence[Item], costs: Callable[[Item], tuple[int, int]]
     return front
 
 
-def _relocation_cycles(placed: PlacedLayout, cycles_of: StageCycles) -> int:
-    graph, variants = placed.layout.row_graph.graph, placed.layout.row_graph.variants
-    moves = [(op, name) for op, name in zip(graph.ops, variants, strict=True) if is_move(op)]
-    known = (layer_cycles(graph, op, name, cycles_of.core, reads=cycles_of.reads) for op, name in moves)
+def _relocation_cycles(plan: Plan, cycles_of: StageCycles) -> int:
+    moves = [(op, name) for op, name in zip(plan.graph.ops, plan.variants, strict=True) if is_move(op)]
+    known = (layer_cycles(plan.graph, op, name, cycles_of.core, reads=cycles_of.reads) for op, name in moves)
     return sum(round(cycles) for cycles in known if cycles is not None)

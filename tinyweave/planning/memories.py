@@ -13,7 +13,7 @@ from typing import Any
 from ..ops import SPECS
 from .check import check
 from .fuse.row_schedule import rules_of
-from .place.place import Placement, Rule, place
+from .place.place import TRIES, Placement, Rule, place
 from .plan import Buffer, Plan, scratch_name
 
 TRIES_TO_CHOOSE = 10_000  # placements of one buffer per distribution; the chosen one gets the full number
@@ -47,7 +47,7 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
         return check(renamed) if checked else renamed
     heat, allowed = traffic(plan), rules_of(plan) if overlap else []
     homes_of = [_assigned(plan.buffers, allowed, memories, key) for key in _orders(heat)]
-    plans = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in homes_of]
+    plans = [_placed(plan, homes, allowed, memories) for homes in homes_of]
     plans += [_renamed(plan, name) for name in memories]
     rank = {name: number for number, name in enumerate(memories)}
 
@@ -56,7 +56,8 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
 
     best = min(plans, key=cost)
     if len(best.arena) > 1:
-        repacked = _placed(plan, {b.name: b.memory for b in best.buffers}, allowed, memories, None)
+        smallest = dict.fromkeys(memories, 0)
+        repacked = _placed(plan, {b.name: b.memory for b in best.buffers}, allowed, smallest, TRIES)
         best = min(repacked, best, key=cost)
     return check(best) if checked else best
 
@@ -149,23 +150,26 @@ def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], 
     return _fill(_fill(chosen, offered[:half], allowed, capacity), offered[half:], allowed, capacity)
 
 
-def _place(buffers: Sequence[Buffer], allowed: Sequence[Rule], tries: int | None, enough: int) -> Placement:
+def _place(buffers: Sequence[Buffer], allowed: Sequence[Rule], tries: int, enough: int) -> Placement:
     names = {b.name for b in buffers}
     inside = [rule for rule in allowed if rule.lower in names and rule.upper in names]
-    return place(buffers, inside, enough=enough) if tries is None else place(buffers, inside, tries, enough)
+    return place(buffers, inside, tries, enough)
 
 
 def _placed(
-    plan: Plan, homes: Mapping[str, str], allowed: Sequence[Rule], memories: Mapping[str, int], tries: int | None
+    plan: Plan,
+    homes: Mapping[str, str],
+    allowed: Sequence[Rule],
+    enough: Mapping[str, int],
+    tries: int = TRIES_TO_CHOOSE,
 ) -> Plan:
     """Return the plan with each buffer placed in its memory of `homes` (buffer -> memory).
 
-    In each memory, the search ends when the buffers fit, or after `tries` placements of single buffers. If `tries` is None, it
-    looks for the smallest arena, within the default limit of tries.
+    In each memory, the search ends when the buffers need at most `enough` bytes (memory -> bytes), or after `tries` placements
+    of single buffers.
     """
     buffers = tuple(replace(b, memory=homes[b.name]) for b in plan.buffers)
-    parts = {name: [b for b in buffers if b.memory == name] for name in memories}
-    enough = {name: 0 if tries is None else memories[name] for name in memories}
+    parts = {name: [b for b in buffers if b.memory == name] for name in enough}
     placements = {name: _place(part, allowed, tries, enough[name]) for name, part in parts.items() if part}
     return replace(
         plan,

@@ -1,10 +1,9 @@
 """The planner. In: a Graph and a Request. Out: a checked Plan, or a Pareto front of plans.
 
-1. `strategies` turns the request into plan spaces. A plan space holds all ways to split one order of the ops into stages
-   (unfused ops and fused stages) with one kernel set. All plan spaces of a search share the kernel set.
-2. `search` finds Solutions: the best sequence of stages over all plan spaces by an objective, within limits of bytes and
-   cycles.
-3. `layouts` gives each buffer of a solution its offset, and returns the best laid-out solution as a Plan.
+1. `strategies` turns the request into plan spaces. A plan space holds all solutions of one order of the ops with one kernel
+   set. A solution splits the order into unfused ops and fused stages. All plan spaces of a search share the kernel set.
+2. `search` finds the best solution of all plan spaces by an objective, within limits of bytes and cycles.
+3. `layouts` turns the best solutions into plans, which give each buffer an offset, and returns the best plan.
 4. If the plan exceeds the Flash limit, PlanSearch repeats this with a smaller kernel set. Objective `flash` begins with the
    smallest set and the layouts with the least code.
 5. `check` verifies the plan; `memories` distributes its buffers over several memories.
@@ -20,8 +19,9 @@ from ..ir import CompileError, Graph
 from ..ops import macs
 from ..progress import Progress
 from .check import check
+from .fuse.row_access import StreamedIO
 from .fuse.row_schedule import plan_macs
-from .kernel_choice import Kernels
+from .kernel_choice import KernelRule
 from .kernels.cycles import cycles_to_compare
 from .kernels.flash_budget import (
     compact_kernels,
@@ -37,7 +37,6 @@ from .layouts import LayoutSearch, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
-from .search.orders import StreamedIO
 from .search.pareto import PathObjective
 from .search.problem import NEVER
 from .strategies import PlanSpace, PlanSpaces, least_bytes, scaled_macs, streamed_io
@@ -46,7 +45,7 @@ DEFAULT = Request()
 MOST_FLASH_POINTS = 6  # plans of `by_flash`
 MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the fastest
 
-SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[Kernels, ...], bool], PlanSpaces]
+SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[KernelRule, ...], bool], PlanSpaces]
 """Plan spaces by graph, memory, streamed inputs and outputs, kernel set and `Request.fast`."""
 
 
@@ -82,7 +81,7 @@ def front(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None
     return PlanSearch(graph, replace(request, strategy="best")).front(progress)
 
 
-def smallest_plan(graph: Graph, request: Request, kernels: Kernels) -> Plan:
+def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
     """Return the plan with the least RAM that recomputes nothing. It is not checked.
 
     Args:
@@ -119,7 +118,7 @@ class PlanSearch:
         """Return the plan spaces that the strategy searches with one kernel set, given by its number; -1 is the fastest set."""
         return self._spaces_of(self.kernel_sets[kernel_set]).of(self.request.strategy, self.request.max_mac_overhead)
 
-    def _spaces_of(self, kernel_set: Sequence[Kernels]) -> PlanSpaces:
+    def _spaces_of(self, kernel_set: Sequence[KernelRule]) -> PlanSpaces:
         kernels, memory, fast = tuple(kernel_set), self.request.memory, self.request.fast
         key = self.graph, memory, self._streams, kernels, fast
         if key not in self._spaces:
@@ -173,7 +172,7 @@ class PlanSearch:
         Each plan equals the result of `plan` for objective `speed` with the plan's own RAM as the limit. If `checked` is False,
         the plans have not been verified: callers may compare them, but not generate code from them.
         """
-        sizes = [candidate.layout.bytes for candidate in self._layout_search().front()]
+        sizes = [candidate.bytes for candidate in self._layout_search().front()]
         by_bytes = dict[int, Plan]()
         for number, size in enumerate(sizes):
             if progress:
@@ -224,7 +223,7 @@ class PlanSearch:
                     return best
         return self._within_flash("speed", byte_limit, cycle_limit, progress)
 
-    def _by_code(self, kernel_set: Sequence[Kernels]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
+    def _by_code(self, kernel_set: Sequence[KernelRule]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
         """Yield searches of a kernel set's plan spaces with their objectives, those of plans with the least code first.
 
         A relocation takes a call, and a fused stage a loop; the fastest plan within the RAM has the fewest fused layers.

@@ -10,26 +10,29 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import ASKED_FOR, BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
-from .assemble import NO_OVERLAP, PlacedLayout, lay_out, place_layout, unfused_stages
+from .alias.subtensors import Aliases
+from .assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
 from .fuse.baselines import first_rows, patches
 from .fuse.rematerialise import with_channels_once
-from .fuse.row_access import RowGraph, streamable_outputs
+from .fuse.row_access import RowGraph, StreamedIO, streamable_outputs
 from .fuse.row_schedule import is_fused
-from .kernel_choice import PORTABLE, Kernels, variants_in
+from .kernel_choice import KernelRule, named_kernels, variants_in
 from .order.order_search import MOST_SETS, file_order
 from .place.place import TRIES
+from .plan import Plan, Stage
 from .request import Request
 from .search.channels_once import best_channels_once
-from .search.orders import StreamedIO, orders_of, path_search_of
+from .search.orders import orders_of, stage_cycles_of
 from .search.pareto import ParetoSearch
-from .search.path_search import Path, PathSearch
+from .search.path_search import ChosenStage, PathSearch, Solution
 from .search.problem import NEVER
 
 STRATEGIES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
@@ -83,7 +86,7 @@ def _parsed(strategy: str) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class PlanSpace:
-    """All ways to split one order of the ops into stages ("paths") with one kernel set, and how to give their buffers offsets.
+    """All solutions (splits into stages) of one order of the ops with one kernel set, and how to give their buffers offsets.
 
     If `nested`, outputs of splits and slices are part of their input's buffer, and inputs of concatenations part of their
     output's. If not `overlap`, no output overlaps an operand of its op. If not `relocates`, no tensor is relocated. If `fast`,
@@ -91,59 +94,38 @@ class PlanSpace:
     """
 
     search: PathSearch
-    budget: int  # multiply-accumulates that a path may recompute
     memory: str
-    kernel_set: Sequence[Kernels]
+    kernel_set: Sequence[KernelRule]
     streams: StreamedIO
     nested: bool = False
     overlap: bool = True
     relocates: bool = True
     fast: bool = False
     channels_once: Mapping[str, int] = field(default_factory=dict)  # as in Plan; the graph of `search` does so
-    _layouts: dict[Path, PlacedLayout] = field(default_factory=dict, init=False)
+    _plans: dict[Sequence[ChosenStage], list[Plan]] = field(default_factory=dict, init=False)
 
-    def lay_out(self, path: Path) -> PlacedLayout:
-        """Return the path's buffers with their offsets, with relocations of tensors if these make the arena smaller. Cached."""
-        if path not in self._layouts:
-            graph, stages = self.search.row_graph.graph, path.stages
-            names = {index: name for stage in stages for index, name in zip(stage.ops, stage.kernels, strict=True)}
+    def lay_out(self, solution: Solution) -> list[Plan]:
+        """Return the plan of a solution, as `place_layout`; unchecked and cached."""
+        if (stages := solution.stages) not in self._plans:
+            graph = self.search.row_graph.graph
+            kernels = self.kernel_set[0]
+            if len(self.kernel_set) > 1:
+                chosen = ((i, name) for stage in stages for i, name in zip(stage.ops, stage.kernels, strict=True) if name)
+                kernels = named_kernels({graph.ops[i].name: name for i, name in chosen}, self.kernel_set[1])
             layout = lay_out(
                 graph,
                 [stage.ops for stage in stages],
                 shared_in(graph, self.search.order, parts=self.nested),
                 self.memory,
                 tiles=tuple(tile for stage in stages for tile in stage.tiles),
-                kernels=_kernels_named(graph, self.kernel_set, names),
+                kernels=kernels,
                 max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
-                **self.streams._asdict(),
+                streams=self.streams,
             )
             tries, moves = 0 if self.fast else TRIES, self.overlap and self.relocates and not self.fast
-            self._layouts[path] = place_layout(layout, moves=moves, tries=tries)
-        return self._layouts[path]
-
-
-def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
-    """Return the `Kernels` rule by which each op runs the kernel that `names` gives it.
-
-    Args:
-        graph: the network.
-        kernel_set: the kernels that ops may use; the names are from it.
-        names: index of an op -> name of its kernel.
-    """
-    if len(kernel_set) == 1:
-        return kernel_set[0]
-    fast, portable_ops, asked_for = kernel_set[1], set[str](), {which: set[str]() for which in ASKED_FOR}
-    for index, name in names.items():
-        op = graph.ops[index]
-        if not name or name == fast.name(graph, op):
-            portable_ops |= {op.name} & fast.portable_ops
-        elif name == PORTABLE.name(graph, op):
-            portable_ops.add(op.name)
-        else:
-            asked_for[next(which for which in ASKED_FOR if getattr(BY_NAME[name], which))].add(op.name)
-    return Kernels(
-        fast.core, frozenset(portable_ops), reads=fast.reads, **{which: frozenset(ops) for which, ops in asked_for.items()}
-    )
+            plans = place_layout(layout, moves=moves, tries=tries)
+            self._plans[stages] = [replace(plan, channels_once=self.channels_once) for plan in plans]
+        return self._plans[stages]
 
 
 def recomputable_macs(macs: int, overhead: float) -> int:
@@ -167,17 +149,14 @@ def scaled_macs(macs: int, overhead: float) -> int:
 class PlanSpaces:
     """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies."""
 
-    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[Kernels], *, fast: bool) -> None:
+    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[KernelRule], *, fast: bool) -> None:
         """Compute which tensors of the graph share memory.
 
         With `fast`, orders of the ops are searched only briefly, and strategy `best` fuses ops only to stream inputs or
         outputs.
         """
-        self.graph, self.streams, self.fast = graph, streams, fast
-        self._plan_space = partial(PlanSpace, memory=memory, kernel_set=kernel_set, streams=streams, fast=fast)
-        self._path_search = partial(
-            path_search_of, kernels=kernel_set, streams=streams, has_cycles=not fast or len(kernel_set) > 1
-        )
+        self.graph, self.memory, self.streams, self.kernel_set, self.fast = graph, memory, streams, kernel_set, fast
+        self._most_sets = FEW_SETS if fast else MOST_SETS
         self._aliases, self._nested_aliases = (shared_in(graph, file_order(graph), parts=parts) for parts in (False, True))
         self._has_nested = bool(self._nested_aliases.free) and not any(streams)
         self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
@@ -200,17 +179,45 @@ class PlanSpaces:
         if name == "layer":
             return [self._layer]
         if name == "best" and (any(self.streams) or not self.fast):
-            searches = (self._path_search(self.graph, order, self._aliases, budget=budget) for order in self._orders)
-            fused = [self._plan_space(search, budget) for search in searches]
+            fused = [self._space(self.graph, order, self._aliases, budget=budget) for order in self._orders]
             return [*self._whole, *fused, *self._rematerialised(overhead, budget)]
         unfused = [*self._whole, *([] if self.fast and self._has_nested else self._unfused)]
         return unfused if name in {"best", "unfused"} else self._of_baseline(strategy, unfused, budget)
 
+    def _space(
+        self,
+        graph: Graph,
+        order: tuple[int, ...],
+        shared: Aliases,
+        *,
+        overlap: bool = True,
+        nested: bool = False,
+        channels_once: Mapping[str, int] = MappingProxyType({}),
+        **fusion: Any,
+    ) -> PlanSpace:
+        """Return the plan space of one order of the ops of `graph`, which is the network or one with rematerialised tensors.
+
+        `fusion` says which fused stages are searched, as the keywords of PathSearch; the other arguments are as in PlanSpace.
+        """
+        has_cycles = not self.fast or len(self.kernel_set) > 1
+        cycles_of = stage_cycles_of(
+            graph, order, shared, kernels=self.kernel_set, streams=self.streams, overlap=overlap, has_cycles=has_cycles
+        )
+        return PlanSpace(
+            PathSearch(cycles_of, order, shared.owner, **fusion),
+            self.memory,
+            self.kernel_set,
+            self.streams,
+            nested=nested,
+            overlap=overlap,
+            fast=self.fast,
+            channels_once=channels_once,
+        )
+
     @cached_property
     def _layer(self) -> PlanSpace:
         """Return the plan space of strategy `layer`: the file's order, no fusion, and no output overlaps an operand."""
-        search = self._path_search(self.graph, file_order(self.graph), self._aliases, overlap=False, budget=0, fuses=False)
-        return self._plan_space(search, 0, overlap=False)
+        return self._space(self.graph, file_order(self.graph), self._aliases, overlap=False, fuses=False)
 
     @cached_property
     def _whole(self) -> list[PlanSpace]:
@@ -218,22 +225,19 @@ class PlanSpaces:
 
         Empty if inputs or outputs are streamed.
         """
-        spaces, sets = list[PlanSpace]() if any(self.streams) else [self._layer], FEW_SETS if self.fast else MOST_SETS
-        for order in orders_of(self.graph, self._nested_aliases, sets, self.streams) if self._has_nested else ():
-            search = self._path_search(self.graph, order, self._nested_aliases, budget=0, fuses=False)
-            spaces.append(self._plan_space(search, 0, nested=True))
-        return spaces
+        aliases, spaces = self._nested_aliases, [] if any(self.streams) else [self._layer]
+        orders = orders_of(self.graph, aliases, self._most_sets, self.streams) if self._has_nested else ()
+        return [*spaces, *(self._space(self.graph, order, aliases, nested=True, fuses=False) for order in orders)]
 
     @cached_property
     def _orders(self) -> Sequence[tuple[int, ...]]:
         """Return the orders of ops to search without nested tensors: the one with the least peak RAM found, and the file's."""
-        sets = FEW_SETS if self.fast else MOST_SETS
-        return orders_of(self.graph, self._aliases, sets // 5 if self._has_nested else sets, self.streams)
+        sets = self._most_sets // 5 if self._has_nested else self._most_sets
+        return orders_of(self.graph, self._aliases, sets, self.streams)
 
     @cached_property
     def _unfused(self) -> list[PlanSpace]:
-        searches = (self._path_search(self.graph, order, self._aliases, budget=0, fuses=False) for order in self._orders)
-        return [self._plan_space(search, 0) for search in searches]
+        return [self._space(self.graph, order, self._aliases, fuses=False) for order in self._orders]
 
     def _rematerialised(self, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
         """Yield plan spaces of graphs that compute some channels of maps twice, chosen to save most RAM within a limit of MACs.
@@ -253,8 +257,7 @@ class PlanSpaces:
                 left = budget - macs(rematerialised) + macs(graph)
                 aliases = shared_in(rematerialised, file_order(rematerialised), parts=False)
                 for order in orders_of(rematerialised, aliases, FEW_SETS, streams):
-                    search = self._path_search(rematerialised, order, aliases, budget=left)
-                    yield self._plan_space(search, left, channels_once=channels_once)
+                    yield self._space(rematerialised, order, aliases, budget=left, channels_once=channels_once)
 
     def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
         """Return the plan spaces with the fused stages of a published planner, or `unfused` if these stages save no RAM.
@@ -270,33 +273,26 @@ class PlanSpaces:
             if each.nested or not each.overlap:
                 continue
             row_graph, order = each.search.row_graph, each.search.order
-            path_search = partial(
-                self._path_search, self.graph, order, shared_in(self.graph, order, parts=False), budget=budget
-            )
+            space_of = partial(self._space, self.graph, order, shared_in(self.graph, order, parts=False))
             if name == "msf":
-                spaces.append(replace(each, search=path_search(one_tile_per_stage=True), budget=budget))
+                spaces.append(space_of(budget=budget, one_tile_per_stage=True))
                 continue
-            step_bytes = [each.search.kernels[index][0].unfused_bytes for index in order]
+            step_bytes = [each.search.cycles_of.kernels[index][0].unfused_bytes for index in order]
             if name == "patch":
-                partition = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
+                stages = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
             else:
-                partition = first_rows(row_graph, order, each.search.owner, step_bytes)
-            if not partition.stages and not self.streams.streamed_inputs:
-                partition = partition._replace(stages=unfused_stages(order))  # a single op can stream its output too
-            if any(is_fused(row_graph, ops) for ops in partition.stages):
-                spaces.append(replace(each, search=path_search(partition=partition), budget=NEVER))
+                stages = first_rows(row_graph, order, each.search.owner, step_bytes)
+            if not stages and not self.streams.streamed_inputs:
+                stages = [Stage(ops) for ops in unfused_stages(order)]  # a single op can stream its output too
+            if any(is_fused(row_graph, stage.ops) for stage in stages):
+                spaces.append(space_of(budget=NEVER, partition=stages))
         is_required = bool(grid or layers) or any(self.streams)
         if not spaces and any(self.streams):
             raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
         return spaces if spaces and (is_required or least_bytes(spaces) < least_bytes(unfused)) else unfused
 
 
-def pareto_search_of(spaces: Sequence[PlanSpace]) -> ParetoSearch:
-    """Return the Pareto search over these plan spaces, each with its own budget of recomputation."""
-    return ParetoSearch([(each.search, each.budget) for each in spaces])
-
-
 def least_bytes(spaces: Sequence[PlanSpace]) -> int:
     """Return a lower bound in bytes on the RAM of all plans in these spaces; NEVER (infinity) if there is no plan."""
-    solution = pareto_search_of(spaces).least_bytes()
-    return NEVER if solution is None else solution.path.bytes
+    solution = ParetoSearch([space.search for space in spaces]).least_bytes()
+    return NEVER if solution is None else solution.bytes

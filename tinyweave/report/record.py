@@ -41,8 +41,6 @@ def record(
     verification: Verification | None = None,
     device: Device | None = None,
     limits: Limits | None = None,
-    ablation: Mapping[str, int] | None = None,
-    unsupported: Sequence[CompileError] = (),
     row_source: str | None = None,
     row_source_flash: int | None = None,
 ) -> Record:
@@ -55,8 +53,6 @@ def record(
         verification: comparison of the outputs with the reference; None if it was not run.
         device: the device; None if there is no board.
         limits: RAM, Flash and time limits; None for no limits.
-        ablation: technique of the planner -> arena bytes with this technique and all techniques before it.
-        unsupported: an error per op that cannot be compiled.
         row_source: camera or JPEG format of the option `--source`, such as `jpeg:640x480`.
         row_source_flash: measured bytes of Flash of the row source; None if unknown.
     """
@@ -140,7 +136,7 @@ def record(
             **_of(plan, "lower_bound", "optimal", "gap"),
             "channels_once": dict(plan.channels_once) if plan else None,
             **foreseen(plan, device),
-            "ablation": dict(ablation) if ablation else None,
+            "ablation": None,  # technique of the planner -> arena bytes with it and all techniques before it
         },
         "advice": None,
         "remedies": None,
@@ -155,19 +151,24 @@ def record(
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
-        "unsupported": [
-            {
-                "op": error.op and error.op.name,
-                "kind": error.op and error.op.kind,
-                "tensor": error.tensor,
-                "reason": error.why,
-                "hint": error.what_to_do,
-            }
-            for error in unsupported
-        ],
+        "unsupported": [],  # as by `unsupported_records`
         "steps": _steps(plan, profile) if plan and profile else None,
         "stream_time": stream_record(model),
     }
+
+
+def unsupported_records(errors: Sequence[CompileError]) -> list[Record]:
+    """Return an entry for each op that cannot be compiled; `errors` has an error per op."""
+    return [
+        {
+            "op": error.op and error.op.name,
+            "kind": error.op and error.op.kind,
+            "tensor": error.tensor,
+            "reason": error.why,
+            "hint": error.what_to_do,
+        }
+        for error in errors
+    ]
 
 
 def deployment_record(done: results.Deployment) -> Record:

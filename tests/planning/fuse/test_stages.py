@@ -24,13 +24,22 @@ from tinyweave.ops import SPECS, macs
 from tinyweave.ops.window import Window
 from tinyweave.planning import Request, Tile, front, plan, plan_in_stages
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.fuse.row_access import Access, RowGraph, recomputed_macs, tile_accesses, tile_bytes, tile_sizes
+from tinyweave.planning.fuse.row_access import (
+    Access,
+    RowGraph,
+    StreamedIO,
+    recomputed_macs,
+    tile_accesses,
+    tile_bytes,
+    tile_sizes,
+)
 from tinyweave.planning.fuse.row_schedule import plan_macs, schedule_stage
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.plan import RowTiming
 from tinyweave.planning.search import stage_growth, stages
-from tinyweave.planning.search.orders import StreamedIO, path_search_of
+from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
+from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import Problem, tensor_numbers
 from tinyweave.planning.search.stage_growth import growing
 
@@ -123,10 +132,10 @@ def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int
     """Every partition of a small network is planned; none has a lower bound below that of the found path."""
     graph = random_network(seed, 7, growers=BY_ROW, live=2)
     row_graph, order = row_graph_of(graph), file_order(graph)
-    space = path_search_of(graph, order, shared_in(graph, order, parts=False), budget=0)
-    found = ParetoSearch([(space, 0)]).least_bytes()
+    shared = shared_in(graph, order, parts=False)
+    found = ParetoSearch([PathSearch(stage_cycles_of(graph, order, shared), order, shared.owner)]).least_bytes()
     assert found is not None
-    path = found.path.stages
+    path = found.stages
     chosen = plan_in_stages(graph, [stage.ops for stage in path], tiles=[tile for stage in path for tile in stage.tiles])
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
@@ -243,10 +252,11 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
     for most in (stage_growth.MOST_GROWN, 10 * steps, 1):
         monkeypatch.setattr(stage_growth, "MOST_GROWN", most)
         grown.clear()
-        space = path_search_of(graph, file_order(graph), shared_in(graph, file_order(graph), parts=False), budget=0)
-        found = ParetoSearch([(space, 0)]).least_bytes()
+        shared = shared_in(graph, file_order(graph), parts=False)
+        cycles_of = stage_cycles_of(graph, file_order(graph), shared)
+        found = ParetoSearch([PathSearch(cycles_of, file_order(graph), shared.owner)]).least_bytes()
         assert found is not None
-        bytes_.append(found.path.bytes)
+        bytes_.append(found.bytes)
         counts.append(len(grown))
     assert counts[0] > counts[1] > counts[2]
     assert counts[1] <= (10 + stage_growth.SHORT) * steps and counts[2] <= 2 * stage_growth.SHORT * steps
@@ -276,8 +286,9 @@ def test_stages_are_the_same_in_c_and_python(
     monkeypatch.setattr("tinyweave.planning.search.path_search.grow_stages", compared)
     shared = shared_in(graph, file_order(graph), parts=False)
     streams = StreamedIO(graph.inputs if brought else ())
+    cycles_of = stage_cycles_of(graph, file_order(graph), shared, streams=streams)
     for budget in (0, macs(graph) // 4, 10 * macs(graph)):
-        path_search_of(graph, file_order(graph), shared, streams=streams, budget=budget, one_tile_per_stage=one_tile_per_stage)
+        PathSearch(cycles_of, file_order(graph), shared.owner, budget=budget, one_tile_per_stage=one_tile_per_stage)
     assert len(found) == 3
 
 

@@ -23,12 +23,13 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Request, Tile, from_json, front, plan, plan_in_stages, to_json
-from tinyweave.planning.alias.overlap import distances, shared_in, views
-from tinyweave.planning.fuse.row_access import RowGraph, row_accesses, streamable_outputs
+from tinyweave.planning.alias.overlap import shared_in, views
+from tinyweave.planning.fuse.row_access import RowGraph, StreamedIO, row_accesses, streamable_outputs
 from tinyweave.planning.fuse.row_schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
 from tinyweave.planning.order.order_search import file_order
-from tinyweave.planning.search.orders import StreamedIO, path_search_of
+from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
+from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.simulate import compare
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
@@ -111,14 +112,12 @@ def test_the_line_buffer_of_an_output_may_overlap_its_input_rows() -> None:
     """An op that reads each byte before it writes the same byte needs no distance; an op with windows does."""
     graph = heads()
     row_graph, owner = row_graph_of(graph, "wide"), views(graph)
-    alone = distances(graph, row_graph.variants, owner)
-    stages = [(0,), (1,), (2,), (3,)]
-    assert distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), alone, owner)[1] == {"body": 0}
+    stages = schedule_stages(row_graph, [(0,), (1,), (2,), (3,)])
+    assert distances_by_stage(row_graph, stages, owner)[1] == {"body": 0}
     graph = segmentation()
     row_graph, owner = row_graph_of(graph, "classes"), views(graph)
-    stages = [(index,) for index in ALL]
-    alone = distances(graph, row_graph.variants, owner)
-    assert distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), alone, owner)[4] == {"sum": 12 * 6}
+    stages = schedule_stages(row_graph, [(index,) for index in ALL])
+    assert distances_by_stage(row_graph, stages, owner)[4] == {"sum": 12 * 6}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -128,10 +127,10 @@ def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int
     streamed_outputs = streamable_outputs(row_graph_of(graph))
     row_graph, order = row_graph_of(graph, *streamed_outputs), file_order(graph)
     shared = shared_in(graph, order, parts=False)
-    space = path_search_of(graph, order, shared, streams=StreamedIO((), streamed_outputs), budget=0)
-    found = ParetoSearch([(space, 0)]).least_bytes()
+    cycles_of = stage_cycles_of(graph, order, shared, streams=StreamedIO((), streamed_outputs))
+    found = ParetoSearch([PathSearch(cycles_of, order, shared.owner)]).least_bytes()
     assert found is not None
-    stages, tiles = [stage.ops for stage in found.path.stages], [tile for stage in found.path.stages for tile in stage.tiles]
+    stages, tiles = [stage.ops for stage in found.stages], [tile for stage in found.stages for tile in stage.tiles]
     chosen = plan_in_stages(graph, stages, tiles=tiles, streamed_outputs=streamed_outputs)
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]

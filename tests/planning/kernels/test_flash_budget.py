@@ -21,7 +21,7 @@ from tinyweave.kernels.layer_cycles import FlashReads
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes
 from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, to_json
 from tinyweave.planning.explain import kernel_reason
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, flash_bytes, kernel_sets, max_constant_bytes, unfused_kernels
 from tinyweave.simulate import emulated
@@ -183,7 +183,7 @@ def test_a_deployment_uses_the_available_flash(graph: Graph, tmp_path: Path, emu
         assert (folder / f"{ROOMY}.c").exists() == bool(flash_heavy(done.plan))
 
 
-def allowed(graph: Graph, kernel_set: list[Kernels]) -> list[set[str]]:
+def allowed(graph: Graph, kernel_set: list[KernelRule]) -> list[set[str]]:
     """Return the allowed kernels of each op."""
     return [set(names) for names in zip(*(unfused_kernels(graph, kernels) for kernels in kernel_set), strict=True)]
 
@@ -191,14 +191,14 @@ def allowed(graph: Graph, kernel_set: list[Kernels]) -> list[set[str]]:
 @pytest.mark.parametrize("core", [CORE, "cortex-m7", "cortex-m55", "cortex-m0", ""])
 def test_each_kernel_set_has_all_kernels_of_the_smaller_set(graph: Graph, core: str):
     sets = kernel_sets(graph, core)
-    assert sets[0][0] == Kernels() and all(isinstance(kernels, Kernels) for each in sets for kernels in each)
+    assert sets[0][0] == KernelRule() and all(isinstance(rule, KernelRule) for each in sets for rule in each)
     for low, high in pairwise(sets):
         steps = list(zip(allowed(graph, low), allowed(graph, high), strict=True))
         assert all(below <= above for below, above in steps) and any(below < above for below, above in steps)
     assert max_constant_bytes(graph, sets[0]) == constant_bytes(
-        graph, unfused_kernels(graph, Kernels())
+        graph, unfused_kernels(graph, KernelRule())
     )  # the core's kernel, if it has no more constants
-    usual, last = unfused_kernels(graph, Kernels(core)), allowed(graph, sets[-1])
+    usual, last = unfused_kernels(graph, KernelRule(core)), allowed(graph, sets[-1])
     assert all(name in names for name, names in zip(usual, last, strict=True))
 
 
@@ -222,7 +222,7 @@ def lean_names(graph: Graph, core: str) -> set[str]:
 
 
 def test_flash_waits_count_against_constants_that_exceed_the_cache(graph: Graph):
-    usual = unfused_kernels(graph, Kernels(CORE))
+    usual = unfused_kernels(graph, KernelRule(CORE))
     held, largest = max((BY_NAME[name].flash(graph, op), op.name) for op, name in zip(graph.ops, usual, strict=True) if name)
     slow = FlashReads(waits=1000, line=16, cache=held, code_line=16, code_cache=1 << 20)
     heavy = [

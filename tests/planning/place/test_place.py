@@ -11,7 +11,7 @@ import pytest
 from tinyweave import planning, toolchain
 from tinyweave.planning.place import branch_and_bound as search
 from tinyweave.planning.place import place as place_module
-from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, _conflicts, _problem, arena_bytes, greedy, lower_bound, place
+from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, arena_bytes, greedy, lower_bound, place, placement_problem
 from tinyweave.planning.plan import Buffer
 
 
@@ -122,7 +122,7 @@ def test_the_branch_and_bound_search_is_the_same_in_c_and_python() -> None:
         rng = random.Random(seed)
         buffers = [*random_buffers(rng, count=14, steps=8), Buffer("a", 1, 0, 1)]
         rules = random_rules(rng, buffers)
-        problem = _problem(buffers, _conflicts(buffers, rules))
+        problem = placement_problem(buffers, rules)
         with_bytes = [x for x, buffer in enumerate(buffers) if buffer.bytes]  # empty buffers are not placed
         order = sorted(with_bytes, key=lambda x: SEARCH_ORDERS[seed % 2](buffers[x]))
         capacity = lower_bound(buffers, rules) + rng.choice([-1, 0, 0, 0, 1, 30])

@@ -15,11 +15,12 @@ from tinyweave.ir import Graph
 from tinyweave.kernels.layer_cycles import layer_cycles
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import macs_per_op
-from tinyweave.planning import Tile
+from tinyweave.planning import Tile, check
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
+from tinyweave.planning.assemble import lay_out, place_layout, unfused_stages
+from tinyweave.planning.fuse.row_access import StreamedIO
 from tinyweave.planning.fuse.row_schedule import plan_macs
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels, variants_in
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule, variants_in
 from tinyweave.planning.kernels.cycles import kernel_calls
 from tinyweave.planning.place.place import lower_bound
 from tinyweave.planning.plan import tiles_name
@@ -135,14 +136,13 @@ class Network:
         widths = {tile: self.graph.output(self.graph.ops[tile.ops[-1]]).shape[2] for tile in tiles}
         return all(tile.cols in (1 << tile.cols.bit_length() - 1, width) for tile, width in widths.items())
 
-    def _segment(self, begin: int, end: int, tiles: tuple[Tile, ...] = (), kernels: Kernels = PORTABLE) -> Segment | None:
+    def _segment(self, begin: int, end: int, tiles: tuple[Tile, ...] = (), kernels: KernelRule = PORTABLE) -> Segment | None:
         """Return the segment of the steps [begin, end) with some tiles, or None if they cannot be fused."""
         order, shared = self.order, shared_in(self.graph, self.order, parts=False)
         stages = [*unfused_stages(order[:begin]), tuple(order[begin:end]), *unfused_stages(order[end:])]
         try:
-            layout = lay_out(
-                self.graph, stages, shared, "sram", tiles=tiles, kernels=kernels, streamed_inputs=self.streamed_inputs
-            )
+            streams = StreamedIO(self.streamed_inputs)
+            layout = lay_out(self.graph, stages, shared, "sram", streams=streams, tiles=tiles, kernels=kernels)
         except ValueError:
             return None
         alive = {buffer.name: buffer for buffer in layout.buffers if buffer.start <= begin < buffer.end}
@@ -151,18 +151,23 @@ class Network:
         area = tiled.bytes if tiled else 0
         words = -(-area // WORD) * WORD
         scratch = max(self._scratch(index, layout.row_graph.variants[index]) for index in order[begin:end])
-        plan = plan_of_layout(place_layout(layout, moves=False, tries=0))
+        plan = check(place_layout(layout, moves=False, tries=0)[0])
         done, usual = plan_macs(plan), macs_per_op(self.graph, clipped=True)
         macs = sum(done[index] - usual[index] for index in order[begin:end]) if tiles else 0
         calls = [call for call in kernel_calls(plan) if call[0] in order[begin:end]]
         return Segment(lower_bound(list(alive.values()), rules) - scratch - area, words, macs, calls)
 
-    def _kernels(self, index: int) -> dict[str, Kernels]:
+    def _kernels(self, index: int) -> dict[str, KernelRule]:
         """Return kernel of an op -> the kernel set that gives this kernel to this op and portable ones to the others."""
         op, shared = self.graph.ops[index], shared_in(self.graph, self.order, parts=False)
         others = frozenset(other.name for other in self.graph.ops if other is not op)
         alone = frozenset({op.name})
-        each = (PORTABLE, Kernels(self.core, others), Kernels(self.core, others, alone), Kernels(self.core, others, lean=alone))
+        each = (
+            PORTABLE,
+            KernelRule(self.core, others),
+            KernelRule(self.core, others, alone),
+            KernelRule(self.core, others, lean=alone),
+        )
         return {variants_in(self.graph, shared, kernels)[index]: kernels for kernels in reversed(each)}
 
     def _scratch(self, index: int, name: str) -> int:

@@ -12,9 +12,11 @@ from planning.search.brute_force import WORD, Network
 from tinyweave.ir import Graph
 from tinyweave.ops import macs
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels
-from tinyweave.planning.search.orders import StreamedIO, path_search_of
+from tinyweave.planning.fuse.row_access import StreamedIO
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
+from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
+from tinyweave.planning.search.path_search import PathSearch
 
 CORE = "cortex-m4"
 USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: a tile that skips rows
@@ -44,17 +46,12 @@ def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> Non
     for overhead in OVERHEADS:
         budget = int(overhead * macs(graph))
         names = frozenset(op.name for op in graph.ops)
-        kernels = [PORTABLE, Kernels(CORE), Kernels(CORE, flash_heavy=names), Kernels(CORE, lean=names)]
-        kernels.append(Kernels(CORE, copying=names))
-        space = path_search_of(
-            graph,
-            order,
-            shared_in(graph, order, parts=False),
-            kernels=kernels,
-            streams=StreamedIO(streamed),
-            budget=budget,
-        )
-        front = [(found.path.bytes, found.path.cycles) for found in ParetoSearch([(space, budget)]).front()]
+        kernels = [PORTABLE, KernelRule(CORE), KernelRule(CORE, flash_heavy=names), KernelRule(CORE, lean=names)]
+        kernels.append(KernelRule(CORE, copying=names))
+        shared = shared_in(graph, order, parts=False)
+        cycles_of = stage_cycles_of(graph, order, shared, kernels=kernels, streams=StreamedIO(streamed))
+        search = PathSearch(cycles_of, order, shared.owner, budget=budget)
+        front = [(found.bytes, found.cycles) for found in ParetoSearch([search]).front()]
         for bytes_, cycles, again in space_points:
             assert again > budget or any(b <= bytes_ and c <= cycles for b, c in front), (bytes_, cycles, again)
         for bytes_, cycles in front:

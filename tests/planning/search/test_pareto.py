@@ -23,14 +23,13 @@ from tinyweave.kernels.table import BY_NAME
 from tinyweave.nas.costs import model_of
 from tinyweave.ops import macs
 from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, plan, planner, strategies, to_json
-from tinyweave.planning.assemble import PlacedLayout
 from tinyweave.planning.fuse.row_schedule import plan_macs
-from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
-from tinyweave.planning.layouts import Candidate, LayoutSearch
+from tinyweave.planning.layouts import LayoutSearch
 from tinyweave.planning.place.relocation_ops import is_move
-from tinyweave.planning.search.pareto import COSTS, Solution
-from tinyweave.planning.search.path_search import Path
+from tinyweave.planning.search.pareto import COSTS, Candidate, ParetoSearch
+from tinyweave.planning.search.path_search import Solution
 
 DIGITS = FilePath(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 CORE = "cortex-m4"
@@ -97,8 +96,9 @@ def call_cycles(made: Plan) -> int:
 
 def is_proved(search: planner.PlanSearch, points: Sequence[Plan]) -> bool:
     """Return whether no path takes fewer cycles than a point, without moves, within the point's bytes minus its gap."""
-    fastest = [(strategies.pareto_search_of(search.spaces()).fastest(size(each) - each.gap), each) for each in points]
-    return all(found is None or found.path.cycles >= call_cycles(each) for found, each in fastest)
+    pareto = ParetoSearch([space.search for space in search.spaces()])
+    fastest = [(pareto.fastest(size(each) - each.gap), each) for each in points]
+    return all(found is None or found.cycles >= call_cycles(each) for found, each in fastest)
 
 
 @pytest.mark.parametrize("overhead", [1.0, 1.3])
@@ -313,11 +313,11 @@ def test_a_path_whose_moves_exceed_the_time_limit_is_replaced(shared: FilePath) 
 @pytest.mark.parametrize("core", ["", CORE])
 def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str) -> None:
     """Moves that placement adds are not counted."""
-    graph, found, lay_out = by_row(seed), list[Path](), strategies.PlanSpace.lay_out
+    graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out
 
-    def noted(space: strategies.PlanSpace, path: Path) -> PlacedLayout:
-        found.append(path)
-        return lay_out(space, path)
+    def noted(space: strategies.PlanSpace, solution: Solution) -> list[Plan]:
+        found.append(solution)
+        return lay_out(space, solution)
 
     for overhead, objective in product((1.0, 1.5), ("size", "balanced", "speed")):
         found.clear()
@@ -327,30 +327,30 @@ def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str
         assert sum(plan_macs(made)) <= overhead * macs(graph)
         if not any(map(is_move, made.graph.ops)):  # placement adds moves if buffers do not fit otherwise
             foreseen = cycles_to_compare(made, CORE if core else "cortex-m3")
-            assert any(abs(foreseen - path.cycles) <= EVERY_OP for path in found)
+            assert any(abs(foreseen - solution.cycles) <= EVERY_OP for solution in found)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("schedule", ["best", "unfused", "stream2d"])
 def test_the_search_counts_the_bytes_of_the_resulting_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They differ only by the alignment of buffers and distances. Plans with one kernel per op, with scratch, are included."""
-    graph, found, lay_out = by_row(seed), list[Path](), strategies.PlanSpace.lay_out
+    graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out
 
-    def noted(space: strategies.PlanSpace, path: Path) -> PlacedLayout:
-        found.append(path)
-        return lay_out(space, path)
+    def noted(space: strategies.PlanSpace, solution: Solution) -> list[Plan]:
+        found.append(solution)
+        return lay_out(space, solution)
 
     monkeypatch.setattr(strategies.PlanSpace, "lay_out", noted)
     makers = (
         lambda: plan(graph, Request(schedule)),
         lambda: plan(graph, Request(schedule, core=CORE)),
-        lambda: planner.smallest_plan(graph, Request(schedule), Kernels(CORE)),
+        lambda: planner.smallest_plan(graph, Request(schedule), KernelRule(CORE)),
     )
     for make in makers:
         found.clear()
         made = make()
         words = 3 * len(made.buffers)
-        assert any(-4 < made.lower_bound - path.bytes <= words for path in found)
+        assert any(-4 < made.lower_bound - solution.bytes <= words for solution in found)
 
 
 @pytest.mark.parametrize("optimize", ["speed", "balanced"])
@@ -415,9 +415,9 @@ def test_cycles_of_a_sifive_e31_are_not_predicted(model: results.Model) -> None:
 def test_a_placement_1_percent_above_its_path_makes_the_search_try_another(
     placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    laid_out, path, other = list[Path](), Path((), 10_000, 5), Path((), 9_000, 6)
-    candidate, search = Candidate(SimpleNamespace(bytes=placed), Solution(0, path)), LayoutSearch([])  # type: ignore[arg-type]
-    monkeypatch.setattr(search, "pareto", SimpleNamespace(path=lambda number, limit: other))
-    monkeypatch.setattr(search, "lay_out", lambda solution: laid_out.append(solution.path) or [candidate])
-    assert search._smaller([candidate], Solution(0, path)) == ([candidate], Solution(0, path))
+    laid_out, solution, other = list[Solution](), Solution((), 10_000, 5), Solution((), 9_000, 6)
+    candidate, search = Candidate(SimpleNamespace(), placed, 5), LayoutSearch([])  # type: ignore[arg-type]
+    monkeypatch.setattr(search, "pareto", SimpleNamespace(fastest_of=lambda number, limit: other))
+    monkeypatch.setattr(search, "lay_out", lambda solution: laid_out.append(solution) or [candidate])
+    assert search._smaller([candidate], solution) == ([candidate], solution)
     assert len(laid_out) == looks

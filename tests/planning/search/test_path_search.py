@@ -10,14 +10,15 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import Graph
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.kernel_choice import PORTABLE, Kernels
-from tinyweave.planning.search.orders import WHOLE, path_search_of
+from tinyweave.planning.fuse.row_access import WHOLE
+from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
+from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import NEVER
 from tinyweave.planning.strategies import PlanSpaces
 
 SEEDS = range(30)
-CORE = Kernels("cortex-m4")
+CORE = KernelRule("cortex-m4")
 
 
 def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:
@@ -25,8 +26,8 @@ def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:
     sources = PlanSpaces(graph, "sram", WHOLE, [PORTABLE, CORE], fast=False).of("best", None)
     order = sources[-1].search.order
     shared = shared_in(graph, order, parts=False)
-    made = path_search_of(graph, order, shared, kernels=[PORTABLE, CORE], budget=budget)
-    return graph, made
+    cycles_of = stage_cycles_of(graph, order, shared, kernels=[PORTABLE, CORE])
+    return graph, PathSearch(cycles_of, order, shared.owner, budget=budget)
 
 
 def all_paths(space: PathSearch) -> list[tuple[int, int, int]]:
@@ -59,7 +60,7 @@ def test_no_path_is_faster_within_as_many_bytes(seed: int, budget: int) -> None:
         _, space = random_space(seed, budget)
         for limit in order:
             within = [cycles for bytes_, cycles, _ in every if bytes_ <= limit]
-            found = space.fastest(limit, budget)
+            found = space.fastest(limit)
             assert (found is None) == (not within)
             if found is not None:
                 assert found.bytes <= limit and found.cycles == min(within)
@@ -70,5 +71,6 @@ def test_ties_of_cycles_are_broken_by_the_least_fusion(seed: int) -> None:
     """Without a core all paths take 0 cycles; without a byte limit nothing is fused."""
     graph, known = random_space(seed, 0)
     shared = shared_in(graph, known.order, parts=False)
-    path = path_search_of(graph, known.order, shared, budget=0, has_cycles=False).fastest(NEVER, 0)
-    assert path is not None and all(len(stage.ops) == 1 and not stage.tiles for stage in path.stages)
+    cycles_of = stage_cycles_of(graph, known.order, shared, has_cycles=False)
+    solution = PathSearch(cycles_of, known.order, shared.owner).fastest(NEVER)
+    assert solution is not None and all(len(stage.ops) == 1 and not stage.tiles for stage in solution.stages)

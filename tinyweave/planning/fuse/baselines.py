@@ -11,19 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from ...ir import CompileError
-from ..plan import Tile
+from ..plan import Stage, Tile
 from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_buffer_bytes
 from .row_schedule import schedule_stage
-
-
-class Partition(NamedTuple):
-    """The stages into which a strategy splits an order of ops, and their tiles; empty if it cannot fuse the network."""
-
-    stages: list[tuple[int, ...]]
-    tiles: tuple[Tile, ...] = ()
 
 
 def patches(
@@ -34,8 +26,10 @@ def patches(
     budget: int,
     grid: int = 0,
     layers: int = 0,
-) -> Partition:
-    """Return the partition that runs the first layers in patches and needs the least RAM; empty if there is none.
+) -> list[Stage]:
+    """Return the stages with the least RAM of which the first runs in patches and the others are unfused.
+
+    Empty if the first layers cannot run in patches.
 
     Args:
         row_graph: the network.
@@ -69,10 +63,12 @@ def patches(
         what = f"the first {layers} layers" if layers else "the first layers"
         hint = "no other layer may read what they pass on; see --max-mac-overhead too"
         raise CompileError(f"{what} cannot run by patches", hint)
-    if best is None:
-        return Partition([])
-    run = best[2].ops
-    return Partition([run, *((index,) for index in order[len(run) :])], (best[2],))
+    return [] if best is None else _first_fused(order, len(best[2].ops), (best[2],))
+
+
+def _first_fused(order: Sequence[int], count: int, tiles: tuple[Tile, ...] = ()) -> list[Stage]:
+    """Return the stages in which the first `count` ops of an order are fused, with these tiles, and the others are unfused."""
+    return [Stage(tuple(order[:count]), tiles), *(Stage((index,)) for index in order[count:])]
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
@@ -96,10 +92,10 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
     return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_buffer_bytes(row_graph, tile)
 
 
-def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> Partition:
-    """Return the partition that fuses the first layers into one stage of whole rows and needs the least RAM.
+def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> list[Stage]:
+    """Return the stages with the least RAM of which the first runs by whole rows and the others are unfused.
 
-    The stage contains all readers of a streamed input. The partition is empty if the first layers cannot be fused.
+    The first stage contains all readers of a streamed input. Empty if the first layers cannot be fused.
 
     Args:
         row_graph: the network.
@@ -120,6 +116,4 @@ def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str]
         size = max(size + row_graph.accumulator_bytes[order[count - 1]], *step_bytes[count:], 0)
         if best is None or size < best[0]:
             best = size, count
-    if best is None:
-        return Partition([])
-    return Partition([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])])
+    return [] if best is None else _first_fused(order, best[1])

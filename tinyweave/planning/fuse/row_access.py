@@ -36,6 +36,16 @@ class Access(NamedTuple):
     window: Window
 
 
+class StreamedIO(NamedTuple):
+    """The names of the network inputs and outputs that are streamed row by row."""
+
+    streamed_inputs: tuple[str, ...] = ()
+    streamed_outputs: tuple[str, ...] = ()
+
+
+WHOLE = StreamedIO()
+
+
 def row_bytes(tensor: Tensor) -> int:
     """Return the bytes of one row of an NHWC feature map."""
     return tensor.shape[2] * tensor.pixel_bytes

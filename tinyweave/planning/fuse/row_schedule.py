@@ -21,10 +21,10 @@ import numpy as np
 
 from ...ops import macs_per_op
 from ...ops.window import Window
+from ..alias.overlap import ANY_DISTANCE, rules
 from ..alias.overlap import distances as distances_of_ops
-from ..alias.overlap import rules
 from ..place.place import Rule
-from ..plan import Node, Plan, RowSchedule, RowTiming, Tile
+from ..plan import Node, Plan, RowSchedule, RowTiming, Stage, Tile
 from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_sizes
 
 
@@ -262,38 +262,45 @@ def is_fused(row_graph: RowGraph, ops: Sequence[int]) -> bool:
     )
 
 
-def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> list[RowSchedule | None]:
-    """Return the row schedule of each stage, None for stages that are not fused.
+def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> tuple[Stage, ...]:
+    """Return the stages of a plan, with the tiles and the row schedule of each fused stage.
+
+    `stages` are indices of the ops of each stage.
 
     Raises:
         ValueError: the ops of a stage cannot be fused.
     """
-    schedules = [schedule_stage(row_graph, ops) if is_fused(row_graph, ops) else None for ops in stages]
-    for ops, schedule in zip(stages, schedules, strict=True):
-        if schedule is None and is_fused(row_graph, ops):
-            raise ValueError(f"{row_graph.graph.ops[ops[0]].name} and the ops after it cannot be fused")
-    return schedules
+    scheduled = list[Stage]()
+    for ops in map(tuple, stages):
+        tiles, schedule = None, None
+        if is_fused(row_graph, ops):
+            tiles, schedule = tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), schedule_stage(row_graph, ops)
+            if schedule is None:
+                raise ValueError(f"{row_graph.graph.ops[ops[0]].name} and the ops after it cannot be fused")
+        scheduled.append(Stage(ops, tiles, schedule))
+    return tuple(scheduled)
 
 
 def distances_by_stage(
     row_graph: RowGraph,
-    stages: Sequence[Sequence[int]],
-    schedules: Sequence[RowSchedule | None],
-    by_op: Sequence[Mapping[str, int]],
+    stages: Sequence[Stage],
     owner: Mapping[str, str],
+    offset: Mapping[str, int] | None = None,
+    max_distance: int = ANY_DISTANCE,
 ) -> list[Mapping[str, int]]:
     """Return, for each stage, the overlap distance of its output to each input: owner of the input's memory -> bytes.
 
     Args:
         row_graph: the network.
-        stages: indices of the ops of each stage.
-        schedules: the row schedule of each stage, as from `schedule_stages`.
-        by_op: overlap distances of each op if it runs unfused.
+        stages: the stages, as from `schedule_stages`.
         owner: tensor -> the tensor that owns its memory.
+        offset: tensor -> where it begins in its owner, if not at 0.
+        max_distance: larger distances of unfused ops are left out.
     """
+    by_op = distances_of_ops(row_graph.graph, row_graph.variants, owner, max_distance, offset)
     return [
-        by_op[ops[0]] if schedule is None else distances(row_graph, schedule.timings, ops, owner)
-        for ops, schedule in zip(stages, schedules, strict=True)
+        by_op[stage.ops[0]] if stage.schedule is None else distances(row_graph, stage.schedule.timings, stage.ops, owner)
+        for stage in stages
     ]
 
 
@@ -321,12 +328,5 @@ def rules_of(plan: Plan) -> list[Rule]:
     """Return the rules by which buffers of a plan may overlap although both are alive."""
     owner = {name: place.buffer for name, place in plan.places.items()}
     offset = {name: place.offset for name, place in plan.places.items()}
-    stages, row_graph = [stage.ops for stage in plan.stages], row_graph_of(plan)
-    by_op = distances_of_ops(plan.graph, plan.variants, owner, offset=offset)
-    return rules(
-        plan.graph,
-        stages,
-        owner,
-        distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), by_op, owner),
-        plan.buffers,
-    )
+    distance = distances_by_stage(row_graph_of(plan), plan.stages, owner, offset)
+    return rules(plan.graph, [stage.ops for stage in plan.stages], owner, distance, plan.buffers)

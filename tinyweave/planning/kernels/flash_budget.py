@@ -14,7 +14,7 @@ from ...ir import Graph, Op
 from ...kernels.layer_cycles import FlashReads, cost_model_core, layer_cycles
 from ...kernels.table import BY_NAME, code_bytes, variant_for
 from ..alias.overlap import shared_in
-from ..kernel_choice import PORTABLE, Kernels, variants_in
+from ..kernel_choice import PORTABLE, KernelRule, variants_in
 from ..order.order_search import file_order
 from ..plan import Plan
 
@@ -109,15 +109,15 @@ def trades_flash(graph: Graph, core: str) -> bool:
     return any(variant_for(graph, op, core, flash_heavy=True).flash_heavy for op in graph.ops)
 
 
-def unfused_kernels(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
+def unfused_kernels(graph: Graph, kernels: KernelRule) -> tuple[str, ...]:
     """Return the name of each op's kernel if no stage is fused; "" for ops without code."""
     return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
 
 
-def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[Kernels]]:
+def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[KernelRule]]:
     """Return the kernel sets of a core, fastest last; each set has all kernels of the set before it.
 
-    A set is a list of `Kernels`, which give each op one kernel each: the op may use any of them. The first set has the portable
+    A set is a list of rules, each of which gives each op one kernel: the op may use any of them. The first set has the portable
     kernels, and the kernels of `core` that keep no more constants than these. The next sets add the other kernels of `core` for
     one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and kernels that
     copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in the same way.
@@ -125,7 +125,7 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     """
     if not core:
         return [[PORTABLE]]
-    fast = Kernels(core, reads=reads)
+    fast = KernelRule(core, reads=reads)
     usual, lean = unfused_kernels(graph, fast), without_scratch(graph, core)
     heavy = [_heavy(graph, op, name, core) for op, name in zip(graph.ops, usual, strict=True)]
     larger, paying = (
@@ -140,13 +140,13 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     return [[PORTABLE, *each] for each in sets]
 
 
-def compact_kernels(graph: Graph) -> list[Kernels]:
+def compact_kernels(graph: Graph) -> list[KernelRule]:
     """Return the kernel set with the least code and constants."""
-    return [Kernels(compact=frozenset(op.name for op in graph.ops))]
+    return [KernelRule(compact=frozenset(op.name for op in graph.ops))]
 
 
 def flash_and_cycles(
-    graph: Graph, kernel_sets: Iterable[Sequence[Kernels]], core: str, reads: FlashReads | None
+    graph: Graph, kernel_sets: Iterable[Sequence[KernelRule]], core: str, reads: FlashReads | None
 ) -> Iterator[tuple[float, float]]:
     """Yield, per kernel set, the Flash and the cycles of a plan without fused stages in which each op has its fastest kernel.
 
@@ -165,13 +165,13 @@ def flash_and_cycles(
         yield constant_bytes(graph, names) + code, sum(map(cycles, graph.ops, names))
 
 
-def max_constant_bytes(graph: Graph, kernel_set: Sequence[Kernels]) -> int:
+def max_constant_bytes(graph: Graph, kernel_set: Sequence[KernelRule]) -> int:
     """Return the bytes of Flash constants if each op uses the kernel of the set that keeps the most."""
     choices = zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True)
     return sum(max(BY_NAME[name].flash(graph, op) if name else 0 for name in names) for op, *names in choices)
 
 
-def predicted_kernels(graph: Graph, kernel_set: Sequence[Kernels], chosen: Mapping[str, str]) -> list[str]:
+def predicted_kernels(graph: Graph, kernel_set: Sequence[KernelRule], chosen: Mapping[str, str]) -> list[str]:
     """Predict the kernel of each op: its `chosen` kernel if the kernel set has it, else the one with the fewest constants.
 
     `chosen` maps names of ops to names of kernels. The portable kernel is predicted only if it was chosen, or if the set has no
@@ -191,14 +191,14 @@ def without_scratch(graph: Graph, core: str) -> frozenset[str]:
     That other kernel must be one of `core`, and its cycles must be known.
     """
     names, model = set[str](), cost_model_core(core)
-    for op, name in zip(graph.ops, unfused_kernels(graph, Kernels(core)), strict=True):
+    for op, name in zip(graph.ops, unfused_kernels(graph, KernelRule(core)), strict=True):
         lean = variant_for(graph, op, core, lean=True) if name and BY_NAME[name].scratch(graph, op) else None
         if lean is not None and lean.lean and layer_cycles(graph, op, lean.name, model) is not None:
             names.add(op.name)
     return frozenset(names)
 
 
-def _copying_pays(graph: Graph, op: Op, kernels: Kernels) -> bool:
+def _copying_pays(graph: Graph, op: Op, kernels: KernelRule) -> bool:
     """Return whether it saves cycles if an op's kernel first copies the weights from slow Flash to scratch."""
     if kernels.reads is None:
         return False
@@ -215,7 +215,7 @@ def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
     return heavy.name if heavy is not None and heavy.flash_heavy else name
 
 
-def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: Kernels) -> list[str]:
+def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: KernelRule) -> list[str]:
     """Return the ops whose kernel in `others` keeps more constants than the one in `names`, most cycles saved per byte first.
 
     Kernels with many more constants that save no cycles are left out.
@@ -229,7 +229,7 @@ def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels:
     return [name for _, _, name in sorted(rates, reverse=True)]
 
 
-def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: Kernels) -> float:
+def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: KernelRule) -> float:
     """Return the cycles that the second of two kernels saves over the first; 0 if the cycles of either are unknown."""
     core = cost_model_core(kernels.core)
     slow, fast = (layer_cycles(graph, op, name, core, reads=kernels.reads) for name in names)

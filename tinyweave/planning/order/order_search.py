@@ -270,107 +270,21 @@ def _order_within(problem: OrderProblem, section: _Section, limit: int) -> tuple
     stuck = 0
     backward = False
     while stuck < 2:
-        result = _search(problem, start, goal, limit, budget=section.budget, backward=backward)
-        exceeded = min(exceeded, result.exceeded)
+        traversal = _Traversal(problem, start, goal, backward=backward)
+        arrived = traversal.search(limit, section.budget)
+        exceeded = min(exceeded, traversal.exceeded)
         if backward:
-            tail = result.path[::-1] + tail
+            tail = traversal.path[::-1] + tail
         else:
-            head = head + result.path
-        if result.arrived:
+            head = head + traversal.path
+        if arrived:
             return tuple(index for sequence in head + tail for index in sequence.ops), None
-        if result.exhausted:
+        if arrived is False:
             return None, exceeded
-        stuck = 0 if result.path else stuck + 1
-        start, goal = (start, result.anchor) if backward else (result.anchor, goal)
+        stuck = 0 if traversal.path else stuck + 1
+        start, goal = (start, problem.everything & ~traversal.anchor) if backward else (traversal.anchor, goal)
         backward = not backward and problem.fixed_savings
     return None, None
-
-
-@dataclass(eq=False)
-class _SearchResult:
-    """The path that a search found through sets of executed ops, up to the set `anchor`, which some best path contains.
-
-    If `arrived`, the path leads to the goal.
-    """
-
-    anchor: int
-    path: list[OpSequence]
-    exceeded: int  # the smallest need above the limit, in bytes
-    arrived: bool = False
-    exhausted: bool = False  # no path leads to the goal
-
-
-def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
-    """Search for a path from `start` to `goal`, or backward, on which no step needs more than `limit` bytes.
-
-    A path is a sequence of growing sets of executed ops. The search gives up after `budget` sets. The anchor is the set from
-    which it goes on. If a set has no more live bytes than the anchor and all sets between the two, it becomes the new anchor:
-    adding its ops to any later set of any path leaves no more bytes alive there. So if any path leads to the goal, one that
-    passes through this set does too. The same holds for a single sequence that lowers memory, from any set.
-    """
-    traversal = _Traversal(problem, start, goal, backward=backward)
-    anchor, path = traversal.done, list[OpSequence]()
-    anchor_live = live_after(problem, goal if backward else start)
-    exceeded, looked, attempts = NEVER, 0, 0
-    parent: dict[int, tuple[int, OpSequence | None]] = {}
-    heap: list[tuple[int, int, int, int, int, _Next]] = []
-    lowest: dict[int, int] = {}
-
-    def restart(done: int, live: int) -> None:
-        heap.clear()
-        parent.clear()
-        lowest.clear()
-        parent[done] = (done, None)
-        lowest[done] = live
-
-    def way(done: int) -> list[OpSequence]:
-        sequences = []
-        while (step := parent[done])[1] is not None:
-            sequences.append(step[1])
-            done = step[0]
-        return sequences[::-1]
-
-    def result(**outcome: bool) -> _SearchResult:
-        end = problem.everything & ~anchor if backward else anchor
-        return _SearchResult(end, path, exceeded, **outcome)
-
-    restart(anchor, anchor_live)
-    heap.append((anchor_live, 0, 0, anchor, anchor_live, (traversal.ready(), START)))
-    count = 0
-    while heap:
-        highest, _, _, done, live, before = heappop(heap)
-        if lowest[done] < highest:
-            continue
-        if done == traversal.target:
-            path += way(done)
-            anchor = done
-            return result(arrived=True)
-        if done != anchor and (live <= anchor_live and attempts < CONFIRM_ATTEMPTS):
-            attempts += 1
-            if traversal.lowest_between(anchor, anchor_live, done, live):
-                path += way(done)
-                anchor, anchor_live, attempts, looked = done, live, 0, 0
-                restart(done, live)
-                highest = live
-        looked += 1
-        problem.states += 1
-        if looked > budget or (looked % 64 == 0 and _out_of_budget(problem)):
-            return result()
-        ready = traversal.ready_after(done, before)
-        children, beyond = traversal.within(limit - live, done, ready)
-        exceeded = min(exceeded, live + beyond)
-        for position, change in children:
-            sequence = problem.sequences[position]
-            after = done | sequence.mask
-            now = live + change
-            height = max(highest, now)
-            if lowest.get(after, NEVER) <= height:
-                continue
-            lowest[after] = height
-            parent[after] = (done, sequence)
-            count += 1
-            heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
-    return result(exhausted=True)
 
 
 class _Traversal:
@@ -378,11 +292,16 @@ class _Traversal:
 
     Forward, a set holds the ops that have run. Backward, the search begins at the end, and a set holds the ops undone so far.
     Sequences are given by their position in `problem.sequences`.
+
+    Attributes:
+        path: the sequences that `search` has chosen, up to the set `anchor`, which some best path contains.
+        exceeded: the smallest need above the limit of `search`, in bytes.
     """
 
     def __init__(self, problem: OrderProblem, start: int, goal: int, *, backward: bool) -> None:
         self.problem, self.backward = problem, backward
         self.done, self.target = (problem.everything & ~goal, problem.everything & ~start) if backward else (start, goal)
+        self.anchor, self.path, self.exceeded = self.done, list[OpSequence](), NEVER
         home = {index: position for position, sequence in enumerate(problem.sequences) for index in sequence.ops}
         self.required = [sequence.successors if backward else sequence.predecessors for sequence in problem.sequences]
         followers = [
@@ -472,3 +391,61 @@ class _Traversal:
                     seen.add(child[0])
                     stack.append(child)
         return True
+
+    def search(self, limit: int, budget: int) -> bool | None:
+        """Search for a path to the target on which no step needs more than `limit` bytes; return whether there is one.
+
+        Return None if the search gave up after `budget` sets. A path is a sequence of growing sets of ops. The anchor is the
+        set from which the search goes on. If a set has no more live bytes than the anchor and all sets between the two, it
+        becomes the new anchor: adding its ops to any later set of any path leaves no more bytes alive there. So if any path
+        leads to the target, one that passes through this set does too. The same holds for a single sequence that lowers memory,
+        from any set.
+        """
+        problem = self.problem
+        anchor_live = live_after(problem, problem.everything & ~self.done if self.backward else self.done)
+        looked = attempts = count = 0
+        parent: dict[int, tuple[int, OpSequence]] = {}  # since the anchor: set -> the set before it, and the sequence between
+        lowest = {self.anchor: anchor_live}
+        heap: list[tuple[int, int, int, int, int, _Next]] = [
+            (anchor_live, 0, 0, self.anchor, anchor_live, (self.ready(), START))
+        ]
+
+        def advance(done: int) -> None:
+            """Make `done` the anchor, and append the sequences that lead there to the path."""
+            sequences, self.anchor = [], done
+            while done in parent:
+                done, sequence = parent[done]
+                sequences.append(sequence)
+            self.path += sequences[::-1]
+
+        while heap:
+            highest, _, _, done, live, before = heappop(heap)
+            if lowest[done] < highest:
+                continue
+            if done == self.target:
+                advance(done)
+                return True
+            if done != self.anchor and (live <= anchor_live and attempts < CONFIRM_ATTEMPTS):
+                attempts += 1
+                if self.lowest_between(self.anchor, anchor_live, done, live):
+                    advance(done)
+                    anchor_live, attempts, looked, highest = live, 0, 0, live
+                    heap.clear()
+                    parent.clear()
+                    lowest = {done: live}
+            looked += 1
+            problem.states += 1
+            if looked > budget or (looked % 64 == 0 and _out_of_budget(problem)):
+                return None
+            ready = self.ready_after(done, before)
+            children, beyond = self.within(limit - live, done, ready)
+            self.exceeded = min(self.exceeded, live + beyond)
+            for position, change in children:
+                sequence = problem.sequences[position]
+                after, now, height = done | sequence.mask, live + change, max(highest, live + change)
+                if lowest.get(after, NEVER) <= height:
+                    continue
+                lowest[after], parent[after] = height, (done, sequence)
+                count += 1
+                heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
+        return False

@@ -12,31 +12,71 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain
+from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import toolchain
+from ..plan import Buffer
 
 SHORT = 20_000  # (buffers + their sections) times tries up to which the Python version runs: about 4 ms
 NEVER = 2**63 - 1
 SOURCE = Path(__file__).with_name("branch_and_bound.c")
 
 
-class PlacementProblem(NamedTuple):
-    """Buffers to be placed, by index, and which of them conflict.
+@dataclass(frozen=True)
+class PlacementProblem:
+    """Buffers to be placed, by index, and how they may be placed relative to each other.
 
     A section is a maximal set of buffers that are alive together; sections are numbered in the order of time.
     """
 
-    size: Sequence[int]  # bytes
-    align: Sequence[int]  # bytes
-    first: Sequence[int]  # section in which a buffer starts
-    end: Sequence[int]  # one past its last section
-    conflicts: Sequence[Sequence[tuple[int, int]]]  # per buffer x, (y, gap): y above x starts at least `gap` bytes above x
-    weights: Sequence[Sequence[int]]  # per buffer: the least bytes that it adds to each of its sections
-    load: Sequence[int]  # per section: a lower bound on its bytes
+    buffers: Sequence[Buffer]
+    sections: Sequence[Sequence[int]]
+    conflicts: Sequence[Sequence[tuple[int, int, int]]]  # per buffer x, (y, up, down): offset y >= x + up, or x >= y + down
+    overlaps: Sequence[Sequence[tuple[int, int]]]  # per buffer x, (y, up): y may start `up` bytes above x, inside of x
+
+    @cached_property
+    def grain(self) -> int:
+        """Return the greatest common divisor of the alignments: every offset is a multiple of it."""
+        return gcd(*{b.align for b in self.buffers if b.bytes})
+
+    @cached_property
+    def weights(self) -> list[list[int]]:
+        """Return, for each buffer of each section, the least bytes from its start to the start of the buffer above it."""
+        by_section = list[list[int]]()
+        for section in self.sections:
+            inside = set(section)
+            ups = [min([self.buffers[x].bytes, *(up for y, up in self.overlaps[x] if y in inside)]) for x in section]
+            by_section.append([-(-up // self.grain) * self.grain for up in ups])
+        return by_section
+
+    def load(self, section: Sequence[int], weights: Sequence[int]) -> int:
+        """Return a lower bound on the bytes of buffers that are alive together: all weights, with the topmost buffer in full.
+
+        The weight of a buffer is the least bytes from its start to the start of the buffer above it.
+        """
+        return sum(weights) + min(self.buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
+
+    @cached_property
+    def loads(self) -> list[int]:
+        """Return a lower bound on the bytes of each section."""
+        return [self.load(section, weights) for section, weights in zip(self.sections, self.weights, strict=True)]
+
+    def by_buffer(self) -> tuple[list[int], list[int], list[list[int]]]:
+        """Return per buffer: the first section that has it, one past the last, and its weight in each of these sections."""
+        first, end = [0] * len(self.buffers), [0] * len(self.buffers)
+        weights: list[list[int]] = [[] for _ in self.buffers]
+        for number, (section, of_section) in enumerate(zip(self.sections, self.weights, strict=True)):
+            for x, weight in zip(section, of_section, strict=True):
+                if not weights[x]:
+                    first[x] = number
+                end[x] = number + 1
+                weights[x].append(weight)
+        return first, end, weights
 
 
 class Result(NamedTuple):
@@ -57,7 +97,7 @@ def searcher(problem: PlacementProblem) -> Search:
     equally low, it first tries the one whose sections (sets of buffers alive together) have the largest load in bytes, then the
     first in the order. With `reorder`, loads are computed again whenever the search splits into independent parts.
     """
-    cells, spent = len(problem.size) + sum(map(len, problem.weights)), 0
+    cells, spent = len(problem.buffers) + sum(map(len, problem.sections)), 0
 
     @lru_cache
     def in_c() -> Search | None:
@@ -75,12 +115,13 @@ def searcher(problem: PlacementProblem) -> Search:
 
 def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
     """Search for a placement within a capacity, as `tw_search` in branch_and_bound.c. Arguments as in `searcher`."""
-    size, align, first, end, conflicts, weights, load = problem
+    size, align = [b.bytes for b in problem.buffers], [b.align for b in problem.buffers]
+    first, end, weights = problem.by_buffer()
     offsets = [0] * len(size)
     lowest = [0] * len(size)  # per buffer the lowest offset that the placed ones allow
     placed = [False] * len(size)
-    remaining = list(load)  # per section the bytes that its unplaced buffers add at least
-    crossing = [0] * len(load)  # per section the unplaced buffers that are alive in it and in the next one
+    remaining = list(problem.loads)  # per section the bytes that its unplaced buffers add at least
+    crossing = [0] * len(problem.sections)  # per section the unplaced buffers that are alive in it and in the next one
     for begin, stop in zip(first, end, strict=True):
         for s in range(begin, stop - 1):
             crossing[s] += 1
@@ -96,7 +137,7 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         offsets[x] = lowest[x]
         placed[x] = True
         raised = []
-        for y, gap in conflicts[x]:
+        for y, gap, _ in problem.conflicts[x]:
             up = -(-(offsets[x] + gap) // align[y]) * align[y]
             if not placed[y] and lowest[y] < up:
                 raised.append((y, lowest[y]))
@@ -190,7 +231,7 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         return False
 
     try:
-        solved = solve_parts(order, range(len(load)), 0, -1, True)
+        solved = solve_parts(order, range(len(problem.sections)), 0, -1, True)
     except RecursionError:  # about a thousand buffers
         solved = None
     return _result(solved, offsets, next_bound, tries - left)
@@ -198,8 +239,8 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
 
 def _may_coincide(problem: PlacementProblem) -> list[bool]:
     """Return, for each buffer, whether the rules let it start at the same offset as a buffer that is alive at the same time."""
-    may_coincide = [False] * len(problem.size)
-    for y, gap in chain.from_iterable(problem.conflicts):
+    may_coincide = [False] * len(problem.buffers)
+    for y, gap, _ in chain.from_iterable(problem.conflicts):
         may_coincide[y] |= gap == 0
     return may_coincide
 
@@ -216,18 +257,18 @@ def _search_in_c(problem: PlacementProblem) -> Search | None:
     if library is None:
         return None
     function = library.tw_search
-    size, align, first, end, conflicts, weights, load = problem
-    pairs = list(chain.from_iterable(conflicts))
-    lists = (
-        *(size, align, first, end),
-        *(_starts(conflicts), [y for y, _ in pairs], [gap for _, gap in pairs]),
+    first, end, weights = problem.by_buffer()
+    pairs = list(chain.from_iterable(problem.conflicts))
+    lists: tuple[Sequence[int], ...] = (
+        *([b.bytes for b in problem.buffers], [b.align for b in problem.buffers], first, end),
+        *(_starts(problem.conflicts), [y for y, _, _ in pairs], [gap for _, gap, _ in pairs]),
         *(_starts(weights), list(chain.from_iterable(weights))),
-        *(load, _may_coincide(problem)),
+        *(problem.loads, _may_coincide(problem)),
     )
-    tables = (ctypes.c_int64(len(size)), ctypes.c_int64(len(load)), *map(_table, lists))
+    tables = (ctypes.c_int64(len(problem.buffers)), ctypes.c_int64(len(problem.sections)), *map(_table, lists))
 
     def run(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
-        left, next_bound, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(size))
+        left, next_bound, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(problem.buffers))
         code = function(
             *(*tables, _table(order), *map(ctypes.c_int64, (len(order), reorder, capacity))),
             *(ctypes.byref(left), ctypes.byref(next_bound), offsets),

@@ -8,7 +8,6 @@ Then an exact search (branch_and_bound.py) looks for a smaller arena, or proves 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import gcd
 from typing import Any, NamedTuple
 
 from ..plan import Buffer
@@ -60,7 +59,7 @@ class Placement(NamedTuple):
 
 def lower_bound(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> int:
     """Return a lower bound in bytes on the arena of every placement: the need of the step with the most live bytes."""
-    return _bound(buffers, _conflicts(buffers, rules))
+    return _bound(placement_problem(buffers, rules))
 
 
 def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
@@ -70,8 +69,8 @@ def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
 
 def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, int]:
     """Return the offsets of the smallest of several greedy placements."""
-    conflicts = _conflicts(buffers, rules)
-    return _names(buffers, _greedy(buffers, conflicts, _bound(buffers, conflicts)))
+    problem = placement_problem(buffers, rules)
+    return _names(buffers, _greedy(problem, _bound(problem)))
 
 
 def place(
@@ -90,16 +89,16 @@ def place(
         enough: arena size in bytes at which the search ends.
         known: offsets of a known placement, returned if no better one is found.
     """
-    conflicts = _conflicts(buffers, rules)
-    low = _bound(buffers, conflicts)
-    best = _greedy(buffers, conflicts, low)
+    problem = placement_problem(buffers, rules)
+    low = _bound(problem)
+    best = _greedy(problem, low)
     high = _height(buffers, best)
     if known is not None and arena_bytes(buffers, known) < high:
         best = [known[b.name] for b in buffers]
         high = _height(buffers, best)
     if high <= max(low, enough) or not tries:
         return Placement(_names(buffers, best), high, low)
-    search = searcher(_problem(buffers, conflicts))
+    search = searcher(problem)
     orders = [[x for x in _sorted(buffers, key) if buffers[x].bytes] for key in SEARCH_ORDERS]
     settings = [(order, reorder) for reorder in (False, True) for order in orders]
 
@@ -132,87 +131,56 @@ def place(
     return Placement(_names(buffers, best), high, low)
 
 
-class _Conflicts(NamedTuple):
-    """Which buffers are alive together, and how they may be placed relative to each other; buffers are given by index."""
-
-    pairs: list[list[tuple[int, int, int]]]  # per buffer x, (y, up, down): offset y >= x + up, or offset x >= y + down
-    sections: list[list[int]]  # the maximal sets of buffers that are alive together
-    overlaps: list[list[tuple[int, int]]]  # per buffer x, (y, up): y may start `up` bytes above x, inside of x
-
-
-def _conflicts(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Conflicts:
+def placement_problem(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> PlacementProblem:
+    """Return the problem of placing these buffers, which overlap only as the rules allow."""
     allowed = {(rule.lower, rule.upper): rule.distance for rule in rules}
     if min(allowed.values(), default=0) < 0:
         raise ValueError("a rule has a negative distance")
-    conflicts = _Conflicts([[] for _ in buffers], [], [[] for _ in buffers])
-    pairs, overlaps = conflicts.pairs, conflicts.overlaps
-    alive: list[int] = []
+    sections, alive = list[list[int]](), list[int]()
+    conflicts: list[list[tuple[int, int, int]]] = [[] for _ in buffers]
+    overlaps: list[list[tuple[int, int]]] = [[] for _ in buffers]
     for start, x in sorted((b.start, x) for x, b in enumerate(buffers) if b.bytes):  # an empty buffer conflicts with none
         a = buffers[x]
         staying = [y for y in alive if buffers[y].end > start]
         if len(staying) < len(alive):
-            conflicts.sections.append(alive)
+            sections.append(alive)
         for y in staying:
             b = buffers[y]
             up, down = a.bytes, b.bytes
             if allowed:
                 up = min(up, allowed.get((a.name, b.name), up))
                 down = min(down, allowed.get((b.name, a.name), down))
-            pairs[x].append((y, up, down))
-            pairs[y].append((x, down, up))
+            conflicts[x].append((y, up, down))
+            conflicts[y].append((x, down, up))
             if up < a.bytes:
                 overlaps[x].append((y, up))
             if down < b.bytes:
                 overlaps[y].append((x, down))
         alive = [*staying, x]
     if alive:
-        conflicts.sections.append(alive)
-    return conflicts
+        sections.append(alive)
+    return PlacementProblem(buffers, sections, conflicts, overlaps)
 
 
-def _weights(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> list[int]:
-    """Return, for each buffer of a section, the least bytes from its start to the start of the buffer above it.
-
-    A section is a maximal set of buffers that are alive together. Offsets are multiples of `grain`.
-    """
-    inside, overlaps = set(section), conflicts.overlaps
-    ups = [min([buffers[x].bytes, *(up for y, up in overlaps[x] if y in inside)]) for x in section]
-    return [-(-up // grain) * grain for up in ups]
-
-
-def _load(buffers: Sequence[Buffer], section: Sequence[int], weights: Sequence[int]) -> int:
-    """Return a lower bound on the bytes of a section (buffers alive together): all weights, with the topmost buffer in full.
-
-    The weight of a buffer is the least bytes from its start to the start of the buffer above it.
-    """
-    return sum(weights) + min(buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
-
-
-def _grain(buffers: Sequence[Buffer]) -> int:
-    """Return the greatest common divisor of the alignments: every offset is a multiple of it."""
-    return gcd(*{b.align for b in buffers if b.bytes})
-
-
-def _bound(buffers: Sequence[Buffer], conflicts: _Conflicts) -> int:
-    grain = _grain(buffers)
-    bound = 0
-    for section in conflicts.sections:
-        bound = max(bound, _load(buffers, section, _weights(buffers, conflicts, section, grain)))
-        overlaps = {y for x in section for y, _ in conflicts.overlaps[x]}
+def _bound(problem: PlacementProblem) -> int:
+    bound, grain = max(problem.loads, default=0), problem.grain
+    for section in problem.sections:
+        overlaps = {y for x in section for y, _ in problem.overlaps[x]}
         if overlaps:  # buffers that overlap no other one count in full
             apart = [x for x in section if x not in overlaps]
             if apart:
-                bound = max(bound, _load(buffers, apart, [-(-buffers[x].bytes // grain) * grain for x in apart]))
-            bound = max(bound, _overlap_bound(buffers, conflicts, section, grain))
+                bound = max(bound, problem.load(apart, [-(-problem.buffers[x].bytes // grain) * grain for x in apart]))
+            bound = max(bound, _overlap_bound(problem, section))
     return bound
 
 
-def _overlap_bound(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> int:
+def _overlap_bound(problem: PlacementProblem, section: Sequence[int]) -> int:
     """Return a tighter lower bound on the bytes of a section (buffers alive together) with simple overlaps, else 0.
 
     Simple means that only one output may overlap operands, or only two buffers each other. The operands above an output are
-    best stacked in the order of their distances. The topmost buffer needs no rounding to `grain` bytes.
+    best stacked in the order of their distances. The topmost buffer needs no rounding to the grain of all offsets.
     """
+    buffers, grain = problem.buffers, problem.grain
 
     def whole(count: int) -> int:
         return -(-count // grain) * grain
@@ -220,7 +188,7 @@ def _overlap_bound(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Se
     sizes = {x: whole(buffers[x].bytes) for x in section}
     above: dict[int, list[tuple[int, int]]] = {}  # output -> (distance, operand)
     for low in section:
-        pairs = [(whole(gap), high) for high, gap in conflicts.overlaps[low] if high in sizes]
+        pairs = [(whole(gap), high) for high, gap in problem.overlaps[low] if high in sizes]
         if pairs:
             above[low] = sorted(pairs)
     joined = set(above).union(high for pairs in above.values() for _, high in pairs)
@@ -236,29 +204,11 @@ def _overlap_bound(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Se
     return unjoined + min(extents) - max(size - buffers[x].bytes for x, size in sizes.items())
 
 
-def _problem(buffers: Sequence[Buffer], conflicts: _Conflicts) -> PlacementProblem:
-    grain = _grain(buffers)
-    sections = conflicts.sections
-    first, end = [0] * len(buffers), [0] * len(buffers)
-    weights: list[list[int]] = [[] for _ in buffers]
-    load = []
-    for index, section in enumerate(sections):
-        here = _weights(buffers, conflicts, section, grain)
-        load.append(_load(buffers, section, here))
-        for x, weight in zip(section, here, strict=True):
-            if not weights[x]:
-                first[x] = index
-            end[x] = index + 1
-            weights[x].append(weight)
-    gaps = [[(y, up) for y, up, _ in pairs] for pairs in conflicts.pairs]
-    return PlacementProblem([b.bytes for b in buffers], [b.align for b in buffers], first, end, gaps, weights, load)
-
-
-def _greedy(buffers: Sequence[Buffer], conflicts: _Conflicts, bound: int) -> list[int]:
-    best: list[int] = []
+def _greedy(problem: PlacementProblem, bound: int) -> list[int]:
+    buffers, best = problem.buffers, list[int]()
     height = sum(b.bytes + b.align for b in buffers) + 1
     for key in ORDERS:
-        better = _first_fit(buffers, conflicts, _sorted(buffers, key), height)
+        better = _first_fit(problem, _sorted(buffers, key), height)
         if better:
             best, height = better, _height(buffers, better)
             if height == bound:
@@ -270,15 +220,15 @@ def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], Any]) -> list[int
     return sorted(range(len(buffers)), key=lambda x: key(buffers[x]))
 
 
-def _first_fit(buffers: Sequence[Buffer], conflicts: _Conflicts, order: Iterable[int], limit: int) -> list[int]:
+def _first_fit(problem: PlacementProblem, order: Iterable[int], limit: int) -> list[int]:
     """Place each buffer at the lowest offset that the buffers before it in `order` leave free; return all offsets.
 
     Return [] if the arena reaches `limit` bytes.
     """
-    offsets = [0] * len(buffers)
-    taken: list[list[tuple[int, int]]] = [[] for _ in buffers]  # per buffer: open intervals in which it cannot start
+    offsets = [0] * len(problem.buffers)
+    taken: list[list[tuple[int, int]]] = [[] for _ in offsets]  # per buffer: open intervals in which it cannot start
     for x in order:
-        buffer = buffers[x]
+        buffer = problem.buffers[x]
         offset = 0
         for begin, end in sorted(taken[x]):
             if offset <= begin:
@@ -288,7 +238,7 @@ def _first_fit(buffers: Sequence[Buffer], conflicts: _Conflicts, order: Iterable
         if offset + buffer.bytes >= limit:
             return []
         offsets[x] = offset
-        for y, up, down in conflicts.pairs[x]:
+        for y, up, down in problem.conflicts[x]:
             taken[y].append((offset - down, offset + up))
     return offsets
 

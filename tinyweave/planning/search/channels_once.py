@@ -1,7 +1,7 @@
 """How many channels of each map to keep and how many to rematerialise, for the smallest arena within a budget of recomputation.
 
 A rematerialised channel is computed twice, so that it need not be kept in between. The search bisects the arena size. For a
-given size, keep as many channels of each map as the ops around it have room for. Then search for a path of stages, with tiles
+given size, keep as many channels of each map as the ops around it have room for. Then search for a solution, with tiles
 that use what is left of the budget, to see whether the whole network fits.
 """
 
@@ -15,10 +15,12 @@ from ...ir import Graph, rebuild
 from ...ops import macs
 from ..alias.overlap import shared_in
 from ..fuse.rematerialise import candidates, with_channels_once
+from ..fuse.row_access import StreamedIO
 from ..liveness import lifetimes
 from ..order.order_search import file_order, without_views
-from .orders import StreamedIO, path_search_of
+from .orders import stage_cycles_of
 from .pareto import ParetoSearch
+from .path_search import PathSearch
 from .problem import NEVER
 
 STEPS = 16  # numbers of channels to try per map, evenly spaced
@@ -107,9 +109,9 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
     order = file_order(graph)
     streams = StreamedIO(tuple(streamed_inputs))
     shared = shared_in(graph, order, parts=False)
-    space = path_search_of(graph, order, shared, streams=streams, budget=budget, has_cycles=False)
-    found = ParetoSearch([(space, budget)]).least_bytes(byte_limit)
-    return NEVER if found is None else found.path.bytes
+    cycles_of = stage_cycles_of(graph, order, shared, streams=streams, has_cycles=False)
+    found = ParetoSearch([PathSearch(cycles_of, order, shared.owner, budget=budget)]).least_bytes(byte_limit)
+    return NEVER if found is None else found.bytes
 
 
 def _ops_around_maps(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:

@@ -1,14 +1,10 @@
-"""The orders of a graph's ops that are worth searching, and the path search of one order.
-
-A path splits an order of the ops into stages.
-"""
+"""The orders of a graph's ops that are worth searching, and the RAM and cycles of each op in one order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from ...ir import Graph
 from ...kernels.layer_cycles import cost_model_core
@@ -16,39 +12,23 @@ from ...kernels.table import BY_NAME
 from ..alias.overlap import ANY_DISTANCE, distances, saved_bytes
 from ..alias.subtensors import Aliases
 from ..assemble import NO_OVERLAP
-from ..fuse.baselines import Partition
-from ..fuse.row_access import RowGraph
-from ..kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from ..fuse.row_access import WHOLE, RowGraph, StreamedIO
+from ..kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from ..order.order_search import best_order, file_order, live_bytes
-from .path_search import PathSearch
-from .stage_cycles import Kernel
+from .stage_cycles import Kernel, StageCycles
 
 
-class StreamedIO(NamedTuple):
-    """The names of the network inputs and outputs that are streamed row by row."""
-
-    streamed_inputs: tuple[str, ...] = ()
-    streamed_outputs: tuple[str, ...] = ()
-
-
-WHOLE = StreamedIO()
-
-
-def path_search_of(
+def stage_cycles_of(
     graph: Graph,
     order: tuple[int, ...],
     shared: Aliases,
     *,
-    kernels: Sequence[Kernels] = (PORTABLE,),
+    kernels: Sequence[KernelRule] = (PORTABLE,),
     streams: StreamedIO = WHOLE,
-    budget: int,
-    fuses: bool = True,
-    one_tile_per_stage: bool = False,
     overlap: bool = True,
-    partition: Partition | None = None,
     has_cycles: bool = True,
-) -> PathSearch:
-    """Return the search for the best split of an order of ops into unfused ops and fused stages.
+) -> StageCycles:
+    """Return the kernels that each op of a graph may use in an order of the ops, with their RAM and cycles.
 
     Args:
         graph: the network.
@@ -56,11 +36,7 @@ def path_search_of(
         shared: which tensors share memory.
         kernels: the kernels that ops may use, the portable ones first.
         streams: network inputs and outputs that are streamed.
-        budget: multiply-accumulates that may be recomputed.
-        fuses: whether ops may be fused.
-        one_tile_per_stage: whether each fused stage is a single tile, as strategy `msf` demands.
         overlap: whether outputs may overlap operands of their op.
-        partition: the only fused stages allowed; None for any.
         has_cycles: whether to estimate cycles; if not, all are 0.
     """
     portable = _with_streaming_kernels(graph, streams, kernels[0])
@@ -79,18 +55,7 @@ def path_search_of(
         graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
     )
     fastest = kernels[-1]
-    return PathSearch(
-        row_graph,
-        order,
-        shared.owner,
-        per_op,
-        cost_model_core(fastest.core) if has_cycles else "",
-        reads=fastest.reads,
-        budget=budget,
-        fuses=fuses,
-        one_tile_per_stage=one_tile_per_stage,
-        partition=partition,
-    )
+    return StageCycles(row_graph, per_op, cost_model_core(fastest.core) if has_cycles else "", fastest.reads)
 
 
 def orders_of(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:
@@ -108,7 +73,7 @@ def _without_streamed_outputs(graph: Graph, streams: StreamedIO) -> Graph:
     return replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
 
 
-def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
+def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: KernelRule) -> KernelRule:
     """Return `kernels`, changed to portable kernels for ops whose own kernel cannot stream a network output."""
     makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
     return kernels._replace(

@@ -1,8 +1,8 @@
-"""The path of stages with the fewest cycles within a byte limit, for one order of the ops.
+"""The solution with the fewest cycles within a byte limit, for one order of the ops.
 
-A path runs all ops as a sequence of unfused ops and fused stages. Its bytes are the maximum over these, its cycles the sum. So
-the fastest path within a byte limit is a shortest path in a graph. The nodes are the cuts, which are positions between ops. The
-edges are the fused stages (with each tiling) and then the unfused ops (with each kernel), numbered in this order.
+A solution runs all ops as a sequence of unfused ops and fused stages. Its bytes are the maximum over these, its cycles the sum.
+So the fastest solution within a byte limit is a shortest path in a graph. The nodes are the cuts, which are positions between
+ops. The edges are the fused stages (with each tiling) and then the unfused ops (with each kernel), numbered in this order.
 
 Each stage starts with lower bounds of its bytes and cycles. `fastest` computes the exact values of the stages on the shortest
 path and searches again, until all stages on the path are exact.
@@ -15,22 +15,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...kernels.layer_cycles import FlashReads
 from ...ops import macs_per_op
-from ..fuse.baselines import Partition
-from ..fuse.row_access import RowGraph, recomputed_macs, tile_accesses, tile_buffer_bytes
+from ..fuse.row_access import recomputed_macs, tile_accesses, tile_buffer_bytes
 from ..fuse.row_schedule import is_fused
 from ..liveness import lifetimes
-from ..plan import Tile
+from ..plan import Stage, Tile
 from .problem import NEVER, TileCandidate, numbered, problem_of, tensor_numbers
 from .shortest_path import CutGraph
-from .stage_cycles import Cycles, Kernel, PerScratchSize, StageCycles
+from .stage_cycles import Cycles, PerScratchSize, StageCycles
 from .stage_growth import FusedStage, Tiling, bytes_saved_by_tile, growing, stage_memory
 from .stage_overlap import dying_in, overlap_in_stage
 from .stages import Stages, as_columns, grow_stages
@@ -41,7 +38,7 @@ TIE_OF_TILED = 8  # ties of a tiled op; a fused one has 1: equally fast paths sh
 
 
 class ChosenStage(NamedTuple):
-    """One stage of a path, fused or a single op: its RAM, estimated cycles, ops, tiles, and the name of each op's kernel."""
+    """One stage of a solution, fused or a single op: its RAM, estimated cycles, ops, tiles, and the name of each kernel."""
 
     bytes: int
     cycles: int
@@ -50,12 +47,13 @@ class ChosenStage(NamedTuple):
     kernels: tuple[str, ...]
 
 
-class Path(NamedTuple):
-    """A split of all ops into stages, in order. `bytes` is the RAM of its largest stage, `cycles` the sum of all stages."""
+class Solution(NamedTuple):
+    """A split of all ops into stages, in order, with their tiles and kernels, but without addresses."""
 
     stages: tuple[ChosenStage, ...]
-    bytes: int
-    cycles: int
+    bytes: int  # RAM of the largest stage
+    cycles: int  # of all stages together
+    space: int = 0  # the number of its plan space, if several are searched
 
 
 class _Option(NamedTuple):
@@ -74,74 +72,66 @@ T = TypeVar("T", ChosenStage, _Option)
 
 
 class PathSearch:
-    """The search for the fastest path (split of one order of the ops into stages) within any byte limit.
+    """The search for the fastest split of one order of the ops into stages within any byte limit.
 
     The edges of the graph that it searches are fused stages and unfused ops. The columns min_bytes, min_cycles, recomputed_macs
     and ties have an entry per edge.
 
     Args:
-        row_graph: the network, with the rows that each op reads.
+        cycles_of: the network, and the kernels that each op may use, with their cycles.
         order: indices of the ops.
         owner: tensor -> the tensor that owns its memory.
-        kernels: the kernels that each op may use, the portable one first.
-        core: the core for which cycles are estimated; "" for 0 cycles.
-        reads: wait states of Flash; None for zero wait states.
-        budget: multiply-accumulates that tiles may recompute.
+        budget: multiply-accumulates that a solution may recompute.
         fuses: whether ops may be fused.
         one_tile_per_stage: whether each fused stage is a single tile, as strategy `msf` demands.
-        partition: the only fused stages allowed, whose tiles keep their width; None for any.
+        partition: all ops in stages: the only fused stages allowed, whose tiles keep their width; None for any.
     """
 
     def __init__(
         self,
-        row_graph: RowGraph,
+        cycles_of: StageCycles,
         order: Sequence[int],
         owner: Mapping[str, str],
-        kernels: Sequence[Sequence[Kernel]],
-        core: str,
         *,
-        reads: FlashReads | None = None,
-        budget: int,
+        budget: int = 0,
         fuses: bool = True,
         one_tile_per_stage: bool = False,
-        partition: Partition | None = None,
+        partition: Sequence[Stage] | None = None,
     ) -> None:
         """List the unfused ops and the fused stages, and make them the edges of a graph."""
-        self.row_graph, self.order, self.owner, self.kernels = row_graph, tuple(order), owner, kernels
-        self.may_widen = partition is None
-        self.cycles_of = StageCycles(row_graph, kernels, core, reads)
-        self.lives = lifetimes(row_graph.graph, [(index,) for index in order], owner, by_rows=row_graph.streamed_outputs)
+        self.cycles_of, self.order, self.owner, self.budget = cycles_of, tuple(order), owner, budget
+        self.row_graph, self.may_widen = cycles_of.row_graph, partition is None
+        self.lives = lifetimes(
+            self.row_graph.graph, [(index,) for index in order], owner, by_rows=self.row_graph.streamed_outputs
+        )
         self._known_bytes: dict[Tile, int] = {}  # of tiles' buffers
         self.options: dict[int, list[_Option]] = {}  # of exact stages: Pareto-optimal, fewest bytes first
-        fused = {index for ops in partition.stages if is_fused(row_graph, ops) for index in ops} if partition else set[int]()
+        fused = {index for stage in partition or () if is_fused(self.row_graph, stage.ops) for index in stage.ops}
         self.unfused = [op for step, index in enumerate(order) if index not in fused for op in self._unfused_ops(step)]
         self.tiles = list[Tile]()  # by their number in the problem, at their smallest width
         if partition is not None:
             self.stages = self._stages_of(partition)
         else:
-            self.stages = self._grown(budget, one_tile_per_stage=one_tile_per_stage) if fuses else as_columns(())
+            self.stages = self._grown(one_tile_per_stage=one_tile_per_stage) if fuses else as_columns(())
         self._set_lower_bounds()
 
-    def fastest(self, byte_limit: int, budget: int) -> Path | None:
-        """Return the fastest path that needs at most `byte_limit` bytes, or None if there is none.
-
-        `budget` is how many multiply-accumulates the path may recompute.
-        """
+    def fastest(self, byte_limit: int) -> Solution | None:
+        """Return the fastest solution that needs at most `byte_limit` bytes, or None if there is none."""
         # per edge, the index of the largest scratch size within the limit
         level = np.searchsorted(self.cycles_of.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
         cost = self.min_cycles[np.arange(len(level)), level] * TIES + self.ties
-        cost[(level < 0) | (self.recomputed_macs > budget)] = NEVER
+        cost[(level < 0) | (self.recomputed_macs > self.budget)] = NEVER
         for edge in self.options:
             if cost[edge] < NEVER:
                 cost[edge] = self._cost(edge, byte_limit)
         while True:
-            path = self.graph.shortest(cost, budget)
+            path = self.graph.shortest(cost, self.budget)
             if path is None:
                 return None
             inexact = [edge for edge in path if edge < len(self.stages.stage) and edge not in self.options]
             if not inexact:
                 stages = tuple(self._chosen(edge, byte_limit) for edge in path)
-                return Path(stages, max(stage.bytes for stage in stages), sum(stage.cycles for stage in stages))
+                return Solution(stages, max(stage.bytes for stage in stages), sum(stage.cycles for stage in stages))
             for edge in inexact:
                 self._compute_exactly(edge)
                 cost[edge] = self._cost(edge, byte_limit)
@@ -157,16 +147,13 @@ class PathSearch:
         for name in (*self.row_graph.streamed_inputs, *self.row_graph.streamed_outputs):  # never whole in RAM
             if max(self.lives[name].begin, 0) <= step < self.lives[name].end:
                 less += self.row_graph.graph.tensors[name].bytes
-        cycles = self.cycles_of.once
+        kernels, cycles = self.cycles_of.kernels[index], self.cycles_of.once
         return _pareto_front(
-            [ChosenStage(k.unfused_bytes - less, cycles(index, k.name), (index,), (), (k.name,)) for k in self.kernels[index]]
+            [ChosenStage(k.unfused_bytes - less, cycles(index, k.name), (index,), (), (k.name,)) for k in kernels]
         )
 
-    def _grown(self, budget: int, *, one_tile_per_stage: bool) -> Stages:
-        """Return the fused stages that may need less RAM than their ops do unfused.
-
-        `budget` is how many multiply-accumulates a path may recompute.
-        """
+    def _grown(self, *, one_tile_per_stage: bool) -> Stages:
+        """Return the fused stages that may need less RAM than their ops do unfused."""
         row_graph, order, tensors = self.row_graph, self.order, self.row_graph.graph.tensors
         least = dict[int, int]()  # op -> bytes of its smallest kernel
         for each in self.unfused:
@@ -176,13 +163,13 @@ class PathSearch:
         inputs -= sum(tensors[name].bytes for name in row_graph.streamed_inputs)
         never_fused = [size for size, index in zip(unfused_bytes, order, strict=True) if row_graph.accesses[index] is None]
         # up to twice the network's work, tiles do not depend on the budget: a larger budget never leads to other tiles
-        mac_limit = max(budget, sum(macs_per_op(row_graph.graph, clipped=True))) if budget else 0
+        mac_limit = max(self.budget, sum(macs_per_op(row_graph.graph, clipped=True))) if self.budget else 0
         candidates = tile_candidates(row_graph, order, mac_limit, any_length=one_tile_per_stage)
         for end, ending in enumerate(candidates, 1):
             for each_tile in ending:
                 self.tiles.append(Tile(order[each_tile.first : end], NARROWEST, each_tile.rows))
                 self._known_bytes[self.tiles[-1]] = each_tile.bytes
-        floor = -1 if one_tile_per_stage else max([inputs, *never_fused])  # lower bound on the bytes of every path
+        floor = -1 if one_tile_per_stage else max([inputs, *never_fused])  # lower bound on the bytes of every solution
         return grow_stages(
             problem_of(
                 row_graph,
@@ -195,26 +182,28 @@ class PathSearch:
             )
         )
 
-    def _stages_of(self, partition: Partition) -> Stages:
-        """Return the fused stages of a partition, each with the tiles of the partition as its only tiling."""
-        row_graph, begin, stages = self.row_graph, 0, list[FusedStage]()
-        by_last, numbers = {tile.ops[-1]: tile for tile in partition.tiles}, tensor_numbers(row_graph)
+    def _stages_of(self, partition: Sequence[Stage]) -> Stages:
+        """Return the fused stages of a partition, each with its own tiles as its only tiling."""
+        row_graph, stages, begin = self.row_graph, list[FusedStage](), 0
+        by_last = {tile.ops[-1]: tile for stage in partition for tile in stage.tiles or ()}
+        numbers = tensor_numbers(row_graph)
         candidates: list[list[TileCandidate]] = [[] for _ in self.order]
         for step, tile in ((step, by_last[index]) for step, index in enumerate(self.order) if index in by_last):
             macs, reads = sum(recomputed_macs(row_graph, tile).values()), tile_accesses(row_graph, tile.ops, tile.rows) or ()
             first, by_rows = step + 1 - len(tile.ops), numbered(reads, numbers)
             candidates[step].append(TileCandidate(first, tile.rows, self._buffer_bytes(tile), macs, by_rows))
         problem = problem_of(row_graph, self.order, self.lives, [NEVER] * len(self.order), candidates)
-        for ops, end in zip(partition.stages, accumulate(map(len, partition.stages)), strict=True):
+        for ops in (stage.ops for stage in partition):
+            end = begin + len(ops)
             if is_fused(row_graph, ops):
-                stage, tiling = None, Tiling()
+                grown, tiling = None, Tiling()
                 for upto, _, growth in growing(problem, begin, end):
                     tiling = tiling.continued()
                     for number, tile_of in enumerate(problem.tiles[upto - 1], problem.tile_at[upto - 1]):
                         tiling = tiling.with_tile(number, tile_of, *bytes_saved_by_tile(growth, tile_of, upto))
-                    stage = stage_memory(growth, begin, end) if upto == end else None
-                assert stage is not None, "a partition has all readers of a streamed input in one stage"
-                stages.append(stage._replace(tilings=(tiling,)))
+                    grown = stage_memory(growth, begin, end) if upto == end else None
+                assert grown is not None, "a partition has all readers of a streamed input in one stage"
+                stages.append(grown._replace(tilings=(tiling,)))
             begin = end
         self.tiles = [by_last[index] for index in self.order if index in by_last]
         return as_columns(stages)

@@ -39,10 +39,10 @@ class Kernel(NamedTuple):
 
 
 class StageCycles:
-    """Estimated cycles of the ops of a graph on a core, cached.
+    """The kernels that each op of a graph may use, and their estimated cycles on a core, cached.
 
     Args:
-        row_graph: the network.
+        row_graph: the network, with the rows that each op reads.
         kernels: the kernels that each op may use, the portable one first.
         core: the core; if "", all cycles are 0.
         reads: wait states of Flash; None for zero wait states.
