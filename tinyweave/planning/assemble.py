@@ -162,11 +162,11 @@ def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> B
 
 
 def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> list[Plan]:
-    """Return the unchecked plan of a layout: an offset for each of its buffers.
+    """Return the unchecked plan of a layout, which gives each buffer an offset.
 
-    With `moves`, tensors are relocated if that makes the arena smaller. Then the plan without relocations, which needs more
-    bytes and fewer cycles, follows. The exact search stops after it has placed single buffers `tries` times. With `tries` 0,
-    the placement is only greedy.
+    With `moves`, tensors are relocated if that makes the arena smaller. The second item is then the plan without relocations,
+    which needs more bytes and fewer cycles. The exact search stops after it has placed single buffers `tries` times. With
+    `tries` 0, the placement is only greedy.
     """
     placed, unmoved = place(layout.buffers, layout.rules, tries=0), list[Plan]()
     lower_bound = placed.lower_bound

@@ -105,7 +105,7 @@ class PlanSpace:
     _plans: dict[Sequence[ChosenStage], list[Plan]] = field(default_factory=dict, init=False)
 
     def lay_out(self, solution: Solution) -> list[Plan]:
-        """Return the plan of a solution, as `place_layout`; unchecked and cached."""
+        """Return the plan of a solution and, if it relocates tensors, the plan without relocations; unchecked and cached."""
         if (stages := solution.stages) not in self._plans:
             graph = self.search.row_graph.graph
             kernels = self.kernel_set[0]
