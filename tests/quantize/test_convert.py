@@ -26,7 +26,7 @@ from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
 # kinds that float networks lack: conversions, state (its scale depends on more than its values), and neg, which is a mul
-WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "neg", "quantize", "read_variable", "svdf"}
+WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "neg", "quantize", "read_variable", "reduce_prod", "svdf"}
 WITH_RULE = {kind for kind, spec in SPECS.items() if spec.scale}
 
 

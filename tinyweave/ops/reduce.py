@@ -1,6 +1,8 @@
-"""mean over axes of an int8 tensor: the int32 sum of x - zero_point, rescaled once. The multiplier includes 1/count.
+"""mean and reduce_prod over axes of an int8 tensor.
 
-Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
+A mean is the int32 sum of x - zero_point, rescaled once by a multiplier that includes 1/count. A product is rescaled after each
+multiplication and once more at the end, each time by the count-th root of the whole factor. Source: TFLite reference/reduce.h,
+QuantizedMeanOrSum and QuantizedReduceProd.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
-from .fixed_point import Rescale, quantize_multiplier, requantize, wrap32
+from .fixed_point import Rescale, quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish, on_integers
 from .window import Window, Windows
 
 
@@ -49,6 +51,27 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return finish(graph, op, requantize(wrap32(total), *requant(graph, op)))
 
 
+def product_rescale(graph: Graph, op: Op) -> Rescale:
+    """Return the factor after each multiplication of a reduce_prod: input scale / output scale^(1/count)."""
+    return quantize_multiplier(graph.input(op).scale / graph.output(op).scale ** (1 / count(graph, op)))
+
+
+def product_requant(graph: Graph, op: Op) -> Rescale:
+    """Return `product_rescale` with the multiplier in Q15, as the kernel takes it."""
+    multiplier, shift = product_rescale(graph, op)
+    return Rescale(int(reduced_multiplier(multiplier)), shift)
+
+
+def reference_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, over, factor = centred(arrays, 0, graph, op), axes(graph, op), product_rescale(graph, op)
+    factors = np.moveaxis(x, over, range(len(over)))
+    factors = factors.reshape(-1, *factors.shape[len(over) :])
+    product = factors[0]
+    for each in factors[1:]:
+        product = requantize_wide(product * each, *factor)
+    return finish(graph, op, requantize_wide(product, *factor).reshape(infer(graph, op)[0]))
+
+
 def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
     """Apply a numpy reduction such as np.sum to the op's reduced axes; return the result in the shape of the output."""
     return np.asarray(summarise(x, axis=axes(graph, op)), x.dtype).reshape(infer(graph, op)[0])
@@ -69,11 +92,21 @@ def axes_exist(graph: Graph, op: Op) -> bool:
     return within and graph.input(op).elements > 0 and len(shape) > 0
 
 
+@on_integers
+def product_factor_is_small(graph: Graph, op: Op) -> bool:
+    """the input scale divided by the n-th root of the output scale, for n factors, must be below 2^7"""
+    return product_rescale(graph, op).shift < 8
+
+
 CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return real_outputs(over_axes(np.mean, graph, op, real_operand(arrays)))
+
+
+def real_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return real_outputs(over_axes(np.prod, graph, op, real_operand(arrays)))
 
 
 SPECS = (
@@ -90,5 +123,15 @@ SPECS = (
         scale="own",
         real=real,
         rounds_twice=True,
+    ),
+    OpSpec(
+        "reduce_prod",
+        infer,
+        reference_prod,
+        (*CONSTRAINTS, product_factor_is_small),
+        family="reduction",
+        rescale=product_rescale,
+        channelwise=True,
+        real=real_prod,
     ),
 )

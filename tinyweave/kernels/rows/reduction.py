@@ -16,6 +16,7 @@ ROWS: tuple[Variant, ...] = (
     row("tw_mean_s8", ("mean",), "tw_mean", has_rows=True),
     extremum(kinds=("reduce_any", "reduce_all"), types=BOOL),
     extremum(kinds=("reduce_max", "reduce_min")),
+    row("tw_reduce_prod_s8", ("reduce_prod",), "tw_reduce_prod", has_part=False),
     arg_max("tw_arg_max_s8_s32", types=("int8", "int32")),
     arg_max("tw_arg_max_s8_s64", types=("int8", "int64")),
 )
