@@ -17,7 +17,7 @@ from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
 from .fixed_point import Rescale, quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish, on_integers
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish, on_integers, operand
 from .window import Window, Windows
 
 
@@ -63,13 +63,18 @@ def product_requant(graph: Graph, op: Op) -> Rescale:
 
 
 def reference_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, over, factor = centred(arrays, 0, graph, op), axes(graph, op), product_rescale(graph, op)
-    factors = np.moveaxis(x, over, range(len(over)))
-    factors = factors.reshape(-1, *factors.shape[len(over) :])
-    product = factors[0]
-    for each in factors[1:]:
+    factor = product_rescale(graph, op)
+    product, *others = _factors(graph, op, centred(arrays, 0, graph, op))
+    for each in others:
         product = requantize_wide(product * each, *factor)
     return finish(graph, op, requantize_wide(product, *factor).reshape(infer(graph, op)[0]))
+
+
+def _factors(graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
+    """Return the elements that are multiplied, in the order of the input, along a new first axis instead of the reduced ones."""
+    over = axes(graph, op)
+    factors = np.moveaxis(x, over, range(len(over)))
+    return factors.reshape(-1, *factors.shape[len(over) :])
 
 
 def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
@@ -105,8 +110,12 @@ def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return real_outputs(over_axes(np.mean, graph, op, real_operand(arrays)))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def real_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return real_outputs(over_axes(np.prod, graph, op, real_operand(arrays)))
+    product, *others = _factors(graph, op, operand(arrays))  # in float32, which overflows where LiteRT's does
+    for each in others:
+        product = product * each
+    return real_outputs(product.reshape(infer(graph, op)[0]))
 
 
 SPECS = (
