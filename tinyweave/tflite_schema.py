@@ -420,6 +420,7 @@ OPS = {
     "reshape": Options("ReshapeOptions", (Field(_read_new_shape, _write_new_shape),)),
     "resize_bilinear": Options("ResizeBilinearOptions", RESIZE, (2, 4)),
     "resize_nearest_neighbor": Options("ResizeNearestNeighborOptions", RESIZE, (2, 4)),
+    "reverse_sequence": Options("ReverseSequenceOptions", (_plain("seq_dim"), _plain("batch_dim"))),
     "reverse_v2": Options("ReverseV2Options"),
     "round": Options(),
     "rsqrt": Options(versions=(2, 3)),

@@ -71,7 +71,7 @@ def reference_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _factors(graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements that are multiplied, in the order of the input, along a new first axis instead of the reduced ones."""
+    """Return the elements of a product, in the order of the input, along a new first axis in place of the reduced ones."""
     over = axes(graph, op)
     factors = np.moveaxis(x, over, range(len(over)))
     return factors.reshape(-1, *factors.shape[len(over) :])
