@@ -131,7 +131,7 @@ def test_logistic_of_any_scale_is_requantised() -> None:
     values = np.arange(-128, 128, dtype=np.int8)[None]
     expected = 1 / (1 + np.exp(-real_values(values, given)))
     computed = real_values(run(graph, {"x": values})["out"], out)
-    assert np.abs(computed - expected).max() <= 0.005 * 0.75 + 1 / 512 and len(set(computed.ravel())) > 150
+    assert np.abs(computed - expected).max() <= 0.005 * 0.75 + 1 / 512 and len(set(computed.ravel())) > 100
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
