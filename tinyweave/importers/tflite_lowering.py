@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Op, Quant, Tensor
+from ..ir import CompileError, Op, Quant, Tensor
 from ..ops.spec import ACTIVATIONS, PROBABILITY
 
 
@@ -269,7 +269,17 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
         op: the op, with its attributes.
         tensors: the tensors of the graph by name; new ones are added.
         first: the number of ops of the graph before this op, for the names of the new ops.
+
+    Raises:
+        CompileError: the kind is always rewritten, but not in this form.
     """
     rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == 1 else None
     low = Lowering(op, tensors, [], first)
-    return low.ops if rewrite is not None and rewrite(low) else [op]
+    if rewrite is not None and rewrite(low):
+        return low.ops
+    if op.kind in LOWERED:
+        known = " ".join((LOWERED[op.kind].__doc__ or "").split()).removesuffix(".")
+        raise CompileError(
+            f"has an unsupported form; supported: {known[0].lower()}{known[1:]}", "export it in this form", op=op
+        )
+    return [op]

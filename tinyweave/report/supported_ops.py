@@ -43,7 +43,7 @@ def supported_ops() -> str:
         kinds_of[_items(kind, common)].append(kind)
     for items, kinds in kinds_of.items():
         rows += ["", f"## {', '.join(kinds)}", "", *(f"- {item}" for item in items)]
-    rewritten = {kind: " ".join((each.__doc__ or "").split()) for kind, each in sorted((LOWERED | FORMS).items())}
+    rewritten = {kind: " ".join((each.__doc__ or "").split()) for kind, each in sorted({**LOWERED, **FORMS}.items())}
     rows += ["", REWRITTEN, *(f"- {kind}: {says[0].lower()}{says[1:].removesuffix('.')}" for kind, says in rewritten.items())]
     return "\n".join(rows) + "\n"
 
