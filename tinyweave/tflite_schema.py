@@ -441,6 +441,7 @@ OPS = {
     "squeeze": Options("SqueezeOptions", (SQUEEZED,)),
     "strided_slice": Options("StridedSliceOptions", SLICED, (2, 4)),
     "sub": Options("SubOptions", SUM, (2, 5)),
+    "sum": Options("ReducerOptions", (KEEP_DIMS,), (2, 3)),
     "svdf": Options("SVDFOptions", (_plain("rank"), ACTIVATION), (3, 1)),
     "tanh": Options(versions=(2, 3)),
     "tile": Options("TileOptions", versions=(3, 3)),

@@ -125,6 +125,13 @@ def _mean(rng: Rng) -> Iterator[Drawn]:
         yield about, [x, integers("axes", *axes)], out, {"keep_dims": keep}
 
 
+def _totals(rng: Rng) -> Iterator[Drawn]:
+    for about, (x, axes), out, attrs in _mean(rng):
+        assert x is not None and axes is not None and axes.data is not None
+        elements = np.prod([x.shape[axis] for axis in {int(a) % len(x.shape) for a in axes.data}])
+        yield about, [x, axes], rescaled(out, out.scale * elements ** rng.uniform(0.4, 1)), attrs
+
+
 def _softmax(rng: Rng) -> Iterator[Drawn]:
     shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
     for shape, beta, in_scale in itertools.product(shapes, (1.0, 0.3, 2.0), (None, 1e-3, 1.5, 0.25)):
@@ -446,5 +453,6 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "sqrt": _sqrt,
     "squared_difference": _squared_difference,
     "sub": _sum,
+    "sum": _totals,
     "tanh": _sigmoid(),
 }

@@ -205,6 +205,14 @@ def reduce_prod(g: Growth) -> None:
         g.emit("reduce_prod", [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": g.rng.random() < 0.5})
 
 
+def total(g: Growth) -> None:
+    """Add a sum, which LiteRT computes as if int8 were uint8."""
+    x = anything(g)
+    axes = g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape)))
+    quant = Quant((float(np.float32(x.scale * g.rng.uniform(0.5, 9))),), (g.rng.randint(-128, 127),))
+    g.emit("sum", [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": g.rng.random() < 0.5}, quant)
+
+
 def l2_normalization(g: Growth) -> None:
     if len((x := anything(g)).shape) <= 4:
         g.emit("l2_normalization", [x.name], {"activation": "none"}, Quant((1 / 128,), (0,)))
@@ -407,6 +415,7 @@ ALL: Growers = {
     **FILED,
     "chain": (3, chain(narrow_weights(*WEIGHTED), FORMER, was_uint8(fully_connected), pool("max_pool_2d"))),
     "int4 maps": (2.5, narrow_map),
+    "sum": (0.3, total),
     "was uint8": (2, FORMER),
     "gru": (0.6, from_initial_state("gru")),
     "simple_rnn": (0.4, from_initial_state("simple_rnn")),

@@ -1,6 +1,7 @@
-"""mean and reduce_prod over axes of an int8 tensor.
+"""mean, sum and reduce_prod over axes of an int8 tensor.
 
-A mean is the int32 sum of x - zero_point, rescaled once by a multiplier that includes 1/count. A product is rescaled after each
+A mean or sum is the int32 sum of x - zero_point, rescaled once; the multiplier of a mean includes 1/count. LiteRT computes a sum on
+int8 as if the bytes were uint8, so TFLite Micro's kernel is the reference. A product is rescaled after each
 multiplication and once more at the end, each time by the count-th root of the whole factor. Source: TFLite reference/reduce.h,
 QuantizedMeanOrSum and QuantizedReduceProd.
 """
@@ -32,8 +33,10 @@ def count(graph: Graph, op: Op) -> int:
 
 
 def requant(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales a sum of (x - zero_point) to the mean in the output scale; it includes 1/count."""
+    """Return the factor from a sum of (x - zero_point) to the output scale; for a mean it includes 1/count."""
     multiplier, shift = quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
+    if op.kind == "sum":
+        return Rescale(multiplier, shift)
     elements = count(graph, op)
     bits = min(elements.bit_length() - 1, 32, 31 + shift)
     return Rescale((multiplier << bits) // elements, shift - bits)
@@ -106,6 +109,16 @@ def product_factor_is_small(graph: Graph, op: Op) -> bool:
 CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
 
 
+def misread_sum(graph: Graph, op: Op) -> str | None:
+    """Return text that says that LiteRT's sum reads int8 as uint8, or None for other types."""
+    x = graph.input(op)
+    return f"reads the int8 operand '{x.name}' as uint8" if x.dtype == "int8" else None
+
+
+def real_sum(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return real_outputs(over_axes(np.sum, graph, op, real_operand(arrays)))
+
+
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return real_outputs(over_axes(np.mean, graph, op, real_operand(arrays)))
 
@@ -131,6 +144,20 @@ SPECS = (
         uint8="same",
         scale="own",
         real=real,
+        rounds_twice=True,
+    ),
+    OpSpec(
+        "sum",
+        infer,
+        reference,
+        CONSTRAINTS,
+        windows=windows,
+        family="reduction",
+        rescale=requant,
+        channelwise=True,
+        misread=misread_sum,
+        scale="own",
+        real=real_sum,
         rounds_twice=True,
     ),
     OpSpec(

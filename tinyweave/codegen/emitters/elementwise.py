@@ -179,7 +179,7 @@ def emit_reduce_extremum(layer: Layer) -> Code:
 
 
 def emit_mean(layer: Layer) -> Code:
-    """Emit the C of mean."""
+    """Emit the C of mean and sum."""
     return _reduction_code(layer, zeros(layer), reduce.requant(layer.graph, layer.op)._asdict())
 
 
