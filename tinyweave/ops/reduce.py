@@ -1,8 +1,8 @@
 """mean, sum and reduce_prod over axes of an int8 tensor.
 
-A mean or sum is the int32 sum of x - zero_point, rescaled once; the multiplier of a mean includes 1/count. LiteRT computes a sum
-of int8 as if the bytes were uint8, so TFLite Micro's kernel is the reference. A product is rescaled after each multiplication
-and once more at the end, each time by the count-th root of the whole factor. Source: TFLite reference/reduce.h,
+A mean or sum is the int32 sum of x - zero_point, rescaled once; the multiplier of a mean includes 1/count. LiteRT computes a
+sum of int8 as if the bytes were uint8, so TFLite Micro's kernel is the reference. A product is rescaled after each
+multiplication and once more at the end, each time by the count-th root of the whole factor. Source: TFLite reference/reduce.h,
 QuantizedMeanOrSum and QuantizedReduceProd.
 """
 
