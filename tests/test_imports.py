@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "packages": {"codegen", "command_words", "devices", "ir", "planning", "simulate", "version"},
     "simulate": {"installing", "ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
+        "importers",
         "lazy",
         "installing",
         "files",

@@ -39,10 +39,11 @@ MEMBERS = set("in out kernel stride pad scale offset dilation".split())  # in.c 
 FOREIGN = set(
     """
     importlib/util.py torch/_export/serde/schema.py arm_acle.h tinyweave.toml add.h arg_min_max.h conv.h depthwise_conv.h
-    depthwiseconv_uint8.h dequantize.h fixedpoint.h fully_connected.h gather.h hard_swish.h internal/common.h mul.h
+    depthwiseconv_uint8.h dequantize.h div.h fixedpoint.h fully_connected.h gather.h hard_swish.h internal/common.h mul.h
     pooling.h prelu.h reduce.h reference/batch_matmul.h reference/gelu.h reference/comparisons.h reference/leaky_relu.h
-    reference/maximum_minimum.h reference/reduce.h reference/requantize.h reference/select.h reference/softmax.h
-    reference/svdf.h reference_integer_ops/log_softmax.h resize_bilinear.h resize_nearest_neighbor.h transpose_conv.h
+    l2normalization.h logistic.h tanh.h reference/maximum_minimum.h reference/reduce.h reference/requantize.h
+    reference/select.h reference/softmax.h reference/svdf.h reference_integer_ops/log_softmax.h resize_bilinear.h
+    resize_nearest_neighbor.h transpose_conv.h
     """.split()
 )
 FOREIGN_SYMBOLS = {"islow"}  # of libjpeg

@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fuzz.faster_kernels import with_kernels_of
+from fuzz.formats import FILED
 from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
 
 from tinyweave import api
@@ -38,7 +39,7 @@ def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
     by_row = seed // 16 % 3 == 1
     on_core = seed % 8 == seed // 8 % 8  # each pair of damage and schedule gets its turn
     try:
-        options = {"growers": BY_SOME_ROWS, "live": 2} if by_row else {}
+        options = {"growers": BY_SOME_ROWS, "live": 2} if by_row else {"growers": FILED}
         graph = random_network(seed, damaged=seed % 2 == 1, **options)
         kinds.update(op.kind for op in graph.ops)
         with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:

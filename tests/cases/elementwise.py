@@ -125,6 +125,13 @@ def _mean(rng: Rng) -> Iterator[Drawn]:
         yield about, [x, integers("axes", *axes)], out, {"keep_dims": keep}
 
 
+def _totals(rng: Rng) -> Iterator[Drawn]:
+    for about, (x, axes), out, attrs in _mean(rng):
+        assert x is not None and axes is not None and axes.data is not None
+        elements = np.prod([x.shape[axis] for axis in {int(a) % len(x.shape) for a in axes.data}])
+        yield about, [x, axes], rescaled(out, out.scale * elements ** rng.uniform(0.4, 1)), attrs
+
+
 def _softmax(rng: Rng) -> Iterator[Drawn]:
     shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
     for shape, beta, in_scale in itertools.product(shapes, (1.0, 0.3, 2.0), (None, 1e-3, 1.5, 0.25)):
@@ -329,6 +336,21 @@ def _reduce(rng: Rng) -> Iterator[Drawn]:
         yield about, operands, replace(out, quant=operands[0].quant), attrs
 
 
+def _reduce_prod(rng: Rng) -> Iterator[Drawn]:
+    """Scales of input and output for which some products are within the range, since the factors are about 1."""
+    for number, (about, (x, axes), out, attrs) in enumerate(_mean(rng)):
+        assert x is not None
+        x = replace(x, quant=Quant((float(np.float32(rng.uniform(0.008, 0.03))),), (-128, 0, 60)[number % 3 : number % 3 + 1]))
+        yield about, [x, axes], rescaled(out, rng.uniform(0.005, 0.1)), attrs
+
+
+def _l2_normalization(rng: Rng) -> Iterator[Drawn]:
+    for number, shape in enumerate(((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (2, 400)) * 5):
+        x = activation("input", shape, rng)
+        out = activation("output", (), rng, quant=Quant((1 / 128,), (0,)))
+        yield f"{text(shape)}-zero{x.zero_point}-{number}", [x], out, {"activation": "none"}
+
+
 def _arg_max(rng: Rng) -> Iterator[Drawn]:
     chosen = [
         ((1, 4, 5, 3), (3, -1, 1, 2, 0)),
@@ -401,6 +423,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "div": _div,
     "gelu": _gelu,
     "hard_swish": _hard_swish,
+    "l2_normalization": _l2_normalization,
     "leaky_relu": _leaky_relu,
     "logical_and": _logical,
     "logical_not": _logical_not,
@@ -417,6 +440,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "quantize": _quantize,
     "reduce_all": _reduce_bools,
     "reduce_any": _reduce_bools,
+    "reduce_prod": _reduce_prod,
     "reduce_max": _reduce,
     "reduce_min": _reduce,
     "relu": _relu,
@@ -429,5 +453,6 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "sqrt": _sqrt,
     "squared_difference": _squared_difference,
     "sub": _sum,
+    "sum": _totals,
     "tanh": _sigmoid(),
 }

@@ -144,9 +144,9 @@ def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
     return arrays
 
 
-# kinds that LiteRT's reference kernels lack on int8 (its optimised ones have elu), div (LiteRT refuses to divide by 0), and
-# custom ops of a file
-NOT_IN_LITERT = {"ceil", "cos", "div", "elu", "floor", "round", "sign", "sin", "square"}
+# kinds that LiteRT's reference kernels lack on int8 (its optimised ones have elu), div (LiteRT refuses to divide by 0), sum
+# (LiteRT reads int8 as uint8), and custom ops of a file
+NOT_IN_LITERT = {"ceil", "cos", "div", "elu", "floor", "round", "sign", "sin", "square", "sum"}
 NOT_IN_LITERT |= {kind for kind, options in OPS.items() if options.numbers is not None}
 
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {

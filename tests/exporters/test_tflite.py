@@ -78,7 +78,7 @@ def test_litert_accepts_every_case(kind: str) -> None:
 @pytest.mark.litert
 def test_litert_computes_the_outputs_of_the_numpy_reference() -> None:
     pytest.importorskip("ai_edge_litert")
-    by_chance = {"div"}  # LiteRT refuses it if a divisor is 0: tests/ops/test_references.py
+    by_chance = {"div", "sum"}  # LiteRT runs them, but not always or with other results: tests/ops/test_references.py
     for case in (case for kind in sorted(set(GENERATORS) - by_chance) for case in islice(cases(kind), 4)):
         if (kind := case.graph.ops[0].kind) in NOT_IN_LITERT:
             custom = OPS[kind].numbers is not None

@@ -12,6 +12,7 @@ import numpy as np
 from cases.ops import fitted
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.ops.extrema import COMPARISONS
 from tinyweave.ops.recurrent import sequence
 
 from .growers import (
@@ -20,6 +21,7 @@ from .growers import (
     Grower,
     Growers,
     anything,
+    arg,
     conv_2d,
     depthwise_conv_2d,
     fully_connected,
@@ -68,7 +70,11 @@ def detour(g: Growth) -> None:
             break
     if dtype == "int16":
         shape = g.tensors[name].shape
-        name = g.rng.choice((leaky_s16, sum_s16, *((conv_s16, transpose_s16) if len(shape) == 4 else ())))(g, g.tensors[name])
+        on_int16 = [leaky_s16, sum_s16, product_s16, sigmoid_s16]
+        on_int16 += [conv_s16, transpose_s16] if len(shape) == 4 else []
+        on_int16 += [dense_s16] if shape[-1] <= 256 else []
+        on_int16 += [shares_s16] if len(shape) <= 4 else []
+        name = g.rng.choice(on_int16)(g, g.tensors[name])
         name = converted(g, name, "float32") if g.rng.random() < 0.4 else name
     g.live = [*live, converted(g, name, "int8") if dtype != "int8" else name]
 
@@ -82,6 +88,28 @@ def sum_s16(g: Growth, x: Tensor) -> str:
     other = g.constant("operand", g.numpy.integers(-30000, 30000, shape, dtype=np.int16), x.quant)
     out = Quant((float(np.float32(x.scale * 2)),), (0,))
     return g.emit("add", [x.name, other], {"activation": "none"}, out, dtype="int16")
+
+
+def product_s16(g: Growth, x: Tensor) -> str:
+    shape = (1,) * (len(x.shape) - 1) + x.shape[-1:]
+    other = g.constant("operand", g.numpy.integers(-30000, 30000, shape, dtype=np.int16), x.quant)
+    out = Quant((float(np.float32(x.scale**2 * 20000)),), (0,))
+    return g.emit("mul", [x.name, other], {"activation": g.rng.choice(ACTIVATIONS)}, out, dtype="int16")
+
+
+def sigmoid_s16(g: Growth, x: Tensor) -> str:
+    return g.emit(g.rng.choice(("logistic", "tanh")), [x.name], {}, Quant((2.0**-15,), (0,)), dtype="int16")
+
+
+def shares_s16(g: Growth, x: Tensor) -> str:
+    return g.emit("softmax", [x.name], {"beta": 1.0}, Quant((2.0**-15,), (0,)), dtype="int16")
+
+
+def dense_s16(g: Growth, x: Tensor) -> str:
+    """Add a dense layer over the last axis."""
+    weights, bias, out = filters_s16(g, x, (g.rng.randint(1, 9), x.shape[-1]))
+    attrs = {"activation": g.rng.choice(ACTIVATIONS), "keep_num_dims": True}
+    return g.emit("fully_connected", [x.name, weights, bias], attrs, out, dtype="int16")
 
 
 def filters_s16(g: Growth, x: Tensor, shape: tuple[int, ...]) -> tuple[str, str, Quant]:
@@ -123,6 +151,71 @@ def cast(g: Growth) -> None:
 def softmax_s16(g: Growth) -> None:
     if all(2.0**-26 < g.tensors[name].scale < 15 for name in g.live):
         ends_here(g, "softmax", "int16", Quant((2.0**-16,), (-32768,)))
+
+
+def of_bools(g: Growth, kind: str, operands: list[str | None], attrs: dict | None = None) -> str:
+    """Add an op whose output is bool, and return its name; only `bools` reads it."""
+    out = g.emit(kind, operands, attrs, dtype="bool")
+    g.live.remove(out)
+    g.tensors[out] = replace(g.tensors[out], quant=None)
+    return out
+
+
+def bools(g: Growth) -> None:
+    """Compare tensors of one shape, combine or reduce the bools, and select elements by them."""
+    small = [name for name in g.live if g.tensors[name].scale < 1 and 1 <= len(g.tensors[name].shape) <= 4]
+    if not small:
+        return
+    x = g.tensors[g.rng.choice(small)]
+    alike, shape = [name for name in small if g.tensors[name].shape == x.shape], (1,) * (len(x.shape) - 1) + x.shape[-1:]
+
+    def operand() -> str:
+        return g.constant("operand", g.numpy.integers(-128, 128, shape, dtype=np.int8), x.quant)
+
+    def compared() -> str:
+        other = g.rng.choice(alike) if g.rng.random() < 0.6 else operand()
+        return of_bools(g, g.rng.choice(list(COMPARISONS)), [x.name, other])
+
+    mask = compared()
+    for _ in range(g.rng.randint(0, 2)):
+        both = g.rng.random() < 0.6
+        kind = g.rng.choice(("logical_and", "logical_or")) if both else "logical_not"
+        mask = of_bools(g, kind, [mask, compared()] if both else [mask])
+    if g.rng.random() < 0.3:
+        axes = g.constant("axes", np.array(g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape))), np.int32))
+        mask = of_bools(g, g.rng.choice(("reduce_any", "reduce_all")), [mask, axes], {"keep_dims": True})
+    if g.rng.random() < 0.8:
+        g.emit("select_v2", [mask, x.name, operand()], {}, x.quant)
+
+
+def div(g: Growth) -> None:
+    """Divide by a constant that is not 0, with an output scale for which LiteRT's shifts are defined."""
+    x = anything(g)
+    shape, scale = (1,) * (len(x.shape) - 1) + x.shape[-1:], float(np.float32(x.scale / 64))
+    divisor = g.numpy.integers(64, 128, shape, dtype=np.int8) * g.numpy.choice(np.array([-1, 1], np.int8), shape)
+    y = g.constant("divisor", divisor, Quant((1.0,), (0,)))
+    if scale > 2.0**-30:
+        g.emit("div", [x.name, y], {"activation": g.rng.choice(ACTIVATIONS)}, Quant((scale,), (g.rng.randint(-128, 127),)))
+
+
+def reduce_prod(g: Growth) -> None:
+    x = anything(g)
+    axes = g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape)))
+    if x.scale < 0.5:
+        g.emit("reduce_prod", [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": g.rng.random() < 0.5})
+
+
+def total(g: Growth) -> None:
+    """Add a sum, which LiteRT computes as if int8 were uint8."""
+    x = anything(g)
+    axes = g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape)))
+    quant = Quant((float(np.float32(x.scale * g.rng.uniform(0.5, 9))),), (g.rng.randint(-128, 127),))
+    g.emit("sum", [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": g.rng.random() < 0.5}, quant)
+
+
+def l2_normalization(g: Growth) -> None:
+    if len((x := anything(g)).shape) <= 4:
+        g.emit("l2_normalization", [x.name], {"activation": "none"}, Quant((1 / 128,), (0,)))
 
 
 def gather_nd(g: Growth) -> None:
@@ -306,10 +399,15 @@ FILED: Growers = {
     **GROWERS,
     "usual": (1.5, usual),
     "int4 weights": (2, narrow_weights(*WEIGHTED)),
-    "detour": (3, detour),
+    "detour": (4, detour),
     "cast": (0.3, cast),
     "softmax to int16": (0.4, softmax_s16),
     "gather_nd": (0.6, gather_nd),
+    "bools": (1.2, bools),
+    "div": (0.4, div),
+    "reduce_prod": (0.3, reduce_prod),
+    "l2_normalization": (0.4, l2_normalization),
+    "arg_min": (0.2, arg("arg_min")),
     "svdf": (0.8, svdf),
 }
 FORMER = was_uint8(*WEIGHTED, pool("average_pool_2d"), resize("resize_bilinear"))
@@ -317,6 +415,7 @@ ALL: Growers = {
     **FILED,
     "chain": (3, chain(narrow_weights(*WEIGHTED), FORMER, was_uint8(fully_connected), pool("max_pool_2d"))),
     "int4 maps": (2.5, narrow_map),
+    "sum": (0.3, total),
     "was uint8": (2, FORMER),
     "gru": (0.6, from_initial_state("gru")),
     "simple_rnn": (0.4, from_initial_state("simple_rnn")),

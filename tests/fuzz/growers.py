@@ -160,12 +160,17 @@ def reduce_extremum(kind: str) -> Callable[[Growth], None]:
     return grow
 
 
-def arg_max(g: Growth) -> None:
-    x, dtype = anything(g), g.rng.choice(["int32", "int64"])
-    axis = g.constant("axis", np.array(g.rng.randrange(len(x.shape)), np.int32))
-    g.emit("arg_max", [x.name, axis], dtype=dtype)
-    out = g.live.pop()  # no op reads an index
-    g.tensors[out] = Tensor(out, g.tensors[out].shape, dtype)
+def arg(kind: str) -> Callable[[Growth], None]:
+    """Return the grower of arg_max or arg_min."""
+
+    def grow(g: Growth) -> None:
+        x, dtype = anything(g), g.rng.choice(["int32", "int64"])
+        axis = g.constant("axis", np.array(g.rng.randrange(len(x.shape)), np.int32))
+        g.emit(kind, [x.name, axis], dtype=dtype)
+        out = g.live.pop()  # no op reads an index
+        g.tensors[out] = Tensor(out, g.tensors[out].shape, dtype)
+
+    return grow
 
 
 def prelu(g: Growth) -> None:
@@ -450,7 +455,7 @@ GROWERS: Growers = {
     "hard_swish": (0.4, hard_swish),
     "reduce_max": (0.3, reduce_extremum("reduce_max")),
     "reduce_min": (0.2, reduce_extremum("reduce_min")),
-    "arg_max": (0.2, arg_max),
+    "arg_max": (0.2, arg("arg_max")),
     "average_pool_2d": (1, pool("average_pool_2d")),
     "max_pool_2d": (1, pool("max_pool_2d")),
     "mean": (0.5, mean),

@@ -14,8 +14,6 @@ from tinyweave.kernels.table import ASKED_FOR, VARIANTS, variant_for
 
 BATCH = 10
 UNREACHED = {
-    "tw_compare_s8": "random networks have no bools: tests/codegen/test_kinds.py, tests/fuzz/test_torch.py",
-    "tw_select_v2": "random networks have no bools: tests/codegen/test_kinds.py, tests/fuzz/test_torch.py",
     "tw_move": "no op of a network asks for it: plans put it in, here those that move tensors at random",
     "tw_add_s8_dsp": "one sum in 1,500 has no linear function that equals it: tests/codegen/test_kinds.py",
     "tw_depthwise_pixel_s8_dsp": "its windows are those of streams of frames: tests/test_streaming.py",

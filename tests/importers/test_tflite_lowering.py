@@ -54,6 +54,12 @@ def joined(first: Quant, second: Quant, out: Quant, activation: str, dtype: str 
     return "concatenation", operands, Tensor("out", (1, 4, 4, 8), dtype, out), {"axis": 3, "activation": activation}
 
 
+def turned(shape: tuple[int, ...], sequence: int, batch: int, lengths: list[int], dtype: str = "int16") -> Any:
+    quant = Quant((0.5,), (0,)) if dtype == "int16" else None
+    operands = [Tensor("x", shape, dtype, quant), constant("lengths", np.array(lengths, np.int64 if batch else np.int32))]
+    return "reverse_sequence", operands, Tensor("out", shape, dtype, quant), {"seq_dim": sequence, "batch_dim": batch}
+
+
 IMAGE = Tensor("x", (1, 5, 6, 4), "int8", Q)
 CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "tokens": gathered(TABLE, 0, token((1, 7)), (1, 7, 6)),
@@ -65,6 +71,9 @@ CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "lookup": ("embedding_lookup", [token((7,)), TABLE], Tensor("out", (7, 6), "int8", Q), {}),
     "rows reversed": ("reverse_v2", [IMAGE, integers("axes", 1)], Tensor("out", (1, 5, 6, 4), "int8", Q), {}),
     "rows and columns reversed": ("reverse_v2", [IMAGE, integers("axes", 1, -2)], Tensor("out", (1, 5, 6, 4), "int8", Q), {}),
+    "sequences reversed": turned((4, 8), 1, 0, [7, 2, 3, 5], "int32"),
+    "sequences before the batch": turned((2, 5, 3, 4), 1, 3, [5, 0, 1, 4]),
+    "sequences beside the batch": turned((3, 6, 2), 1, 0, [6, 1, 3]),
     "computed weights": dense(None, "none"),
     "computed weights, no bias": dense(constant("bias", np.zeros(6, np.int32)), "relu"),
     "computed weights, clamped": dense(None, "relu_n1_to_1"),
@@ -113,6 +122,16 @@ def test_concatenation_requantises_and_clamps(first: Quant, second: Quant, out: 
     clamped = np.clip(np.concatenate(parts, axis=3), *ACTIVATIONS[activation]).clip(low, high)
     computed = real_values(run(graph, arrays)["out"], out)
     assert np.abs(computed - clamped).max() <= out.scale[0] * 0.75  # quantize rounds twice
+
+
+def test_logistic_of_any_scale_is_requantised() -> None:
+    given, out = (Quant((float(np.float32(scale)),), (zero,)) for scale, zero in ((0.04, 17), (0.005, -128)))
+    x = Tensor("x", (1, 256), "int8", given)
+    graph = check(from_tflite(file_of("logistic", [x], Tensor("out", x.shape, "int8", out), {}), "net"))
+    values = np.arange(-128, 128, dtype=np.int8)[None]
+    expected = 1 / (1 + np.exp(-real_values(values, given)))
+    computed = real_values(run(graph, {"x": values})["out"], out)
+    assert np.abs(computed - expected).max() <= 0.005 * 0.75 + 1 / 512 and len(set(computed.ravel())) > 100
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

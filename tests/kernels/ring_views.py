@@ -280,6 +280,8 @@ def elementwise(rng: Rng, name: str) -> Trial:
     elif name == "tw_log_softmax_s8":
         scaling = {"multiplier": 1 << 30, "left_shift": 23, "reverse_multiplier": 1 << 30, "reverse_shift": -21}
         params = build("tw_log_softmax", **shape, **scaling, difference_min=-248)
+    elif name == "tw_l2_normalization_s8":
+        params = build("tw_l2_normalization", **shape, in_zero=int(rng.integers(-128, 128)))
     elif name in SIGMOIDS:
         table = np.sort(rng.integers(1 << 15, 1 << 16, 256)).astype(np.uint16)
         params, keep = build("tw_sigmoid_s16", **shape, table=table, multiplier=27307, shift=int(rng.integers(15))), (table,)
@@ -354,7 +356,7 @@ SIGMOIDS = ("tw_logistic_s16", "tw_tanh_s16")
 
 ELEMENTWISE = (
     *("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8"),
-    *(*SIGMOIDS, *CONVERSIONS),
+    *(*SIGMOIDS, "tw_l2_normalization_s8", *CONVERSIONS),
 )
 
 

@@ -469,7 +469,9 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
 
 def _unknown(op: Op) -> CompileError:
     """Return the error for an op of an unsupported kind."""
-    vela = op.kind == "custom ethos-u"
-    known = "'tinyweave docs supported_ops' lists the supported ops"
-    to_do = "give the original file, before Vela compiled it" if vela else known
+    to_do = "'tinyweave docs supported_ops' lists the supported ops"
+    if op.kind.startswith("custom "):
+        to_do = "the file does not say what a custom op computes: write it with TFLite's ops, or end the network before it"
+    if op.kind == "custom ethos-u":
+        to_do = "give the original file, before Vela compiled it"
     return CompileError(f"ops of the kind {op.kind} are not supported", to_do, op=op)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Op, Quant, Tensor
-from ..ops.spec import ACTIVATIONS
+from ..ir import CompileError, Op, Quant, Tensor
+from ..ops.spec import ACTIVATIONS, PROBABILITY
 
 
 @dataclass
@@ -112,6 +112,36 @@ def reverse(low: Lowering) -> bool:
     masks = {"begin_mask": whole, "end_mask": whole, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
     zeros = low.integers("zeros", np.zeros(rank))
     low.emit("strided_slice", (x.name, zeros, zeros, low.integers("steps", steps)), low.output.name, masks | {"offset": False})
+    return True
+
+
+def reverse_sequence(low: Lowering) -> bool:
+    """Rewrite reverse_sequence with constant lengths as a gather along the axes from the batch axis to the sequence axis."""
+    x, lengths = low.input(0), low.input(1)
+    sequence, batch = (int(low.op.attrs[name]) for name in ("seq_dim", "batch_dim"))
+    first, last = sorted((sequence, batch))
+    if x is None or lengths is None or lengths.data is None or not 0 <= first < last < len(x.shape):
+        return False
+    if lengths.shape != (x.shape[batch],) or not ((lengths.data >= 0) & (lengths.data <= x.shape[sequence])).all():
+        return False
+    places = np.indices(x.shape[first : last + 1])
+    at, length = places[sequence - first], lengths.data[places[batch - first]]
+    places[sequence - first] = np.where(at < length, length - 1 - at, at)
+    indices = np.ravel_multi_index(tuple(places), x.shape[first : last + 1]).ravel()
+    rows = low.reshape(x, (prod(x.shape[:first]), indices.size, prod(x.shape[last + 1 :])))
+    made = replace(rows, name=low.name("turned"), data=None, role="activation")
+    low.emit("gather", (rows.name, low.integers("indices", indices)), made, {"axis": 1, "batch_dims": 0})
+    low.reshape(made, low.output.shape, low.output.name)
+    return True
+
+
+def logistic(low: Lowering) -> bool:
+    """Rewrite logistic on int8 with another output scale than 1/256 as logistic and quantize."""
+    out = low.output
+    if out.dtype != "int8" or out.quant is None or out.quant.per_channel or out.quant == PROBABILITY:
+        return False
+    shares = replace(out, name=low.name("shares"), quant=PROBABILITY)
+    low.emit("quantize", (low.emit("logistic", [str(low.op.inputs[0])], shares),), out.name)
     return True
 
 
@@ -218,12 +248,14 @@ FORMS: Mapping[str, Callable[[Lowering], bool]] = {
     "depthwise_conv_2d": depthwise_conv_2d,
     "fully_connected": fully_connected,
     "gather": gather,
+    "logistic": logistic,
 }
 # kinds that are rewritten always; they are no kinds of a Graph
 LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
     "cumsum": cumsum,
     "embedding_lookup": embedding_lookup,
     "fill": fill,
+    "reverse_sequence": reverse_sequence,
     "reverse_v2": reverse,
     "select": select,
     "zeros_like": zeros_like,
@@ -237,7 +269,17 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
         op: the op, with its attributes.
         tensors: the tensors of the graph by name; new ones are added.
         first: the number of ops of the graph before this op, for the names of the new ops.
+
+    Raises:
+        CompileError: the kind is always rewritten, but not in this form.
     """
     rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == 1 else None
     low = Lowering(op, tensors, [], first)
-    return low.ops if rewrite is not None and rewrite(low) else [op]
+    if rewrite is not None and rewrite(low):
+        return low.ops
+    if op.kind in LOWERED:
+        known = " ".join((LOWERED[op.kind].__doc__ or "").split()).removesuffix(".")
+        raise CompileError(
+            f"has an unsupported form; supported: {known[0].lower()}{known[1:]}", "export it in this form", op=op
+        )
+    return [op]

@@ -74,7 +74,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.strips, ("tw_depthwise_conv_2d_s8_outliers_dsp",)),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s4",)),
-    (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact",)),
+    (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
     (
         partial(order.rows, at_once=8, rest_at_once=True),
@@ -86,7 +86,11 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
     (order.matrices, ("tw_batch_matmul_s8",)),
     (partial(order.reductions, at_once=4), ("tw_mean_s8",)),
-    (partial(order.reductions, at_once=1), ("tw_reduce_extremum_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64")),
+    (
+        partial(order.reductions, at_once=1),
+        ("tw_reduce_extremum_s8", "tw_reduce_prod_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64"),
+    ),
+    (order.exponentials, ("tw_l2_normalization_s8",)),
     (order.exponentials, ("tw_softmax_s8", "tw_softmax_s8_s16", "tw_softmax_s16", "tw_log_softmax_s8")),
     (order.cells, ("tw_unidirectional_sequence_lstm_s8", "tw_unidirectional_sequence_lstm_s8_dsp")),
     (order.steps_in_time, ("tw_stateless_lstm_s8", "tw_stateless_lstm_s8_dsp")),

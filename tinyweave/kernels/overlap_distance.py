@@ -342,15 +342,15 @@ def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
 
     The kernel reads an input row once per `at_once` outputs, then once for the remaining outputs together.
     """
-    units, depth = graph.input(op, 1).shape
-    return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
+    x, (units, depth) = graph.input(op), graph.input(op, 1).shape
+    return {0: _some_of_each(np.arange(x.elements // depth) * depth, units, at_once) * itemsize(x.dtype)}
 
 
 def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
-    """Return how many bytes below its input the output must begin, if each pixel is read once per `at_once` output channels.
+    """Return how many elements below its input the output must begin, if each pixel is read once per `at_once` channels.
 
     Args:
-        read: For each output pixel the offset of the lowest input byte that it reads.
+        read: For each output pixel the offset of the lowest input element that it reads.
         units: The number of output channels.
         at_once: The output channels computed at a time; fewer remaining channels are computed together.
 

@@ -1,7 +1,7 @@
 """logistic, tanh and softmax on int16, which interpolate tables. The kernels in C read the same tables.
 
-Source: TFLite reference_integer_ops logistic.h and tanh.h (their table of 256 numbers is computed here), reference softmax.h,
-LUTPopulate of common.h, and the Prepare functions of activations.cc.
+Source: TFLite reference_integer_ops logistic.h and tanh.h (their table of 256 numbers is computed here), reference/softmax.h,
+LUTPopulate of internal/common.h, and the Prepare functions of activations.cc.
 """
 
 from __future__ import annotations

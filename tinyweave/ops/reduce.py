@@ -1,6 +1,9 @@
-"""mean over axes of an int8 tensor: the int32 sum of x - zero_point, rescaled once. The multiplier includes 1/count.
+"""mean, sum and reduce_prod over axes of an int8 tensor.
 
-Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
+A mean or sum is the int32 sum of x - zero_point, rescaled once; the multiplier of a mean includes 1/count. LiteRT computes a
+sum of int8 as if the bytes were uint8, so TFLite Micro's kernel is the reference. A product is rescaled after each
+multiplication and once more at the end, each time by the count-th root of the whole factor. Source: TFLite reference/reduce.h,
+QuantizedMeanOrSum and QuantizedReduceProd.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
-from .fixed_point import Rescale, quantize_multiplier, requantize, wrap32
+from .fixed_point import Rescale, quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish, on_integers, operand
 from .window import Window, Windows
 
 
@@ -30,8 +33,10 @@ def count(graph: Graph, op: Op) -> int:
 
 
 def requant(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales a sum of (x - zero_point) to the mean in the output scale; it includes 1/count."""
+    """Return the factor from a sum of (x - zero_point) to the output scale; for a mean it includes 1/count."""
     multiplier, shift = quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
+    if op.kind == "sum":
+        return Rescale(multiplier, shift)
     elements = count(graph, op)
     bits = min(elements.bit_length() - 1, 32, 31 + shift)
     return Rescale((multiplier << bits) // elements, shift - bits)
@@ -47,6 +52,32 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     total = over_axes(np.sum, graph, op, centred(arrays, 0, graph, op))
     return finish(graph, op, requantize(wrap32(total), *requant(graph, op)))
+
+
+def product_rescale(graph: Graph, op: Op) -> Rescale:
+    """Return the factor after each multiplication of a reduce_prod: input scale / output scale^(1/count)."""
+    return quantize_multiplier(graph.input(op).scale / graph.output(op).scale ** (1 / count(graph, op)))
+
+
+def product_requant(graph: Graph, op: Op) -> Rescale:
+    """Return `product_rescale` with the multiplier in Q15, as the kernel takes it."""
+    multiplier, shift = product_rescale(graph, op)
+    return Rescale(int(reduced_multiplier(multiplier)), shift)
+
+
+def reference_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    factor = product_rescale(graph, op)
+    product, *others = _factors(graph, op, centred(arrays, 0, graph, op))
+    for each in others:
+        product = requantize_wide(product * each, *factor)
+    return finish(graph, op, requantize_wide(product, *factor).reshape(infer(graph, op)[0]))
+
+
+def _factors(graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
+    """Return the elements of a product, in the order of the input, along a new first axis in place of the reduced ones."""
+    over = axes(graph, op)
+    factors = np.moveaxis(x, over, range(len(over)))
+    return factors.reshape(-1, *factors.shape[len(over) :])
 
 
 def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
@@ -69,11 +100,35 @@ def axes_exist(graph: Graph, op: Op) -> bool:
     return within and graph.input(op).elements > 0 and len(shape) > 0
 
 
+@on_integers
+def product_factor_is_small(graph: Graph, op: Op) -> bool:
+    """the input scale divided by the n-th root of the output scale, for n factors, must be below 2^7"""
+    return product_rescale(graph, op).shift < 8
+
+
 CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
+
+
+def misread_sum(graph: Graph, op: Op) -> str | None:
+    """Return text that says that LiteRT's sum reads int8 as uint8, or None for other types."""
+    x = graph.input(op)
+    return f"reads the int8 operand '{x.name}' as uint8" if x.dtype == "int8" else None
+
+
+def real_sum(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return real_outputs(over_axes(np.sum, graph, op, real_operand(arrays)))
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return real_outputs(over_axes(np.mean, graph, op, real_operand(arrays)))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def real_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    product, *others = _factors(graph, op, operand(arrays))  # in float32, which overflows where LiteRT's does
+    for each in others:
+        product = product * each
+    return real_outputs(product.reshape(infer(graph, op)[0]))
 
 
 SPECS = (
@@ -90,5 +145,29 @@ SPECS = (
         scale="own",
         real=real,
         rounds_twice=True,
+    ),
+    OpSpec(
+        "sum",
+        infer,
+        reference,
+        CONSTRAINTS,
+        windows=windows,
+        family="reduction",
+        rescale=requant,
+        channelwise=True,
+        misread=misread_sum,
+        scale="own",
+        real=real_sum,
+        rounds_twice=True,
+    ),
+    OpSpec(
+        "reduce_prod",
+        infer,
+        reference_prod,
+        (*CONSTRAINTS, product_factor_is_small),
+        family="reduction",
+        rescale=product_rescale,
+        channelwise=True,
+        real=real_prod,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from ..importers.tflite_lowering import FORMS, LOWERED
 from ..kernels.table import VARIANTS
 from ..ops import SPECS
 from ..tflite_schema import CUSTOM, OPS
@@ -25,9 +26,15 @@ uint8 networks become int8 if that changes no byte.
 Generated from `tinyweave/ops` (`pytest --update-golden tests/report/test_supported_ops.py`).
 """
 
+REWRITTEN = """\
+## Rewritten ops
+
+Ops of a `.tflite` file that tinyweave rewrites as other ops when it reads the file:
+"""
+
 
 def supported_ops() -> str:
-    """Return the text of SUPPORTED_OPS.md: the common constraints, then types and further constraints of the op kinds."""
+    """Return the text of SUPPORTED_OPS.md: common constraints, types and constraints of each kind, and rewritten ops."""
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
     rows = [HEAD, "## Common constraints", "", *(f"{number}. {sentence}" for sentence, number in common.items())]
@@ -36,6 +43,8 @@ def supported_ops() -> str:
         kinds_of[_items(kind, common)].append(kind)
     for items, kinds in kinds_of.items():
         rows += ["", f"## {', '.join(kinds)}", "", *(f"- {item}" for item in items)]
+    rewritten = {kind: " ".join((each.__doc__ or "").split()) for kind, each in sorted({**LOWERED, **FORMS}.items())}
+    rows += ["", REWRITTEN, *(f"- {kind}: {says[0].lower()}{says[1:].removesuffix('.')}" for kind, says in rewritten.items())]
     return "\n".join(rows) + "\n"
 
 

@@ -178,8 +178,18 @@ def emit_reduce_extremum(layer: Layer) -> Code:
 
 
 def emit_mean(layer: Layer) -> Code:
-    """Emit the C of mean."""
+    """Emit the C of mean and sum."""
     return _reduction_code(layer, zeros(layer), reduce.requant(layer.graph, layer.op)._asdict())
+
+
+def emit_reduce_prod(layer: Layer) -> Code:
+    """Emit the C of reduce_prod."""
+    return _reduction_code(layer, zeros(layer), reduce.product_requant(layer.graph, layer.op)._asdict())
+
+
+def emit_l2_normalization(layer: Layer) -> Code:
+    """Emit the C of l2_normalization."""
+    return plain_code(layer, shape(layer), {"in_zero": layer.input().zero_point})
 
 
 def _reduction_code(layer: Layer, *members: Members) -> Code:

@@ -55,6 +55,11 @@ ROWS: tuple[Variant, ...] = (
     row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
     row("tw_fully_connected_s8"),
     Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, distance=distance.multiplied),
-    Variant("tw_fully_connected_s16", ("fully_connected",), "tw_fully_connected", S16, has_part=False),
+    row(
+        "tw_fully_connected_s16",
+        types=S16,
+        has_part=False,
+        distance=partial(distance.by_row_for_some, at_once=1),
+    ),
     row("tw_fully_connected_s4", types=S4, weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
 )

@@ -13,9 +13,10 @@ extremum = partial(row, "tw_reduce_extremum_s8", params="tw_reduce_extremum", ha
 arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", has_part=False, distance=distance.reduced)
 
 ROWS: tuple[Variant, ...] = (
-    row("tw_mean_s8", ("mean",), "tw_mean", has_rows=True),
+    row("tw_mean_s8", ("mean", "sum"), "tw_mean", has_rows=True),
     extremum(kinds=("reduce_any", "reduce_all"), types=BOOL),
     extremum(kinds=("reduce_max", "reduce_min")),
+    row("tw_reduce_prod_s8", ("reduce_prod",), "tw_reduce_prod", has_part=False),
     arg_max("tw_arg_max_s8_s32", types=("int8", "int32")),
     arg_max("tw_arg_max_s8_s64", types=("int8", "int64")),
 )

@@ -13,6 +13,7 @@ ROWS: tuple[Variant, ...] = (
     Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", S16, distance=distance.elementwise),
     Variant("tw_softmax_s8", ("softmax",), "tw_softmax", distance=distance.elementwise),
     Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", distance=distance.elementwise),
+    Variant("tw_l2_normalization_s8", ("l2_normalization",), "tw_l2_normalization", distance=distance.elementwise),
     Variant("tw_lookup_s8", ("logical_not",), "tw_lookup", BOOL, distance=distance.elementwise),
     Variant("tw_lookup_s8", TABLES, "tw_lookup", distance=distance.elementwise),
     Variant("tw_logistic_s16", ("logistic",), "tw_sigmoid_s16", S16, distance=distance.elementwise),

@@ -1,7 +1,7 @@
 /* tw_softmax.c - exponentials and reciprocals in fixed point, with gemmlowp's arithmetic, so that the bytes are TFLite's. */
 #include "tw_softmax.h"
 
-/* x * 2^exponent, saturated; 0 <= exponent <= 5. */
+/* x * 2^exponent, saturated; 0 <= exponent <= 6. */
 int32_t tw_saturating_shift_left(int32_t x, int32_t exponent)
 {
     const int32_t limit = INT32_MAX >> exponent;

@@ -7,7 +7,7 @@
 
 #include "tw.h"
 
-/* x * 2^exponent, saturated; 0 <= exponent <= 5. */
+/* x * 2^exponent, saturated; 0 <= exponent <= 6. */
 int32_t tw_saturating_shift_left(int32_t x, int32_t exponent);
 
 /* exp(x) in Q31 for x <= 0 in Q5.26. */

@@ -71,4 +71,14 @@ typedef struct {
 /* Needs no scratch. */
 void tw_reduce_extremum_s8(const tw_reduce_extremum *p, const void *in, void *out);
 
+/* int8 product over any axes, which are those of a tw_mean. Each product of two numbers is rescaled, and the last one again. */
+typedef struct {
+    int32_t kept[3], reduced[2];
+    int32_t in_zero, out_zero;  /* zero points */
+    int32_t multiplier, shift;  /* Q15, a positive shift goes left, at most 7 */
+} tw_reduce_prod;
+
+/* Needs no scratch. */
+void tw_reduce_prod_s8(const tw_reduce_prod *p, const void *in, void *out);
+
 #endif
