@@ -56,7 +56,7 @@ class Node:
     args: tuple[Any, ...]  # tensors are Refs
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""  # the module that the op belongs to, for messages
-    line: str = ""  # the line of the user's code that calls the op, such as "line 12 of net.py"
+    line: str = ""  # the line of the user's code that calls the op, such as "line 12 of" and the name of the file
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def _finished(graph: Graph) -> Graph:
         return ops.check(graph)
     except CompileError as error:
         # the name of the output tells where the op is in the model
-        tensor = error.tensor or (error.op and error.op.outputs[0])
-        raise CompileError(error.why, error.what_to_do, op=error.op, tensor=tensor) from error
+        computed = error.op.outputs[0] if error.op else None
+        raise CompileError(error.why, error.what_to_do, op=error.op, tensor=error.tensor or computed) from error
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
@@ -264,7 +264,7 @@ def checked_state(name: str, first: np.ndarray) -> np.ndarray:
     if first.dtype != np.float32:
         what = f"is a buffer of {first.dtype} that the module changes"
         raise CompileError(what, "call eval() before the export; only float32 is kept from call to call", tensor=name)
-    return first.copy()
+    return np.array(first)
 
 
 class Missing:
@@ -400,6 +400,6 @@ FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def line_of(trace: str | None) -> str:
-    """Return the innermost line of a stack trace outside of PyTorch, such as "line 12 of net.py", or "" if there is none."""
+    """Return the innermost line of a stack trace outside of PyTorch and the name of its file, or "" if there is none."""
     frames = [(path, number) for path, number in FRAME.findall(trace or "") if "/torch/" not in path.replace("\\", "/")]
     return f"line {frames[-1][1]} of {PurePath(frames[-1][0]).name}" if frames else ""
