@@ -197,7 +197,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     for made in calls:
         read = [ref.name for ref in refs(made)]
         for name in read:
-            if name in sources and name not in (constants | states):
+            if name in sources and name not in constants and name not in states:
                 constants[name] = tensors[sources[name]]()
                 check_computed(computed := computed + constants[name].nbytes)
             if name in stale:
