@@ -12,10 +12,9 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
@@ -28,10 +27,10 @@ from fuzz.whole_way import whole_way
 from tinyweave import api
 
 
-def failure(loaded: Callable[[int], Any], seed: int, core: str, kinds: Counter[str]) -> str | None:
-    """Return the fault of the network of a seed, which `loaded` makes, or None if there is none."""
+def failure(networks: ModuleType, seed: int, core: str, kinds: Counter[str]) -> str | None:
+    """Return the fault of the network of a seed, which the module `networks` makes, or None if there is none."""
     try:
-        return whole_way(*loaded(seed), core, kinds)
+        return whole_way(*networks.loaded(seed), core, kinds, networks.LEAST_SQNR_DB)
     except Exception:
         return traceback.format_exc(limit=-4)
 
@@ -48,7 +47,7 @@ def main() -> int:
     kinds: Counter[str] = Counter()
     failed, begun, seeds = 0, time.monotonic(), range(options.first, options.first + options.count)
     for seed in seeds:
-        if reason := failure(networks.loaded, seed, options.core, kinds):
+        if reason := failure(networks, seed, options.core, kinds):
             failed += 1
             print(f"seed {seed}: {reason}", flush=True)
     print(f"{len(seeds)} networks in {time.monotonic() - begun:.0f} s, seeds {seeds[0]} to {seeds[-1]}: {failed} failed")

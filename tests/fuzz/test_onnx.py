@@ -13,7 +13,7 @@ onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
 
 from cases.from_onnx import distance  # noqa: E402
-from fuzz.onnx_networks import loaded, network, run  # noqa: E402
+from fuzz.onnx_networks import LEAST_SQNR_DB, loaded, network, run  # noqa: E402
 from fuzz.whole_way import whole_way  # noqa: E402
 
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
@@ -49,4 +49,4 @@ def test_every_op_is_in_many_random_networks() -> None:
 @pytest.mark.litert
 @pytest.mark.parametrize("seed", [0, 3, 5, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1000, 1030))])
 def test_a_random_network_is_quantised_and_verified_on_a_core(seed: int, emulator: None) -> None:
-    assert whole_way(*loaded(seed), "cortex-m4", Counter()) is None
+    assert whole_way(*loaded(seed), "cortex-m4", Counter(), LEAST_SQNR_DB) is None

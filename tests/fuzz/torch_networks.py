@@ -27,6 +27,7 @@ FRESH = (
 )  # their outputs may be changed in place, because no other layer reads them
 MOST_CHANNELS, MOST_ROWS = 24, 20
 WORDS = 30
+LEAST_SQNR_DB = -math.inf  # the ranges of some networks are too wide for int8
 Layer = Callable[[random.Random, "Network", list[int]], Callable[[Tensor], Any] | None]
 
 

@@ -6,23 +6,32 @@ The reference is LiteRT's reference kernels, or numpy if LiteRT lacks an op of t
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 
 import numpy as np
 from cases.ops import NOT_IN_LITERT
 
 import tinyweave as tw
+from tinyweave.ops import SPECS
 
 SAMPLES, COMPARED = 4, 2
 JUDGED = "LiteRT's reference kernels"
 
 
-def whole_way(loaded: tw.Model, samples: np.ndarray, core: str, kinds: Counter[str]) -> str | None:
-    """Return the fault of a float network, None if there is none; `kinds` counts the ops of its int8 form."""
-    small = tw.quantize(loaded, samples, method="minmax").model
+def whole_way(loaded: tw.Model, samples: np.ndarray, core: str, kinds: Counter[str], least_sqnr_db: float = -inf) -> str | None:
+    """Return the fault of a float network, None if there is none; `kinds` counts the ops of its int8 form.
+
+    Without comparisons and choices of indices, the int8 form must have at least `least_sqnr_db`.
+    """
+    done = tw.quantize(loaded, samples, method="minmax")
+    small, sqnr_db = done.model, done.fidelity.sqnr_db
     kinds.update(op.kind for op in small.graph.ops)
     left = {tensor.name for tensor in small.graph.tensors.values() if tensor.dtype == "float32"}
     if left:
         return f"left in the int8 network: {', '.join(sorted(left))}"
+    is_smooth = not {SPECS[op.kind].family for op in loaded.graph.ops} & {"comparison", "index"}
+    if is_smooth and sqnr_db < least_sqnr_db:
+        return f"the int8 network has an SQNR of {sqnr_db:.1f} dB"
     found = tw.verify(small, core, samples=COMPARED)
     if not found.ok:
         return found.first_difference or f"the arena that was touched is {dict(found.touched)}"

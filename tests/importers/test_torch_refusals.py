@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import io
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 from cases.from_torch import Of  # noqa: E402
 from torch import nn  # noqa: E402
 
+from tinyweave.importers.pt2 import from_pt2  # noqa: E402
 from tinyweave.importers.torch import from_module, from_program  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 
@@ -29,6 +32,26 @@ def test_one_error_names_all_unsupported_ops() -> None:
     both = Of(lambda m, x: m.a(x) + m.b(x) + torch.fft.fft(x).real, a=nn.RReLU(), b=nn.RReLU())
     text = refusal(both, torch.randn(1, 3, 9, 9))
     assert "3 ops of the PyTorch model cannot be imported: rrelu (2 times, first in a)" in text and "fft_fft (in" in text
+
+
+class Sorted(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x.relu().sort(1)[0].tanh().abs()
+
+
+def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> None:
+    module = Sorted()
+    text = refusal(module, torch.randn(1, 4))
+    line = inspect.getsourcelines(Sorted.forward)[1] + 1
+    assert text == (
+        "1 op of the PyTorch model cannot be imported: sort (in sort): tinyweave does not import it; sort the output outside "
+        f"the network (line {line} of test_torch_refusals.py); 1 of 4 ops can, and 2 more read the outputs of these"
+    )
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, (torch.randn(1, 4),)), file)
+    with pytest.raises(CompileError) as error:
+        from_pt2(file.getvalue(), "net")
+    assert str(error.value) == text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Outputs of an op that only moves values get the scale of its input, not those of the file; names of graphs."""
+"""Outputs of an op that shares scales: of the parts of a split, and of a maximum of a sigmoid; names of graphs."""
 
 from __future__ import annotations
 
@@ -28,3 +28,18 @@ def test_the_name_of_the_int8_graph_defaults_to_that_of_the_float_graph(name: st
     graph = convolution(layers=1)
     made = calibrate(graph, {"x": np.ones((2, 1, 8, 8, 4), np.float32)}, "minmax")
     assert to_int8(graph, made.groups, made.quants, name=name).name == expected
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0.7, Quant((1 / 256,), (-128,))), (3.0, None)])
+def test_a_constant_beyond_a_fixed_scale_is_not_clipped(limit: float, expected: Quant | None) -> None:
+    """A sigmoid has the scale 1/256; a maximum of it and a larger constant has another scale."""
+    tensors = [Tensor(name, (1, 4), "float32") for name in ("x", "s", "y")]
+    tensors.append(Tensor("limit", (1,), "float32", None, np.array([limit], np.float32), "constant"))
+    ops = (Op("logistic_0", "logistic", ("x",), ("s",)), Op("maximum_1", "maximum", ("s", "limit"), ("y",)))
+    graph = verify(Graph("limited", {tensor.name: tensor for tensor in tensors}, ops, ("x",), ("y",)))
+    samples = {"x": np.linspace(-4, 4, 8, dtype=np.float32).reshape(2, 1, 4)}
+    made = calibrate(graph, samples, "minmax")
+    small = to_int8(graph, made.groups, made.quants)
+    y = small.tensors["y"]
+    assert y.quant == expected if expected else y.scale * (127 - y.zero_point) >= limit - y.scale
+    assert small.tensors["s"].quant == Quant((1 / 256,), (-128,))

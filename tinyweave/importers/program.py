@@ -6,10 +6,12 @@ int8 if the program is quantised. If ops cannot be imported, one CompileError na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from math import prod
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
 from .aten.elementwise import MASKED
 from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
+from .refused import ADVICE
 from .unsupported import Unsupported
 
 MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per element of a quantised constant
@@ -53,6 +56,7 @@ class Node:
     args: tuple[Any, ...]  # tensors are Refs
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""  # the module that the op belongs to, for messages
+    line: str = ""  # the line of the user's code that calls the op, such as "line 12 of" and the name of the file
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
         if built:
             return _finished(verify(fold_float(min(built, key=_transposed))))
     # report the attempt that built most nodes: in other attempts an early refusal hides the refusals of later nodes
-    raise _refusal(min(refused, key=lambda attempt: (attempt[0], len(attempt[1])))[1], program.framework)
+    raise _refusal(*min(refused, key=lambda attempt: (attempt[0], len(attempt[1]))), program)
 
 
 def _transposed(graph: Graph) -> int:
@@ -123,7 +127,14 @@ def _finished(graph: Graph) -> Graph:
         if tensor is not None and tensor.data is not None and not np.isfinite(tensor.data).all():
             raise CompileError("holds values that are not finite", NOT_FINITE, tensor=tensor)
     has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
-    return from_prequantised(graph) if has_scales else ops.check(graph)
+    if has_scales:
+        return from_prequantised(graph)
+    try:
+        return ops.check(graph)
+    except CompileError as error:
+        # the name of the output tells where the op is in the model
+        computed = error.op.outputs[0] if error.op else None
+        raise CompileError(error.why, error.what_to_do, op=error.op, tensor=error.tensor or computed) from error
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
@@ -177,7 +188,8 @@ def _attempt(
             if node.op.endswith("_"):
                 _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
         except (Unsupported, *ILL_FORMED) as error:
-            problems.append((node.op, node.where or node.name, _why(error, _leaves((args, kwargs)))))
+            line = f" ({node.line})" if node.line else ""
+            problems.append((node.op, node.where or node.name, _why(error, _leaves((args, kwargs))) + line))
             values[node.name] = Missing()
         check_computed(computed)
     names = []
@@ -195,7 +207,7 @@ def _attempt(
                 b.op("assign_variable", (b.tensor(value, _edge(value.axes, orders[key])),), [], {}, states=[state])
         except Unsupported as error:
             problems.append(("state", key, str(error)))
-    missing = sum(isinstance(value, Missing) for value in values.values())
+    missing = sum(isinstance(values[node.name], Missing) for node in _ops(program))
     return None if problems else b.graph(name, list(program.inputs), names), missing
 
 
@@ -252,7 +264,7 @@ def checked_state(name: str, first: np.ndarray) -> np.ndarray:
     if first.dtype != np.float32:
         what = f"is a buffer of {first.dtype} that the module changes"
         raise CompileError(what, "call eval() before the export; only float32 is kept from call to call", tensor=name)
-    return first.copy()
+    return np.array(first)
 
 
 class Missing:
@@ -275,9 +287,8 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
     if function is None and not any(isinstance(value, Map) for value in _leaves((args, kwargs))):
         raise Unsupported(CONSTANT_ONLY)
     if function is None:
-        raise Unsupported(
-            f"tinyweave does not import it; 'tinyweave docs {program.framework.lower()}' lists the ops that it does"
-        )
+        listed = f"'tinyweave docs {program.framework.lower()}' lists the ops that it does"
+        raise Unsupported(f"tinyweave does not import it; {ADVICE.get(op.removesuffix('_'), listed)}")
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             return function(b, *args, **kwargs)
@@ -360,8 +371,11 @@ def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
     return ((), *dims) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
-def _refusal(problems: Sequence[Refused], framework: str) -> CompileError:
-    """Return one error for all refused ops: for each op and reason, the number of occurrences and the first module."""
+def _refusal(missing: int, problems: Sequence[Refused], program: ImportedProgram) -> CompileError:
+    """Return one error for all refused ops: for each op and reason, the number of occurrences and the first module.
+
+    `missing` is the number of ops that could not be imported, for their own reasons or because they read one that could not.
+    """
     grouped: dict[tuple[str, str], list[str]] = {}
     for op, where, why in problems:
         grouped.setdefault((op, why), []).append(where)
@@ -371,4 +385,21 @@ def _refusal(problems: Sequence[Refused], framework: str) -> CompileError:
     ]
     more = f"; and {len(lines) - MAX_LISTED} more" if len(lines) > MAX_LISTED else ""
     count = f"{len(problems)} op{'s' if len(problems) > 1 else ''}"
-    return CompileError(f"{count} of the {framework} model cannot be imported: " + "; ".join(lines[:MAX_LISTED]) + more)
+    whole = f"{count} of the {program.framework} model cannot be imported: " + "; ".join(lines[:MAX_LISTED]) + more
+    total, others = len(_ops(program)), missing - sum(op not in ("output", "state") for op, _, _ in problems)
+    reading = f", and {others} more read{'s' * (others == 1)} the outputs of these" if others > 0 else ""
+    return CompileError(whole, f"{total - missing} of {total} ops can{reading}")
+
+
+def _ops(program: ImportedProgram) -> list[Node]:
+    """Return the nodes of the program without those that only index a list of outputs."""
+    return [node for node in program.nodes if node.op != "getitem"]
+
+
+FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def line_of(trace: str | None) -> str:
+    """Return the innermost line of a stack trace outside of PyTorch and the name of its file, or "" if there is none."""
+    frames = [(path, number) for path, number in FRAME.findall(trace or "") if "/torch/" not in path.replace("\\", "/")]
+    return f"line {frames[-1][1]} of {PurePath(frames[-1][0]).name}" if frames else ""

@@ -33,6 +33,7 @@ from .program import (
     checked_state,
     graph_of,
     input_type_advice,
+    line_of,
     new_bytes,
     op_name,
     refs,
@@ -196,7 +197,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     for made in calls:
         read = [ref.name for ref in refs(made)]
         for name in read:
-            if name in sources and name not in (constants | states):
+            if name in sources and name not in constants and name not in states:
                 constants[name] = tensors[sources[name]]()
                 check_computed(computed := computed + constants[name].nbytes)
             if name in stale:
@@ -239,16 +240,16 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
     args = tuple(value for name, value in given if name is None)
     kwargs = {name: value for name, value in given if name is not None and value is not None}
     stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
-    where = stack[1] if len(stack) > 2 else ""
+    where, line = stack[1] if len(stack) > 2 else "", line_of(node["metadata"].get("stack_trace"))
     target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
     op = op_name(target)
     if len(found) == 1 and isinstance(found[0], dict):
-        return [Node(found[0]["name"], op, args, kwargs, where)]
+        return [Node(found[0]["name"], op, args, kwargs, where, line)]
     several = found[0] if len(found) == 1 and isinstance(found[0], list) else found
     whole = node.get("name") or f"{several[0]['name']}.all"
     parts = [Node(part["name"], "getitem", (Ref(whole), index), {}, where) for index, part in enumerate(several) if part]
-    return [Node(whole, op, args, kwargs, where), *parts]
+    return [Node(whole, op, args, kwargs, where, line), *parts]
 
 
 def _argument(arg: Mapping[str, Any]) -> Any:

@@ -28,6 +28,7 @@ from .program import (
     checked_state,
     graph_of,
     input_type_advice,
+    line_of,
     op_name,
     refs,
 )
@@ -237,7 +238,8 @@ def _node(torch: Any, node: Any) -> Node:
 
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     kwargs = {key: plain(value) for key, value in node.kwargs.items() if value is not None}
-    return Node(node.name, _name(node), tuple(map(plain, node.args)), kwargs, str(stack[-1][0]) if stack else "")
+    where, line = str(stack[-1][0]) if stack else "", line_of(node.meta.get("stack_trace"))
+    return Node(node.name, _name(node), tuple(map(plain, node.args)), kwargs, where, line)
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:

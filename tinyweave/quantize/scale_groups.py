@@ -7,10 +7,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Graph, Op, Quant, Tensor, limits
 from ..ops import SPECS, spec_of
 from ..ops.recurrent import sequence
 from ..ops.spec import LEAST_SCALE
@@ -87,7 +91,8 @@ def scale_groups(graph: Graph) -> ScaleGroups:
         if spec.output_quant is not None:
             groups.fixed.update((name, spec.output_quant) for name in outputs)
         if spec.shares_scale and outputs:
-            _tie(groups, op, list(float_inputs(graph, op)), outputs)
+            constants = [t.data for t in graph.inputs_of(op) if is_float(t) and t is not None and t.data is not None]
+            _tie(groups, op, list(float_inputs(graph, op)), outputs, constants)
         if spec.family == "recurrent":
             out, hidden, cell = outputs
             groups.parent[hidden] = groups.group(out)
@@ -100,13 +105,17 @@ def scale_groups(graph: Graph) -> ScaleGroups:
     return groups
 
 
-def _tie(groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: list[str]) -> None:
+def _tie(
+    groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: list[str], constants: Sequence[NDArray[Any]] = ()
+) -> None:
     """Put the float inputs, (index, name) each, and the outputs of an op into one group.
 
-    If the inputs' fixed scales differ, or only some inputs have one, the inputs with a fixed scale stay in their groups, and
-    requantised copies of them join the op's group.
+    If the inputs' fixed scales differ, or only some inputs have one, or one cannot represent the op's constants, the inputs
+    with a fixed scale stay in their groups, and requantised copies of them join the op's group.
     """
     scales = {groups.fixed.get(groups.group(name)) for _, name in inputs}
+    if any(quant is not None and _clips(quant, values) for quant in scales for values in constants):
+        scales.add(None)
     tied = list(outputs)
     for index, name in inputs:
         if len(scales) > 1 and groups.group(name) in groups.fixed:
@@ -121,6 +130,13 @@ def _tie(groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: li
         del groups.fixed[name]
     if quant is not None:
         groups.fixed[root] = quant
+
+
+def _clips(quant: Quant, values: NDArray[Any]) -> bool:
+    """Return whether a finite value is more than one step beyond the int8 range of a fixed scale."""
+    steps = values[np.isfinite(values)] / quant.scale[0] + quant.zero_point[0]
+    least, most = limits("int8")
+    return bool(((steps < least - 1) | (steps > most + 1)).any())
 
 
 def least_scales(graph: Graph, groups: ScaleGroups) -> dict[str, float]:

@@ -165,6 +165,7 @@ def show_unsupported(out: Console, record: Record) -> None:
     for entry in record["unsupported"]:
         groups.setdefault((entry["kind"], entry["reason"]), []).append(entry)
     if not groups:
+        out.print(Text(f"supported: all of {counted(record['model']['ops'], 'op')}"))
         return
     heading(out, f"{counted(len(record['unsupported']), 'op')} cannot be compiled")
     rows = [["kind", "ops", "first", "reason"]]
@@ -174,6 +175,10 @@ def show_unsupported(out: Console, record: Record) -> None:
     head, *lines = hanging(rows, frozenset({1}), (out.width if out.is_terminal else WIDTH) - 2)
     out.print(Text(f"  {head}", style="dim"))
     _show_indented(out, lines)
+    refused = {entry["op"] for entry in record["unsupported"]}
+    fine = [layer for layer in record["layers"] if layer["name"] not in refused]
+    macs = sum(layer["macs"] for layer in fine)
+    out.print(Text(f"supported: {len(fine)} of {counted(len(record['layers']), 'op')}, {macs:,} of {record['macs']:,} MACs"))
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, view
+from ..channels_last import Axes, Builder, Map, check_elements, view
 from ..unsupported import Unsupported
 from .axes import axes_by_memory, linear, mixed, permute, select, softmax, squeeze, sum_, transpose
 from .elementwise import binary, stored_constant
@@ -169,6 +169,10 @@ def einsum(b: Builder, equation: str, operands: Sequence[Any], **_: Any) -> Any:
     if any(len({*term}) < len(term) for term in (*terms, wanted)):
         raise Unsupported(f"its equation {equation} has a letter twice in one operand; take the diagonal outside the network")
     if not any(isinstance(x, Map) for x in given):
+        lengths = {
+            letter: extent for term, x in zip(terms, given, strict=True) for letter, extent in zip(term, x.shape, strict=True)
+        }
+        check_elements(*lengths.values())
         return np.einsum(",".join(terms) + "->" + wanted, *given)
     if len(terms) == 1:
         alone = [axis for axis, letter in enumerate(terms[0]) if letter not in wanted]

@@ -27,7 +27,7 @@ def stored_constant(value: Any, what: str) -> Array:
     `what` names the argument in the message.
     """
     if not isinstance(value, np.ndarray):
-        raise Unsupported(f"its {what} is computed by the network; it must be constant")
+        raise Unsupported(f"its {what} is an input or computed by the network; it must be a constant of the model")
     return value
 
 

@@ -30,7 +30,7 @@ def _sequence_of(b: Builder, x: Map, batch_first: bool, dropout: float, train: b
         return axes.unsqueeze(b, x, 0)
     x = x if batch_first else axes.transpose(b, x, 0, 1)
     if x.axes[0]:
-        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1")
+        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1, as of the example x[:1]")
     return x
 
 

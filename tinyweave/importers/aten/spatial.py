@@ -40,7 +40,7 @@ def image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
     if len(x.axes) not in (3, 4):
         raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [1, c, h, w] or [1, c, w]")
     if x.axes[0]:
-        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1")
+        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1, as of the example x[:1]")
     spatial = x.axes[2:] if len(x.axes) == 4 else ((), x.axes[2])
     return x.axes[1], spatial[0], spatial[1]
 
