@@ -63,6 +63,8 @@ def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
     assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen
     assert [call["augmentation"] for call in train.calls] == list(SENSORS) and {call["epochs"] for call in train.calls} == {3}
     assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 3, "resumed"
+    (trainings.folder / halving.trial_file("sensors")).unlink()
+    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 4, "its weights are needed"
 
 
 def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:
@@ -81,6 +83,13 @@ def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatc
     assert [each["epochs"] for each in records if each["candidate"] == 0] == [1, 2, 4]
     assert halving._with_kept([3, 1, 0], 1, [0]) == [3, 1, 0], "there is room for the best alone"
     assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
+
+
+def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file("none")
+    monkeypatch.setattr(halving, "train_one", train)
+    halving.successive_halving([ARCH] * 2, [Rung(2, 1), Rung(1, 2)], trainings, starts=[weights])
+    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-none.pt", None, "0-0.pt"]
 
 
 def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(

@@ -233,8 +233,8 @@ def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
-    missing = [name for name in names if name not in done]
-    calls = [trainings._replace(augmentation=name).call(arch, epochs, f"{WEIGHTS}/trial-{name}.pt") for name in missing]
+    missing = [name for name in names if name not in done or not (folder / trial_file(name)).is_file()]
+    calls = [trainings._replace(augmentation=name).call(arch, epochs, trial_file(name)) for name in missing]
     progress("comparing augmentations", len(done), len(names))
     for index, accuracy in trainings.workers.as_they_end(calls):
         done[missing[index]] = accuracy
@@ -242,6 +242,11 @@ def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings
         progress(f"augmentations, best {100 * max(done.values()):.1f} %", len(done), len(names))
     least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
     return next(name for name in names if done[name] >= least)
+
+
+def trial_file(augmentation: str) -> str:
+    """Return the file of the weights of a network that was trained to try an augmentation, relative to the run's folder."""
+    return f"{WEIGHTS}/trial-{augmentation}.pt"
 
 
 def successive_halving(
@@ -262,7 +267,7 @@ def successive_halving(
         candidates: The networks, in order of preference; surplus ones are not trained.
         rungs: The rounds of training.
         trainings: What the trainings have in common. The seed of a training is that of `trainings` plus the candidate's index.
-        starts: Files of initial weights, one per candidate; if empty, initial weights are random.
+        starts: Files of initial weights of the first candidates; those of the others are random.
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
         kept: Indices of candidates that enter every rung, whatever their accuracy, as far as there is room besides the best.
