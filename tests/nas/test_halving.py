@@ -11,6 +11,7 @@ import pytest
 from cases.waves import SPACE, waves
 
 from tinyweave.nas import halving
+from tinyweave.nas.arch import to_json
 from tinyweave.nas.halving import Rung, Trainings, batch_of, choose_augmentation, clearly_worse_below, train_finally
 from tinyweave.nas.space import arch_of, smallest
 from tinyweave.nas.workers import Workers
@@ -95,15 +96,48 @@ def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, 
 def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train = Trained({5: 0.75})
+    train, averaged, weights = Trained({5: 0.75}), list[list[str]](), trainings.folder / halving.WEIGHTS
     monkeypatch.setattr(halving, "train_one", train)
+
+    def average(arch: str, folder: str, copies: list[str], end: str) -> None:
+        averaged.append([Path(copy).name for copy in copies])
+        Path(end).write_bytes(b"")
+
+    monkeypatch.setattr(halving, "average_copies", average)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    record = train_finally(ARCH, before, 7, trainings._replace(seed=5, augmentation="sensors"))
-    call = train.calls[-1]
-    assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
-    assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+    many = trainings._replace(seed=5, augmentation="sensors", workers=Workers(at_once, 8))
+    record = train_finally(ARCH, before, 7, many)
+    first, second = train.calls[1:]
+    for call in (first, second):
+        assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
+        assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+    assert (first["seed"], second["seed"]) == (5, 6) and averaged == [["final-0-0.pt", "final-0-1.pt"]]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
-    assert train_finally(ARCH, before, 7, trainings) == record and len(train.calls) == 2
+    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
+    for path in (trainings.folder / halving.RESULTS, weights / "final-0-1.pt"):  # interrupted while the second copy was trained
+        path.unlink()
+    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 4 and (weights / "final-0.pt").is_file()
+
+
+def test_copies_that_were_trained_from_the_same_weights_are_averaged(trainings: Trainings) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    data, weights = str(trainings.folder / halving.DATA), trainings.folder / halving.WEIGHTS
+    halving.train_one(to_json(ARCH), data, 3, 0, start=None, end=str(weights / "start.pt"))
+    files = [str(weights / f"{seed}.pt") for seed in (0, 1)]
+    for seed, file in enumerate(files):
+        halving.train_one(to_json(ARCH), data, 2, seed, start=str(weights / "start.pt"), end=file)
+
+    def averaged() -> dict[str, Any]:
+        halving.average_copies(to_json(ARCH), data, files, str(weights / "end.pt"))
+        return dict(torch.load(weights / "end.pt", weights_only=True))
+
+    first, second = (torch.load(file, weights_only=True) for file in files)
+    names = [name for name, value in first.items() if value.ndim > 1]
+    end = averaged()
+    assert names and all(torch.allclose(end[name], (first[name] + second[name]) / 2) for name in names)
+    torch.save({name: -value if value.ndim > 1 else value for name, value in first.items()}, files[1])
+    end = averaged()
+    assert all(torch.equal(end[name], first[name]) for name in names), "the average is 0, so the better copy is kept"
 
 
 def test_more_parts_are_more_samples(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
