@@ -294,8 +294,7 @@ def progress_bar() -> Iterator[planning.Progress]:
         def report(what: str, done: int, total: int) -> None:
             known = total > 1
             bar.update(task, description=columns.clean(what, 40), count=f"{done:,}/{total:,}" if known else "")
-            bar.tasks[0].total, bar.tasks[0].completed = (
-                (total, done) if known else (None, 0)
-            )  # `update` ignores a total of None
+            # `update` would ignore a total of None
+            bar.tasks[0].total, bar.tasks[0].completed = (total, done) if known else (None, 0)
 
         yield report
