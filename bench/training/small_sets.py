@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,7 @@ def samples(name: str, folder: Path) -> tuple[str, Path, Preparation]:
         return "images", makers[name](folder), Preparation((side, side), channels)
     if name in CIFAR:
         for label in CIFAR[name]:
-            target = folder / "photos" / label
-            target.parent.mkdir(exist_ok=True)
-            if not target.exists():
-                target.symlink_to((SHARED / "cifar10_fifth" / "train" / label).resolve())
+            copytree(SHARED / "cifar10_fifth" / "train" / label, folder / "photos" / label, dirs_exist_ok=True)
         return "images", folder / "photos", Preparation((28, 28))
     if name == "spoken-digits":
         return "keywords", SHARED / "fsdd" / "recordings", Preparation(by_speaker=True)

@@ -11,6 +11,7 @@ import pytest
 from cases.waves import SPACE, waves
 
 from tinyweave.nas import halving
+from tinyweave.nas.arch import to_json
 from tinyweave.nas.halving import Rung, Trainings, batch_of, choose_augmentation, clearly_worse_below, train_finally
 from tinyweave.nas.space import arch_of, smallest
 from tinyweave.nas.workers import Workers
@@ -63,6 +64,8 @@ def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
     assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen
     assert [call["augmentation"] for call in train.calls] == list(SENSORS) and {call["epochs"] for call in train.calls} == {3}
     assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 3, "resumed"
+    (trainings.folder / halving.trial_file("sensors")).unlink()
+    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 4, "its weights are needed"
 
 
 def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:
@@ -83,18 +86,58 @@ def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatc
     assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
 
 
+def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file("none")
+    monkeypatch.setattr(halving, "train_one", train)
+    halving.successive_halving([ARCH] * 2, [Rung(2, 1), Rung(1, 2)], trainings, starts=[weights])
+    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-none.pt", None, "0-0.pt"]
+
+
 def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train = Trained({5: 0.75})
+    train, averaged, weights = Trained({5: 0.75}), list[list[str]](), trainings.folder / halving.WEIGHTS
     monkeypatch.setattr(halving, "train_one", train)
+
+    def average(arch: str, folder: str, copies: list[str], end: str) -> None:
+        averaged.append([Path(copy).name for copy in copies])
+        Path(end).write_bytes(b"")
+
+    monkeypatch.setattr(halving, "average_copies", average)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    record = train_finally(ARCH, before, 7, trainings._replace(seed=5, augmentation="sensors"))
-    call = train.calls[-1]
-    assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
-    assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+    many = trainings._replace(seed=5, augmentation="sensors", workers=Workers(at_once, 8))
+    record = train_finally(ARCH, before, 7, many)
+    first, second = train.calls[1:]
+    for call in (first, second):
+        assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
+        assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+    assert (first["seed"], second["seed"]) == (5, 6) and averaged == [["final-0-0.pt", "final-0-1.pt"]]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
-    assert train_finally(ARCH, before, 7, trainings) == record and len(train.calls) == 2
+    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
+    for path in (trainings.folder / halving.RESULTS, weights / "final-0-1.pt"):  # interrupted while the second copy was trained
+        path.unlink()
+    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 4 and (weights / "final-0.pt").is_file()
+
+
+def test_copies_that_were_trained_from_the_same_weights_are_averaged(trainings: Trainings) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    data, weights = str(trainings.folder / halving.DATA), trainings.folder / halving.WEIGHTS
+    halving.train_one(to_json(ARCH), data, 3, 0, start=None, end=str(weights / "start.pt"))
+    files = [str(weights / f"{seed}.pt") for seed in (0, 1)]
+    for seed, file in enumerate(files):
+        halving.train_one(to_json(ARCH), data, 2, seed, start=str(weights / "start.pt"), end=file)
+
+    def averaged() -> dict[str, Any]:
+        halving.average_copies(to_json(ARCH), data, files, str(weights / "end.pt"))
+        return dict(torch.load(weights / "end.pt", weights_only=True))
+
+    first, second = (torch.load(file, weights_only=True) for file in files)
+    names = [name for name, value in first.items() if value.ndim > 1]
+    end = averaged()
+    assert names and all(torch.allclose(end[name], (first[name] + second[name]) / 2) for name in names)
+    torch.save({name: -value if value.ndim > 1 else value for name, value in first.items()}, files[1])
+    end = averaged()
+    assert all(torch.equal(end[name], first[name]) for name in names), "the average is 0, so the better copy is kept"
 
 
 def test_more_parts_are_more_samples(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:

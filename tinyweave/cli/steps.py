@@ -277,16 +277,24 @@ def print_json(value: Any) -> int:
 
 @contextmanager
 def progress_bar() -> Iterator[planning.Progress]:
-    """Yield a progress callback, which draws a bar on standard error if that is a terminal."""
+    """Yield a progress callback, which draws a bar on standard error if that is a terminal.
+
+    For work of one step, or of an unknown number of steps, the bar moves to and fro and shows no count.
+    """
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    parts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(
-            task, description=columns.clean(what, 40), completed=done, total=total or None
-        )
+        task = bar.add_task("", total=None, count="")
+
+        def report(what: str, done: int, total: int) -> None:
+            known = total > 1
+            bar.update(task, description=columns.clean(what, 40), count=f"{done:,}/{total:,}" if known else "")
+            # `update` would ignore a total of None
+            bar.tasks[0].total, bar.tasks[0].completed = (total, done) if known else (None, 0)
+
+        yield report

@@ -1,6 +1,6 @@
 """Divide the time limit of a search by successive halving. In: a time limit, the samples, networks. Out: counts and epochs.
 
-Most of the time is training: a trial of the augmentations on the first network, successive halving, and half of it the final
+Most of the time is training: a trial of the augmentations on the first network, successive halving, and, most of all, the final
 training of the best network. What has little time tries fewer networks rather than training them too briefly to tell them
 apart: no rung has fewer than MIN_STEPS steps.
 
@@ -24,11 +24,12 @@ from .space import Choice, arch_of, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
-SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.32, "final": 0.5}  # of the other seconds
+SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.22, "final": 0.6}  # of the other seconds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_STEPS = 10_000  # training steps after which more epochs hardly help
-MAX_EPOCHS = 400  # the same in epochs, for small sets of samples
+MAX_EPOCHS = 400  # the same in epochs, for small sets of samples, unless these are fewer than ENOUGH_STEPS
+ENOUGH_STEPS = 4_000  # training steps that the smallest sets of samples need, too
 MIN_FINAL_STEPS = 2_000  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
@@ -104,7 +105,8 @@ class Budget:
         return min(self.share("final") / self.step(arch), MAX_STEPS)
 
     def _epochs(self, steps: float) -> int:
-        return min(max(1, int(steps / self.steps_per_epoch)), MAX_EPOCHS)
+        most = max(MAX_EPOCHS, ENOUGH_STEPS // self.steps_per_epoch)
+        return min(max(1, int(steps / self.steps_per_epoch)), most)
 
 
 def step_seconds(arch: Arch, batch: int) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from ..files import named, write_below
 from ..ir import CompileError
 from ..progress import Progress, silent
-from ..tasks.boxes import head_of
+from ..tasks.boxes import Head, head_of
 from ..tasks.dataset import Dataset, sized
 from . import arch as archs
 from . import journal
@@ -30,7 +30,8 @@ from .arch import Arch
 from .training_run import TrainingRun
 from .workers import Workers
 
-TRAIN = ("train",)
+TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set: of all trainings but the final one, and of this
+COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
 POLL_S = 0.5  # seconds between two looks at how far a training is
 STEPS = 8  # steps of the training that is timed
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
@@ -116,9 +117,8 @@ def train_one(
     """
     import torch
 
-    from .learning import detection
     from .learning.module import module_of
-    from .learning.train import Recipe, accuracy, fit, save, scores
+    from .learning.train import Recipe, fit, save
 
     architecture = archs.from_json(arch)
     data, module = sized(load_data(Path(folder)), architecture.image[:2]), module_of(architecture, seed)
@@ -127,13 +127,11 @@ def train_one(
         module.load_state_dict(torch.load(start, weights_only=True))
     state = Path(f"{end}.epoch")
     recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
-    values, targets = (np.concatenate(each) for each in zip(*map(data.part, parts), strict=True))
+    values, targets = data.part(*parts)
     counted = epochs_file(Path(end))
     run = TrainingRun(seed, checkpoint=state, progress=lambda _, done, __: _count(counted, done))
     fit(module, values, targets, recipe, run)
-    validation_accuracy = (
-        detection.mean_precision(scores(module, unseen), labels, head) if head else accuracy(module, unseen, labels)
-    )
+    validation_accuracy = _quality(module, unseen, labels, head)
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
     state.unlink(missing_ok=True)
     counted.unlink(missing_ok=True)
@@ -233,8 +231,8 @@ def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
-    missing = [name for name in names if name not in done]
-    calls = [trainings._replace(augmentation=name).call(arch, epochs, f"{WEIGHTS}/trial-{name}.pt") for name in missing]
+    missing = [name for name in names if name not in done or not (folder / trial_file(name)).is_file()]
+    calls = [trainings._replace(augmentation=name).call(arch, epochs, trial_file(name)) for name in missing]
     progress("comparing augmentations", len(done), len(names))
     for index, accuracy in trainings.workers.as_they_end(calls):
         done[missing[index]] = accuracy
@@ -242,6 +240,11 @@ def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings
         progress(f"augmentations, best {100 * max(done.values()):.1f} %", len(done), len(names))
     least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
     return next(name for name in names if done[name] >= least)
+
+
+def trial_file(augmentation: str) -> str:
+    """Return the file of the weights of a network that was trained to try an augmentation, relative to the run's folder."""
+    return f"{WEIGHTS}/trial-{augmentation}.pt"
 
 
 def successive_halving(
@@ -262,7 +265,7 @@ def successive_halving(
         candidates: The networks, in order of preference; surplus ones are not trained.
         rungs: The rounds of training.
         trainings: What the trainings have in common. The seed of a training is that of `trainings` plus the candidate's index.
-        starts: Files of initial weights, one per candidate; if empty, initial weights are random.
+        starts: Files of initial weights of the first candidates; those of the others are random.
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
         kept: Indices of candidates that enter every rung, whatever their accuracy, as far as there is room besides the best.
@@ -304,27 +307,82 @@ def successive_halving(
 def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
     """Train the best network further, on the training and the validation samples; return a record of this training.
 
-    The training starts from the network's weights. Its record has the accuracy of the previous training, since no samples are
-    left to validate it. If it is recorded already, it is not repeated. `best` is the record of the previous training.
+    At most COPIES workers train a copy of the network each, which starts from the network's weights and sees the samples in an
+    order of its own. The result is the average of the copies (`average_copies`). The record has the accuracy of the previous
+    training, since no samples are left to validate it. If it is recorded already, it is not repeated.
+
+    Args:
+        arch: The network.
+        best: The record of its previous training.
+        epochs: Number of epochs of each copy.
+        trainings: What the trainings have in common.
     """
-    folder, number, file = trainings.folder, best["rung"] + 1, f"{WEIGHTS}/final-{best['candidate']}.pt"
+    folder, number, workers = trainings.folder, best["rung"] + 1, trainings.workers
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    title = f"final training, {100 * best['accuracy']:.1f} % before"
-    job = trainings.workers.submit(
-        trainings.call(arch, epochs, file, start=folder / best["weights"], parts=("train", "validation"))
-    )
+    title, name = f"final training, {100 * best['accuracy']:.1f} % before", f"{WEIGHTS}/final-{best['candidate']}"
+    copies = [f"{name}-{copy}.pt" for copy in range(min(COPIES, workers.count))]
+    jobs = [
+        workers.submit(trainings.call(arch, epochs, end, start=folder / best["weights"], seed=copy, parts=SEEN))
+        for copy, end in enumerate(copies)
+        if not (folder / end).is_file()
+    ]
     trainings.progress(title, 0, epochs)
-    while not job.done():
+    while not all(job.done() for job in jobs):
         with suppress(OSError, ValueError):
-            trainings.progress(title, int(epochs_file(folder / file).read_text()), epochs)
-        wait([job], POLL_S)
-    job.result()
+            trainings.progress(title, int(epochs_file(folder / copies[0]).read_text()), epochs)
+        wait(jobs, POLL_S)
+    for job in jobs:
+        job.result()
     trainings.progress(title, epochs, epochs)
-    record = {**best, "rung": number, "weights": file, "epochs": epochs}
+    place, end = folder.resolve(), f"{name}.pt"
+    ends = [str(place / copy) for copy in copies]
+    workers.submit(partial(average_copies, archs.to_json(arch), str(place / DATA), ends, str(place / end))).result()
+    record = {**best, "rung": number, "weights": end, "epochs": epochs}
     journal.append(folder / RESULTS, record)
     return record
+
+
+def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> None:
+    """Average the weights of several copies of a network, and write the average to a file.
+
+    Copies that were trained from the same weights can be averaged: the average is about as accurate as an ensemble of them
+    (model soups, arXiv 2203.05482). Its batch normalisation statistics are computed anew. If the average is clearly worse than
+    the best copy on the samples of the training, this copy is written instead.
+
+    Args:
+        arch: The architecture as JSON.
+        folder: Folder of the data set, as `save_data` wrote it.
+        copies: Files of the weights of the copies.
+        end: File for the average.
+    """
+    import torch
+
+    from .learning.module import module_of
+    from .learning.supernet import recalibrate
+    from .learning.train import save
+
+    architecture = archs.from_json(arch)
+    data = sized(load_data(Path(folder)), architecture.image[:2])
+    (values, labels), states = data.part(*SEEN), [torch.load(copy, weights_only=True) for copy in copies]
+    modules = [module_of(architecture) for _ in range(len(states) + 1)]
+    states.append({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+    for module, state in zip(modules, states, strict=True):
+        module.load_state_dict(state)
+    *_, average = modules
+    recalibrate(average, values)
+    right = [_quality(module, values, labels, head_of(data)) for module in modules]
+    best = average if right[-1] >= clearly_worse_below(max(right), len(values)) else modules[right.index(max(right))]
+    save(best.state_dict(), Path(end))
+
+
+def _quality(module: Any, values: Any, labels: Any, head: Head | None) -> float:
+    """Return the accuracy of a classifier on samples, or the mean average precision of a detector with a head."""
+    from .learning import detection
+    from .learning.train import accuracy, scores
+
+    return detection.mean_precision(scores(module, values), labels, head) if head else accuracy(module, values, labels)
 
 
 def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:

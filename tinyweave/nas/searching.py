@@ -5,7 +5,7 @@
 1. Measure the overhead of networks on the target: stack, static data and code (`costs.with_measured_overhead`).
 2. Divide the time limit among the other steps (`budget`, `one_shot.budget_within`).
 3. Strategy "halving": choose networks that fit (`candidates`), train them by successive halving (`halving`), and train the best
-   for as long again, on the training and validation samples. Strategy "supernet": train a supernet, evolve networks that fit
+   for most of the time, on the training and validation samples. Strategy "supernet": train a supernet, evolve networks that fit
    with its weights, fine-tune the best (`one_shot`).
 4. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
 
@@ -61,7 +61,7 @@ HOURS = 3  # time limit from which a supernet pays without a GPU
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 6  # of RUN
+VERSION = 7  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -299,13 +299,14 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-    archs, is_timed = [arch for arch, _ in candidates], "final_epochs" in run
+    archs, is_timed, starts = [arch for arch, _ in candidates], "final_epochs" in run, list[Path]()
     trainings = halving.Trainings(this.folder, this.workers, this.options.seed, progress=this.progress)
     if is_timed:
         augmentation = halving.choose_augmentation(archs[0], run["augmentations"], run["trial_epochs"], trainings)
-        trainings = trainings._replace(augmentation=augmentation)
+        trainings, starts = trainings._replace(augmentation=augmentation), [this.folder / halving.trial_file(augmentation)]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
-    records = halving.successive_halving(archs, rungs, trainings, fits=fits, kept=[0] if is_timed else ())
+    kept = [0] if is_timed else ()
+    records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept)
     if is_timed:
         all_epochs, last = run["final_epochs"], [each for each in records if each["rung"] == len(rungs) - 1]
         least = halving.clearly_worse_below(max(each["accuracy"] for each in last), this.data.counts()["validation"])

@@ -51,9 +51,9 @@ class Dataset:
     preparation: Mapping[str, Any]  # how files were converted to values, which firmware must do as well; JSON values
     groups: NDArray[np.int64] | None = None  # index of each sample's group (speaker, subject, recording); None: one each
 
-    def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[Any]]:
-        """Return the values and the labels of the samples in one part: "train", "validation" or "test"."""
-        chosen = np.flatnonzero(self.parts == PARTS.index(name))
+    def part(self, *names: str) -> tuple[NDArray[np.int8], NDArray[Any]]:
+        """Return the values and the labels of the samples in one or more parts: "train", "validation" or "test"."""
+        chosen = np.flatnonzero(np.isin(self.parts, list(map(PARTS.index, names))))
         return self.values[chosen], self.labels[chosen]
 
     def groups_of(self, name: str) -> NDArray[np.int64] | None:
