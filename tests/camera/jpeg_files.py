@@ -149,12 +149,13 @@ def decoded_in_c(
 
 def libjpeg(folder: Path) -> Path | None:
     """Build a program that decodes with libjpeg without colour interpolation; None if its header is missing."""
-    (folder / "libjpeg.c").write_text(LIBJPEG)
+    source, program = folder / "libjpeg.c", folder / "libjpeg"
+    source.write_text(LIBJPEG)
     try:
-        toolchain.compile_c(toolchain.host(), [folder / "libjpeg.c", "-ljpeg", "-o", folder / "libjpeg"])
+        toolchain.compile_c(toolchain.host(), ["-fno-sanitize=undefined", source, "-ljpeg", "-o", program])
     except CompileError:
         return None
-    return folder / "libjpeg"
+    return program
 
 
 def by_libjpeg(program: Path, file: bytes, channels: int = 3) -> bytes:

@@ -33,10 +33,11 @@ from tinyweave.simulate.worker import worker
 GAP, ALIGN = 64, 16
 INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles of trace.c
 RENAMED = tuple(f"-D{name}=tw_traced_{name}" for name in ("memcpy", "memmove", "memset"))
+UNSANITIZED = "-fno-sanitize=undefined"  # zig sanitizes by default
 WATCHED = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-fsanitize=thread", *RENAMED)
 SCALAR = {  # flags by compiler that keep each access of the source
     "gcc": ("-O1", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"),
-    "clang": ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-sanitize=undefined"),
+    "clang": ("-O1", "-fno-vectorize", "-fno-slp-vectorize", UNSANITIZED),
 }
 
 
@@ -165,15 +166,14 @@ def emitted(plan: Plan, folder: Path) -> list[Path]:
 def library(plan: Plan, folder: Path) -> ctypes.CDLL:
     """Build the model of a plan with recorded kernels."""
     compiler, files = toolchain.host(), emitted(plan, folder)
-    quiet = ["-fno-sanitize=all"] if compiler.name == "zig" else []
     watched = [*WATCHED, *SCALAR["gcc" if compiler.name == "gcc" else "clang"]]
     kernels = toolchain.objects(compiler, watched, [path for path in files if path.name.startswith("tw_")])
     model, trace = folder / f"{plan.graph.name}.c", Path(__file__).with_name("trace.c")
     target = folder / f"{plan.graph.name}.so"  # a unique name, because a library is loaded only once per name
-    plain = ["-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O0", *quiet, *RENAMED]
+    plain = ["-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O0", UNSANITIZED, *RENAMED]
     toolchain.compile_c(compiler, [*plain, "-c", "-I", folder, model, "-o", folder / "model.o"])
-    toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", *quiet, "-c", trace, "-o", folder / "trace.o"])
-    toolchain.compile_c(compiler, ["-shared", folder / "model.o", folder / "trace.o", *kernels, "-o", target])
+    toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", UNSANITIZED, "-c", trace, "-o", folder / "trace.o"])
+    toolchain.compile_c(compiler, ["-shared", UNSANITIZED, folder / "model.o", folder / "trace.o", *kernels, "-o", target])
     return ctypes.CDLL(str(target))
 
 

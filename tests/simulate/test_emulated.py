@@ -261,6 +261,17 @@ def test_runtime_functions_of_the_compiler_are_linked_and_counted(
     assert firmware.sizes["code"] > emulated.build(write_model(), "tiny", "cortex-m4").sizes["code"]
 
 
+def test_zig_compiles_no_support_library_for_code_without_calls_to_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use(monkeypatch, "zig")
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path / "zig"))
+    compiler, source, compiled = toolchain.arm(), tmp_path / "f.c", tmp_path / "f.o"
+    source.write_text("int f(void) { return 1; }\n")
+    flags = emulated.flags_for("cortex-m4", compiler)
+    toolchain.compile_c(compiler, [*flags, "-c", source, "-o", compiled])
+    emulated.link_all(compiler, [*flags, "-Wl,-e,f"], [compiled], tmp_path / "f.elf")
+    assert (tmp_path / "f.elf").is_file() and not [*(tmp_path / "zig").rglob("*compiler_rt*")]
+
+
 def test_static_data_is_counted_and_initialised_before_each_run(write_model: Write) -> None:
     folder = write_model(
         "static int32_t calls[3];\nstatic int32_t first = 77;\n" + body("arena[96] = (int8_t)(first++ + calls[2]++);")

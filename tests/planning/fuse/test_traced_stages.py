@@ -30,6 +30,7 @@ from tinyweave.planning.check import Touched
 ALL = (0, 1, 2, 3, 4)
 CORES = ("", "cortex-m4", "cortex-m55")
 SEEDS = range(24)
+FLAGS = ("-std=c11", "-DTW_PLAIN_C", "-O0", "-w", "-shared", "-fPIC", "-fno-sanitize=undefined")  # zig sanitizes by default
 
 RECORDER = """
 #include "recorder.h"
@@ -125,7 +126,7 @@ def traced(made: Plan, folder: Path) -> list[Call]:
         (folder / file).write_text(text)
     (folder / "recorder.h").write_text(recorder((folder / "m.c").read_text()))
     (folder / "recorder.c").write_text(RECORDER)
-    library, flags = folder / "m.so", ["-std=c11", "-DTW_PLAIN_C", "-O0", "-w", "-shared", "-fPIC", *INCLUDE, "-I", folder]
+    library, flags = folder / "m.so", [*FLAGS, *INCLUDE, "-I", folder]
     sources = [folder / "recorder.c", FILES["tw_tile.c"]]
     (folder / "main.c").write_text('#include "recorder.h"\n#include "m.c"\n')
     toolchain.compile_c(toolchain.host(), [*flags, folder / "main.c", *sources, "-o", library])
