@@ -21,9 +21,10 @@ from kernels import ring_calls, ring_views
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
-from tinyweave.kernels.dsp import dense, dense_w4, depthwise, sums, taps, winograd
+from tinyweave.kernels.dsp import dense, dense_w4, depthwise, prelu, sums, taps, winograd
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.scalar import convolution as scalar
+from tinyweave.ops import softmax
 from tinyweave.ops.fixed_point import Rescale
 from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
@@ -316,7 +317,7 @@ def add(rng: Rng, kernel: str) -> Twins | None:
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
     sources, outside = [ring_views.operand(rng, shape) for _ in range(2)], shape
-    if "_linear_" in kernel and rng.integers(2):
+    if "_broadcast_" in kernel:
         drawn = ring_views.binary(rng, "tw_add_s8")
         extents = {name: getattr(drawn.calls[0].params, name) for name in extents}
         sources, outside = drawn.inputs, drawn.out
@@ -324,14 +325,15 @@ def add(rng: Rng, kernel: str) -> Twins | None:
     portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, b_sign=1, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
-    if "_linear_" in kernel:
+    if "_linear_" in kernel or "_broadcast_" in kernel:
         (a, b), output = (Rescale(**side) for side in sides), Rescale(int(multiplier), int(shift))
         limits, of = (out["out_min"], out["out_max"]), (zeros["a_zero"], zeros["b_zero"], out["out_zero"])
         line = sums.line(sums.Sum(a, b, output, of, 1, limits))
         if line is None:
             return None
         swapped = 0
-        fast = ring_calls.build("tw_add_linear_dsp", **extents, **line._asdict(), out_min=limits[0], out_max=limits[1])
+        shapes = extents if "_broadcast_" in kernel else {"shape": shape}
+        fast = ring_calls.build(kernel.replace("_s8", ""), **shapes, line=(*line, *limits))
     elif kernel.endswith("_mve"):
         fast = ring_calls.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
     else:
@@ -355,6 +357,55 @@ def mul(rng: Rng, kernel: str) -> Twins:
     return (
         Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
         Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
+    )
+
+
+def extremum(rng: Rng, kernel: str) -> Twins:
+    portable = ring_views.binary(rng, "tw_extremum_s8")
+    (call,) = portable.calls
+    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
+
+
+def prelu_of_channels(rng: Rng, kernel: str) -> Twins | None:
+    """Return a pair of trials with a slope per channel; the portable kernel repeats the slopes for each pixel."""
+    h, w, c = (int(n) for n in rng.integers(1, (4, 6, 14)))
+    zeros = {f"{name}_zero": int(rng.integers(-128, 128)) for name in ("a", "b", "out")}
+    rescales = (
+        Rescale(int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-4, 3))),
+        Rescale(int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-12, 2))),
+    )
+    slopes = inputs(rng, ring_views.operand(rng, (1, 1, c), lambda wanted: Span(0, 1, 0, 1)))
+    given = slopes.data.view(np.int8).astype(np.int64).ravel() - zeros["b_zero"]
+    found = prelu.lines(prelu.Prelu((zeros["a_zero"], zeros["out_zero"]), given, rescales))
+    if found is None:
+        return None
+    factors = {
+        f"{name}_{part}": value
+        for name, rescale in zip(("positive", "negative"), rescales, strict=True)
+        for part, value in rescale._asdict().items()
+    }
+    portable = ring_calls.build("tw_prelu", a=(1, h, w, c), b=(1, 1, 1, c), out=(1, h, w, c), **zeros, **factors)
+    table = found.negative.astype(np.int32)
+    own = {"in_zero": zeros["a_zero"], "shift": found.shift, "positive": tuple(found.positive.tolist())}
+    fast = ring_calls.build("tw_prelu_dsp", shape=(h, w, c), **own, negative=table)
+    source = inputs(rng, ring_views.operand(rng, (h, w, c)))
+    return (
+        Trial([Call("tw_prelu_s8", portable, (0, 1))], [source, slopes], (h, w, c)),
+        Trial([Call(kernel, fast, (0,))], [source], (h, w, c), (table,)),
+    )
+
+
+def listed_softmax(rng: Rng, kernel: str) -> Twins:
+    """Return a pair of trials of maps of any size and of factors that leave from a few to all differences."""
+    shape = tuple(int(n) for n in rng.integers(1, (5, 5, 30)))
+    p = softmax.of_differences(float(2.0 ** rng.uniform(-12, 4)))
+    portable = ring_calls.build("tw_softmax", shape=shape, **p._asdict())
+    table = softmax.exponentials(p, softmax.counted(p)).astype(np.int32)
+    fast = ring_calls.build("tw_softmax_table_dsp", softmax=portable, exponentials=table)
+    source = inputs(rng, ring_views.operand(rng, shape))
+    return (
+        Trial([Call("tw_softmax_s8", portable, (0,))], [source], shape),
+        Trial([Call(kernel, fast, (0,))], [source], shape, (table,)),
     )
 
 
@@ -428,8 +479,14 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{isa}" for isa in ("dsp", "m7", "mve"))},
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
-    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")},
+    **{
+        n: lambda rng, n=n: add(rng, n)
+        for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")
+    },
     "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
+    "tw_extremum_s8_dsp": lambda rng: extremum(rng, "tw_extremum_s8_dsp"),
+    "tw_prelu_s8_dsp": lambda rng: prelu_of_channels(rng, "tw_prelu_s8_dsp"),
+    "tw_softmax_s8_table_dsp": lambda rng: listed_softmax(rng, "tw_softmax_s8_table_dsp"),
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
