@@ -270,7 +270,7 @@ def elementwise(rng: Rng, name: str) -> Trial:
     if name.endswith("_s16"):
         in_bytes = out_bytes = 2
     shape, keep = {"shape": (h, w, c)}, ()
-    if name == "tw_lookup_s8":
+    if name in ("tw_lookup_s8", "tw_one_constant_s8"):
         table = values(rng, (256,))
         params, keep = build("tw_lookup", **shape, table=table), (table,)
     elif name == "tw_flip_signs":
@@ -347,7 +347,10 @@ CONVERSIONS = sorted(
     if BY_NAME[path.stem].has_part and not BY_NAME[path.stem].cores and "s4" not in path.stem
 )
 
-ELEMENTWISE = ("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
+ELEMENTWISE = (
+    *("tw_lookup_s8", "tw_one_constant_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8"),
+    *CONVERSIONS,
+)
 
 
 def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:

@@ -18,17 +18,16 @@ from typing import Any
 
 import numpy as np
 from kernels import ring_calls, ring_views
+from kernels.elementwise_pairs import Twins, extremum, inputs, prelu, softmax
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
-from tinyweave.kernels.dsp import dense, dense_w4, depthwise, prelu, sums, taps, winograd
+from tinyweave.kernels.dsp import dense, dense_w4, depthwise, sums, taps, winograd
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.scalar import convolution as scalar
-from tinyweave.ops import softmax
 from tinyweave.ops.fixed_point import Rescale
 from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
-Twins = tuple[Trial, Trial]  # of the portable kernel, and of the kernel for some cores
 RINGS_EVERY = 8
 LEAN_DEPTH = 4  # the dense kernel without scratch supports multiples of this number of channels
 STRIDES = (1, 2)  # column strides of depthwise kernels
@@ -50,13 +49,6 @@ def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarr
     if kind == 1:
         return rng.integers(-2, 3, shape).astype(np.int8)
     return rng.integers(-128 if kind == 2 else -127, 128, shape).astype(np.int8)
-
-
-def inputs(rng: Rng, operand: ring_calls.Operand) -> ring_calls.Operand:
-    """Return the operand, in a quarter of the calls filled with values of the largest magnitude."""
-    if rng.integers(4) == 0:
-        operand.data[...] = rng.choice(np.array([-128, 127], np.int8), operand.data.shape).view(np.uint8)
-    return operand
 
 
 def clamp(rng: Rng) -> dict[str, int]:
@@ -360,55 +352,6 @@ def mul(rng: Rng, kernel: str) -> Twins:
     )
 
 
-def extremum(rng: Rng, kernel: str) -> Twins:
-    portable = ring_views.binary(rng, "tw_extremum_s8")
-    (call,) = portable.calls
-    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
-
-
-def prelu_of_channels(rng: Rng, kernel: str) -> Twins | None:
-    """Return a pair of trials with a slope per channel; the portable kernel repeats the slopes for each pixel."""
-    h, w, c = (int(n) for n in rng.integers(1, (4, 6, 14)))
-    zeros = {f"{name}_zero": int(rng.integers(-128, 128)) for name in ("a", "b", "out")}
-    rescales = (
-        Rescale(int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-4, 3))),
-        Rescale(int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-12, 2))),
-    )
-    slopes = inputs(rng, ring_views.operand(rng, (1, 1, c), lambda wanted: Span(0, 1, 0, 1)))
-    given = slopes.data.view(np.int8).astype(np.int64).ravel() - zeros["b_zero"]
-    found = prelu.lines(prelu.Prelu((zeros["a_zero"], zeros["out_zero"]), given, rescales))
-    if found is None:
-        return None
-    factors = {
-        f"{name}_{part}": value
-        for name, rescale in zip(("positive", "negative"), rescales, strict=True)
-        for part, value in rescale._asdict().items()
-    }
-    portable = ring_calls.build("tw_prelu", a=(1, h, w, c), b=(1, 1, 1, c), out=(1, h, w, c), **zeros, **factors)
-    table = found.negative.astype(np.int32)
-    own = {"in_zero": zeros["a_zero"], "shift": found.shift, "positive": tuple(found.positive.tolist())}
-    fast = ring_calls.build("tw_prelu_dsp", shape=(h, w, c), **own, negative=table)
-    source = inputs(rng, ring_views.operand(rng, (h, w, c)))
-    return (
-        Trial([Call("tw_prelu_s8", portable, (0, 1))], [source, slopes], (h, w, c)),
-        Trial([Call(kernel, fast, (0,))], [source], (h, w, c), (table,)),
-    )
-
-
-def listed_softmax(rng: Rng, kernel: str) -> Twins:
-    """Return a pair of trials of maps of any size and of factors that leave from a few to all differences."""
-    shape = tuple(int(n) for n in rng.integers(1, (5, 5, 30)))
-    p = softmax.of_differences(float(2.0 ** rng.uniform(-12, 4)))
-    portable = ring_calls.build("tw_softmax", shape=shape, **p._asdict())
-    table = softmax.exponentials(p, softmax.counted(p)).astype(np.int32)
-    fast = ring_calls.build("tw_softmax_table_dsp", softmax=portable, exponentials=table)
-    source = inputs(rng, ring_views.operand(rng, shape))
-    return (
-        Trial([Call("tw_softmax_s8", portable, (0,))], [source], shape),
-        Trial([Call(kernel, fast, (0,))], [source], shape, (table,)),
-    )
-
-
 def compact(rng: Rng, name: str) -> Twins:
     """Return a trial of a portable kernel and the same trial of the compact kernel."""
     portable = ring_views.TRIALS[name](rng)
@@ -485,8 +428,8 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     },
     "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
     "tw_extremum_s8_dsp": lambda rng: extremum(rng, "tw_extremum_s8_dsp"),
-    "tw_prelu_s8_dsp": lambda rng: prelu_of_channels(rng, "tw_prelu_s8_dsp"),
-    "tw_softmax_s8_table_dsp": lambda rng: listed_softmax(rng, "tw_softmax_s8_table_dsp"),
+    "tw_prelu_s8_dsp": lambda rng: prelu(rng, "tw_prelu_s8_dsp"),
+    "tw_softmax_s8_table_dsp": lambda rng: softmax(rng, "tw_softmax_s8_table_dsp"),
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),

@@ -72,7 +72,14 @@ SUM = ("add", "sub")
 TABLED = (*SUM, "mul", "squared_difference", "minimum", "maximum", "prelu")
 
 ROWS: tuple[Variant, ...] = (
-    row("tw_lookup_s8", TABLED, "tw_lookup", applies=(operand_is_one_constant,), flash=lambda graph, op: TABLE_BYTES),
+    row(
+        "tw_one_constant_s8",
+        TABLED,
+        "tw_lookup",
+        applies=(operand_is_one_constant,),
+        flash=lambda graph, op: TABLE_BYTES,
+        timed_as="tw_lookup_s8",
+    ),
     timed_row("tw_add_s8_mve", SUM, "tw_add_mve", isa="mve", applies=ADDS_ALIKE),
     timed_row("tw_add_s8_linear_dsp", SUM, "tw_add_linear_dsp", isa="dsp", applies=(*MAPS_ALIKE, sums.sum_is_linear)),
     timed_row("tw_add_s8_dsp", SUM, "tw_add_dsp", isa="dsp", applies=ADDS_ALIKE),

@@ -57,25 +57,25 @@ typedef struct {
 #endif
 
 /* The output of one element. */
-static inline int8_t tw_add_one(const tw_run *run, int8_t a, int8_t b)
+static inline int8_t tw_add_one(const tw_add_line *line, int8_t a, int8_t b)
 {
-    const int32_t first = tw_smlawb(run->a_factor, (uint32_t)a << 8, run->constant);
-    return (int8_t)tw_ssat8(tw_smlawb(run->b_factor, (uint32_t)b << 8, first) >> TW_ADD_LINEAR_SHIFT);
+    const int32_t first = tw_smlawb(line->a_factor, (uint32_t)a << 8, line->constant);
+    return (int8_t)tw_ssat8(tw_smlawb(line->b_factor, (uint32_t)b << 8, first) >> TW_ADD_LINEAR_SHIFT);
 }
 
 /* The outputs of `count` neighbouring elements. */
 static void tw_add_run(const tw_add_line *line, const int8_t *a, const int8_t *b, int8_t *to, int32_t count)
 {
-    const tw_run run = {a, b, to, a + (count & ~3), line->a_factor, line->b_factor, line->constant, 0xFF00FF00u};
     int32_t done = 0;
 #if TW_HAS_DSP
+    const tw_run run = {a, b, to, a + (count & ~3), line->a_factor, line->b_factor, line->constant, 0xFF00FF00u};
     if (count >= 4) {
         TW_RUN(ADD_FOURS, &run);
         done = count & ~3;
     }
 #endif
     for (int32_t i = done; i < count; ++i) {
-        to[i] = tw_add_one(&run, a[i], b[i]);
+        to[i] = tw_add_one(line, a[i], b[i]);
     }
     tw_clamp_all(to, count, line->out_min, line->out_max);
 }
