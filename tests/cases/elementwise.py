@@ -30,12 +30,13 @@ SHAPE_PAIRS = (
     ((2, 1, 3, 1, 2), (2, 4, 1, 3, 2)),
 )
 
+ONE_CONSTANT = (1, 9, 10, 3), ()  # large enough for a table
 FOUR_AXES = (2, 1, 5, 1), (1, 4, 1, 3)  # no axis can be merged with the next one
 
 
 def _add(rng: Rng) -> Iterator[Drawn]:
-    for number in range(88):
-        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
+    for number in range(90):
+        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)] if number < 88 else ONE_CONSTANT
         a, b, out = activation("a", first, rng), activation("b", second, rng), activation("output", (), rng)
         if number % 3 == 0:
             out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
@@ -44,7 +45,7 @@ def _add(rng: Rng) -> Iterator[Drawn]:
         if number % 6 == 2:  # with a multiplier of few bits, rescaled values are halfway between two values
             a, b = rescaled(a, 0.03125), rescaled(b, float(np.float32(rng.uniform(0.002, 0.03))))
             out = rescaled(out, 0.03125 * 2.0 ** rng.integers(0, 3))
-        if number % 5 == 1:
+        if number % 5 == 1 or number >= 88:
             assert b.quant is not None
             b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
         if number % 11 == 7:
@@ -133,7 +134,7 @@ def _totals(rng: Rng) -> Iterator[Drawn]:
 
 
 def _softmax(rng: Rng) -> Iterator[Drawn]:
-    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
+    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300), (1, 90, 12))
     for shape, beta, in_scale in itertools.product(shapes, (1.0, 0.3, 2.0), (None, 1e-3, 1.5, 0.25)):
         x = activation("input", shape, rng)
         x = x if in_scale is None else rescaled(x, in_scale)

@@ -270,7 +270,7 @@ def elementwise(rng: Rng, name: str) -> Trial:
     if name.endswith("_s16"):
         in_bytes = out_bytes = 2
     shape, keep = {"shape": (h, w, c)}, ()
-    if name == "tw_lookup_s8":
+    if name in ("tw_lookup_s8", "tw_one_constant_s8"):
         table = values(rng, (256,))
         params, keep = build("tw_lookup", **shape, table=table), (table,)
     elif name == "tw_flip_signs":
@@ -355,7 +355,7 @@ CONVERSIONS = sorted(
 SIGMOIDS = ("tw_logistic_s16", "tw_tanh_s16")
 
 ELEMENTWISE = (
-    *("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8"),
+    *("tw_lookup_s8", "tw_one_constant_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8"),
     *(*SIGMOIDS, "tw_l2_normalization_s8", *CONVERSIONS),
 )
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from kernels import ring_calls, ring_views
+from kernels.elementwise_pairs import Twins, extremum, inputs, prelu, softmax
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
@@ -27,7 +28,6 @@ from tinyweave.kernels.scalar import convolution as scalar
 from tinyweave.ops.fixed_point import Rescale
 from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
-Twins = tuple[Trial, Trial]  # of the portable kernel, and of the kernel for some cores
 RINGS_EVERY = 8
 LEAN_DEPTH = 4  # the dense kernel without scratch supports multiples of this number of channels
 STRIDES = (1, 2)  # column strides of depthwise kernels
@@ -51,13 +51,6 @@ def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarr
     if kind == 1:
         return rng.integers(-2, 3, shape).astype(np.int8)
     return rng.integers(-128 if kind == 2 else -127, 128, shape).astype(np.int8)
-
-
-def inputs(rng: Rng, operand: ring_calls.Operand) -> ring_calls.Operand:
-    """Return the operand, in a quarter of the calls filled with values of the largest magnitude."""
-    if rng.integers(4) == 0:
-        operand.data[...] = rng.choice(np.array([-128, 127], np.int8), operand.data.shape).view(np.uint8)
-    return operand
 
 
 def clamp(rng: Rng) -> dict[str, int]:
@@ -319,7 +312,7 @@ def add(rng: Rng, kernel: str) -> Twins | None:
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
     sources, outside = [ring_views.operand(rng, shape) for _ in range(2)], shape
-    if "_linear_" in kernel and rng.integers(2):
+    if "_broadcast_" in kernel:
         drawn = ring_views.binary(rng, "tw_add_s8")
         extents = {name: getattr(drawn.calls[0].params, name) for name in extents}
         sources, outside = drawn.inputs, drawn.out
@@ -327,14 +320,15 @@ def add(rng: Rng, kernel: str) -> Twins | None:
     portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, b_sign=1, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
-    if "_linear_" in kernel:
+    if "_linear_" in kernel or "_broadcast_" in kernel:
         (a, b), output = (Rescale(**side) for side in sides), Rescale(int(multiplier), int(shift))
         limits, of = (out["out_min"], out["out_max"]), (zeros["a_zero"], zeros["b_zero"], out["out_zero"])
         line = sums.line(sums.Sum(a, b, output, of, 1, limits))
         if line is None:
             return None
         swapped = 0
-        fast = ring_calls.build("tw_add_linear_dsp", **extents, **line._asdict(), out_min=limits[0], out_max=limits[1])
+        shapes = extents if "_broadcast_" in kernel else {"shape": shape}
+        fast = ring_calls.build(kernel.replace("_s8", ""), **shapes, line=(*line, *limits))
     elif kernel.endswith("_mve"):
         fast = ring_calls.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
     else:
@@ -431,8 +425,14 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{isa}" for isa in ("dsp", "m7", "mve"))},
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
-    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")},
+    **{
+        n: lambda rng, n=n: add(rng, n)
+        for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")
+    },
     "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
+    "tw_extremum_s8_dsp": lambda rng: extremum(rng, "tw_extremum_s8_dsp"),
+    "tw_prelu_s8_dsp": lambda rng: prelu(rng, "tw_prelu_s8_dsp"),
+    "tw_softmax_s8_table_dsp": lambda rng: softmax(rng, "tw_softmax_s8_table_dsp"),
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8_or_int16, per_tensor
@@ -41,13 +42,23 @@ def of_differences(scale: float) -> Parameters:
     return Parameters(multiplier, left_shift, -radius)
 
 
+def counted(p: Parameters) -> NDArray[np.int64]:
+    """Return the differences from the largest element that count, in descending order: 0, -1, ... down to -255 at most."""
+    return np.arange(0, max(p.difference_min, -255) - 1, -1)
+
+
+def exponentials(p: Parameters, difference: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the exponentials of differences from the largest element, none below `difference_min`, in Q31."""
+    return exp_on_negative_values(high_mul(wrap32(difference << p.left_shift), p.multiplier))
+
+
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     if graph.input(op).dtype == "int16":
         return reference_softmax(graph, op, arrays)
     x, p = operand(arrays), parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
     counts = difference >= p.difference_min
-    exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << p.left_shift), p.multiplier))
+    exponential = exponentials(p, np.where(counts, difference, 0))
     total = np.where(counts, rounding_shift(exponential, SUM_BITS), 0).sum(axis=-1, keepdims=True)
     scale, bits = reciprocal(total, SUM_BITS)
     info = np.iinfo(graph.output(op).dtype)

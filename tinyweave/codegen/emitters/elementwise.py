@@ -8,8 +8,9 @@ import numpy as np
 
 from ...ir import array_type, itemsize
 from ...kernels import geometry
-from ...kernels.dsp import dense, sums
+from ...kernels.dsp import dense, prelu, sums
 from ...ops import activations, elementwise, extrema, int16_tables, log_softmax, pool, quantization, reduce, softmax, spec_of
+from ...ops.spec import hwc
 from ..layer import Code, Layer
 from .calls import (
     Members,
@@ -68,8 +69,10 @@ def emit_add_linear(layer: Layer) -> Code:
     """Emit add and sub as one linear function of both operands."""
     found = sums.line(sums.sum_of(layer.graph, layer.op))
     assert found is not None
-    members = (operand_members(layer)[0], found._asdict(), clamp(layer, layer.op.attrs["activation"]))
-    return plain_code(layer, *members, inputs=(0, 1), note=fused_activation(layer))
+    n, h, w, c = geometry.extents(layer.output.shape)
+    shapes = operand_members(layer)[0] if layer.row.params == "tw_add_broadcast_dsp" else {"shape": (n * h, w, c)}
+    line = inner_members("line", (found._asdict(), clamp(layer, layer.op.attrs["activation"])))
+    return plain_code(layer, shapes, *line, inputs=(0, 1), note=fused_activation(layer))
 
 
 def emit_add_halved(layer: Layer) -> Code:
@@ -132,6 +135,15 @@ def emit_prelu(layer: Layer) -> Code:
     """Emit the C of prelu."""
     slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
     return plain_code(layer, *operand_members(layer), *slopes, inputs=(0, 1))
+
+
+def emit_prelu_dsp(layer: Layer) -> Code:
+    """Emit the C of prelu for the DSP kernel, which has linear functions instead of slopes."""
+    found = prelu.lines(prelu.prelu_of(layer.graph, layer.op))
+    assert found is not None
+    table = {"negative": layer.table("negative", found.negative.ravel(), "int32_t")}
+    scale = {"in_zero": layer.input().zero_point, "shift": found.shift}
+    return plain_code(layer, shape(layer), scale, {"positive": tuple(found.positive.tolist())}, table)
 
 
 def emit_leaky_relu(layer: Layer) -> Code:
@@ -218,10 +230,17 @@ def emit_requantization(layer: Layer) -> Code:
 
 
 def emit_lookup(layer: Layer) -> Code:
-    """Emit the C of a function of one byte as a table of its values: of the bytes 128 .. 255, then of 0 .. 127."""
-    inputs = np.arange(-128, 128).astype(np.int8).view(array_type(layer.input().dtype))
-    (values,) = spec_of(layer.op).reference(layer.graph, layer.op, [inputs])
-    return plain_code(layer, shape(layer), {"table": layer.table("table", values.view(np.int8), "int8_t")})
+    """Emit the C of a function of one byte as a table of its values: of the bytes 128 .. 255, then of 0 .. 127.
+
+    The function may have constant operands besides.
+    """
+    operands = layer.graph.inputs_of(layer.op)
+    index = next(index for index, x in enumerate(operands) if x is not None and x.data is None)
+    inputs = np.arange(-128, 128).astype(np.int8).view(array_type(layer.input(index).dtype))
+    arrays = [inputs if number == index or x is None else x.data for number, x in enumerate(operands)]
+    (values,) = spec_of(layer.op).reference(layer.graph, layer.op, arrays)
+    table = {"table": layer.table("table", values.ravel().view(np.int8), "int8_t")}
+    return plain_code(layer, {"shape": hwc(layer.output.shape)}, table, inputs=(index,))
 
 
 def emit_flip(layer: Layer) -> Code:
@@ -245,6 +264,15 @@ def emit_requantization_any(layer: Layer) -> Code:
         {"in_bytes": itemsize(layer.input().dtype), "out_bytes": itemsize(layer.output.dtype)},
         note=types_note(layer),
     )
+
+
+def emit_softmax_table(layer: Layer) -> Code:
+    """Emit the C of softmax for the kernel with a table of exponentials, whose parameter struct contains a tw_softmax."""
+    p = softmax.parameters(layer.graph, layer.op)
+    exponentials = softmax.exponentials(p, softmax.counted(p))
+    table = {"exponentials": layer.table("exponentials", exponentials, "int32_t")}
+    called = plain_call(layer, shapes=f"{layer.name}.softmax")
+    return Code(layer.struct(*inner_members("softmax", [shape(layer), p._asdict()]), table), called, "")
 
 
 def emit_softmax(layer: Layer) -> Code:

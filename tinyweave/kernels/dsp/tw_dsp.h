@@ -115,6 +115,24 @@ TW_INSTRUCTION(int32_t, tw_smmla, (int32_t x, int32_t y, int32_t sum), "smmla %0
 /* x clamped to int8. */
 TW_INSTRUCTION(int32_t, tw_ssat8, (int32_t x), "ssat %0, #8, %1", TW_X, tw_clamp(x, -128, 127))
 
+/* The larger of each byte of x and y, as int8. SSUB8 sets a flag for each byte of x that is not less than that of y, and SEL takes
+ * these bytes of x and the others of y. */
+static inline uint32_t tw_larger_bytes(uint32_t x, uint32_t y)
+{
+#if TW_HAS_DSP
+    uint32_t r;
+    __asm__("ssub8 %0, %1, %2\n"
+            "sel %0, %1, %2" : "=&r"(r) : "r"(x), "r"(y) : "cc");
+    return r;
+#else
+    uint32_t r = 0;
+    for (int32_t bit = 0; bit < 32; bit += 8) {
+        r |= ((uint32_t)tw_max((int8_t)(uint8_t)(x >> bit), (int8_t)(uint8_t)(y >> bit)) & 0xFFu) << bit;
+    }
+    return r;
+#endif
+}
+
 /* x * (high * 2^32 + low) / 2^64, rounded down. UMULL gives x * low, of which UMAAL adds the high word to x * high. r: the
  * result; rest: the low word, not used. No stack. */
 static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)

@@ -8,9 +8,9 @@ from ...ir import Graph, Op
 from ...ops import elementwise, extrema
 from .. import overlap_distance as distance
 from ..cycle_features import broadcast
-from ..dsp import dense, sums
+from ..dsp import dense, prelu, sums
 from ..requirements import Check, shapes_broadcast_in_4_axes
-from ..variant import ANY, BOOL, S4, S16, Variant
+from ..variant import ANY, BOOL, S4, S16, TABLE_BYTES, Variant
 
 
 def shapes_are_equal(graph: Graph, op: Op) -> Check:
@@ -54,32 +54,61 @@ def product_shift_fits(graph: Graph, op: Op) -> Check:
     return Check(-shift in dense.EXPONENTS, f"it is {shift}")
 
 
-ADDS_ALIKE = (shapes_are_equal, operands_are_computed, an_operand_is_halved, sum_shift_fits, difference_is_a_sum)
+def operand_is_one_constant(graph: Graph, op: Op) -> Check:
+    """One operand is a constant with one element, and the output has at least as many elements as a table has bytes."""
+    out, constants = graph.output(op), [x is not None and x.data is not None and x.elements == 1 for x in graph.inputs_of(op)]
+    met = sum(constants) == 1 and graph.input(op, constants.index(False)).elements == out.elements >= TABLE_BYTES
+    shapes = [graph.input(op, index).shape for index in (0, 1)]
+    return Check(met, f"the operands' shapes are {shapes[0]} and {shapes[1]}")
+
+
+MAPS_ALIKE = (shapes_are_equal, operands_are_computed)
+ADDS_ALIKE = (*MAPS_ALIKE, an_operand_is_halved, sum_shift_fits, difference_is_a_sum)
 MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_shift_fits)
 
 row = partial(Variant, applies=(shapes_broadcast_in_4_axes,), distance=distance.elementwise)
 timed_row = partial(row, features=broadcast)  # fitted cycles differ if the operands' shapes differ
 SUM = ("add", "sub")
+TABLED = (*SUM, "mul", "squared_difference", "minimum", "maximum", "prelu")
 
 ROWS: tuple[Variant, ...] = (
+    row(
+        "tw_one_constant_s8",
+        TABLED,
+        "tw_lookup",
+        applies=(operand_is_one_constant,),
+        flash=lambda graph, op: TABLE_BYTES,
+        timed_as="tw_lookup_s8",
+    ),
     timed_row("tw_add_s8_mve", SUM, "tw_add_mve", isa="mve", applies=ADDS_ALIKE),
-    timed_row(
-        "tw_add_s8_linear_dsp",
+    timed_row("tw_add_s8_linear_dsp", SUM, "tw_add_linear_dsp", isa="dsp", applies=(*MAPS_ALIKE, sums.sum_is_linear)),
+    timed_row("tw_add_s8_dsp", SUM, "tw_add_dsp", isa="dsp", applies=ADDS_ALIKE),
+    row(
+        "tw_add_s8_broadcast_dsp",
         SUM,
-        "tw_add_linear_dsp",
+        "tw_add_broadcast_dsp",
         isa="dsp",
         applies=(shapes_broadcast_in_4_axes, sums.sum_is_linear),
+        timed_as="tw_add_s8_linear_dsp",
     ),
-    timed_row("tw_add_s8_dsp", SUM, "tw_add_dsp", isa="dsp", applies=ADDS_ALIKE),
     timed_row("tw_add_s8", SUM, "tw_add"),
     timed_row("tw_mul_s8_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=MULTIPLIES),
     timed_row("tw_mul_s8", ("mul",), "tw_mul"),
     timed_row("tw_div_s8", ("div",), "tw_mul", timed_as="tw_mul_s8"),
     timed_row("tw_squared_difference_s8", ("squared_difference",), "tw_add", timed_as="tw_add_s8"),
     row("tw_extremum_s8", ("logical_and", "logical_or"), "tw_extremum", BOOL),
+    row("tw_extremum_s8_dsp", ("minimum", "maximum"), "tw_extremum", isa="dsp"),
     row("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum"),
     timed_row("tw_compare_s8", tuple(extrema.COMPARISONS), "tw_compare", ("int8", "bool"), timed_as="tw_add_s8"),
     Variant("tw_select_v2", ("select_v2",), "tw_select", ANY, has_part=False),
+    row(
+        "tw_prelu_s8_dsp",
+        ("prelu",),
+        "tw_prelu_dsp",
+        isa="dsp",
+        applies=(shapes_broadcast_in_4_axes, prelu.slopes_are_constant, prelu.prelu_is_linear),
+        flash=lambda graph, op: prelu.LINE_BYTES * graph.output(op).shape[-1],
+    ),
     row("tw_prelu_s8", ("prelu",), "tw_prelu"),
     timed_row("tw_add_s4", SUM, "tw_add", S4, timed_as="tw_add_s8"),
     timed_row("tw_add_s16", SUM, "tw_add", S16, has_part=False),

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from ...ops import SPECS
+from ...ir import Graph, Op
+from ...ops import SPECS, softmax
 from ...ops.spec import ACTIVATIONS
 from .. import overlap_distance as distance
+from ..requirements import Check
 from ..variant import BOOL, S16, Variant
 
 TABLES = tuple(kind for kind, spec in SPECS.items() if spec.family == "unary" and kind not in ACTIVATIONS)
 
+TABLE_PAYS = 1024  # elements of a softmax, which save about 200 cycles each for at most as many bytes of a table
+
+
+def a_table_pays(graph: Graph, op: Op) -> Check:
+    """The map has at least 1,024 elements, so that a table of exponentials pays."""
+    elements = graph.output(op).elements
+    return Check(elements >= TABLE_PAYS, f"it has {elements:,}")
+
+
 ROWS: tuple[Variant, ...] = (
     Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", S16, distance=distance.elementwise),
+    Variant(
+        "tw_softmax_s8_table_dsp",
+        ("softmax",),
+        "tw_softmax_table_dsp",
+        isa="dsp",
+        applies=(a_table_pays,),
+        distance=distance.elementwise,
+        flash=lambda graph, op: 4 * softmax.counted(softmax.parameters(graph, op)).size,
+    ),
     Variant("tw_softmax_s8", ("softmax",), "tw_softmax", distance=distance.elementwise),
     Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", distance=distance.elementwise),
     Variant("tw_l2_normalization_s8", ("l2_normalization",), "tw_l2_normalization", distance=distance.elementwise),

@@ -5,18 +5,33 @@
 
 #include "tw_binary.h"
 
-/* add or sub with broadcasting as one linear function, which equals TFLite's three rescalings for all operands:
+/* add or sub as one linear function, which equals TFLite's three rescalings for all operands:
  * ((a * a_factor >> 8) + (b * b_factor >> 8) + constant) >> TW_ADD_LINEAR_SHIFT, clamped to int8. */
 #define TW_ADD_LINEAR_SHIFT 20
 typedef struct {
-    tw_extents a, b, out;                  /* each axis of a and b is that of out, or 1 */
     int32_t a_factor, b_factor, constant;  /* no sum of two products and the constant exceeds int32 */
     int32_t out_min, out_max;              /* the fused activation's clamp, within -128 .. 127 */
+} tw_add_line;
+
+/* Of two maps of one shape. */
+typedef struct {
+    tw_shape shape;
+    tw_add_line line;
 } tw_add_linear_dsp;
 
-/* The output may alias an operand of its shape. */
+/* The output may alias an operand. */
 void tw_add_s8_linear_dsp(const tw_add_linear_dsp *p, const void *a, const void *b, void *out);
 void tw_add_s8_linear_dsp_part(const tw_add_linear_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* With broadcasting. */
+typedef struct {
+    tw_extents a, b, out;  /* each axis of a and b is that of out, or 1 */
+    tw_add_line line;
+} tw_add_broadcast_dsp;
+
+/* The output may alias an operand of its shape. */
+void tw_add_s8_broadcast_dsp(const tw_add_broadcast_dsp *p, const void *a, const void *b, void *out);
+void tw_add_s8_broadcast_dsp_part(const tw_add_broadcast_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 /* add or sub of two maps of one shape. TFLite rescales the operand with the larger scale by exactly 1/2: it is `plain`, the
  * other operand is `scaled`. */
@@ -43,5 +58,9 @@ typedef struct {
 /* The output may alias an operand of its shape. */
 void tw_mul_s8_dsp(const tw_mul_dsp *p, const void *a, const void *b, void *out);
 void tw_mul_s8_dsp_part(const tw_mul_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* The smaller or the larger of two int8 operands with broadcasting. The output may alias an operand of its shape. */
+void tw_extremum_s8_dsp(const tw_extremum *p, const void *a, const void *b, void *out);
+void tw_extremum_s8_dsp_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 #endif

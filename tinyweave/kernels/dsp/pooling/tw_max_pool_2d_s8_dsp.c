@@ -1,7 +1,6 @@
 /* tw_max_pool_2d_s8_dsp.c - int8 maximum over a window, with the Arm DSP extension: two words of four channels at a time.
  *
- * Cost: SSUB8 sets a flag for each byte of x that is not less than that of y, and SEL takes these bytes of x and the others of y:
- * two instructions per four values. Two words share the loop; their loads in a row take three cycles. */
+ * Cost: two instructions per four values (tw_larger_bytes). Two words share the loop; their loads in a row take three cycles. */
 #include "tw_max_pool_dsp.h"
 
 #include "tw_dsp.h"
@@ -9,23 +8,6 @@
 #define LOWEST 0x80808080u /* -128 in each byte */
 
 typedef struct { uint32_t first, second; } tw_two_words;
-
-/* The greater of each byte of x and y, as int8. */
-static inline uint32_t greater(uint32_t x, uint32_t y)
-{
-#if TW_HAS_DSP
-    uint32_t r;
-    __asm__("ssub8 %0, %1, %2\n"
-            "sel %0, %1, %2" : "=&r"(r) : "r"(x), "r"(y) : "cc");
-    return r;
-#else
-    uint32_t r = 0;
-    for (int32_t bit = 0; bit < 32; bit += 8) {
-        r |= ((uint32_t)tw_max((int8_t)(uint8_t)(x >> bit), (int8_t)(uint8_t)(y >> bit)) & 0xFFu) << bit;
-    }
-    return r;
-#endif
-}
 
 /* The maxima over a window of the four channels from its offset on, and of four channels `apart` bytes after them. */
 static inline tw_two_words highest(const tw_view *in, const tw_pool_window *window, int32_t offset, int32_t apart)
@@ -36,8 +18,8 @@ static inline tw_two_words highest(const tw_view *in, const tw_pool_window *wind
         const int8_t *from = (const int8_t *)in->data + offset;
         for (int32_t col = window->cols; col > 0; --col) {
             const uint32_t first = tw_word(from), second = tw_word(from + apart);
-            found.first = greater(found.first, first);
-            found.second = greater(found.second, second);
+            found.first = tw_larger_bytes(found.first, first);
+            found.second = tw_larger_bytes(found.second, second);
             from += window->pixel;
         }
         offset = tw_down(offset, in->row_stride, ring);

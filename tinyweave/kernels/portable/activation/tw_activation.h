@@ -39,6 +39,10 @@ TW_INLINE void tw_lookup_over(const tw_lookup *p, tw_view in, tw_view out, tw_ra
 void tw_lookup_s8(const tw_lookup *p, const void *in, void *out);
 void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
 
+/* The same for an op on two operands of which one is a constant with one element. */
+void tw_one_constant_s8(const tw_lookup *p, const void *in, void *out);
+void tw_one_constant_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
+
 /* One-byte integers to one-byte integers of another scale. The table has the results for the bytes 128 .. 255, 0 .. 127. No
  * scratch; out may alias in. */
 void tw_requantize_table_dsp(const tw_lookup *p, const void *in, void *out);

@@ -22,16 +22,32 @@ typedef struct {
     int32_t difference_min;          /* elements further below the maximum count as 0 */
 } tw_softmax;
 
-/* exp of an element that lies `difference` above the maximum. */
+/* exp of an element that lies `difference` above the maximum: tw_exp_of_difference, or a faster function with the same results. */
+typedef int32_t tw_exponential(const tw_softmax *p, int32_t difference);
+
 static inline int32_t tw_exp_of_difference(const tw_softmax *p, int32_t difference)
 {
     return tw_exp_of_negative(tw_high_mul(tw_shift_left(difference, p->left_shift), p->multiplier));
 }
 
+/* Leading zeros of x, 0 < x < 2^31. */
+static inline int32_t tw_headroom(int32_t x)
+{
+#if defined(__ARM_FEATURE_CLZ) && defined(__GNUC__)
+    return __builtin_clz((uint32_t)x);
+#else
+    int32_t headroom = 1;
+    while (((uint32_t)x << headroom) < 1u << 31) {
+        ++headroom;
+    }
+    return headroom;
+#endif
+}
+
 /* What all elements of a pixel share: the largest, and the reciprocal of the sum of exponentials with its headroom. */
 typedef struct { int32_t highest, scale, headroom; } tw_softmax_pixel;
 
-static inline tw_softmax_pixel tw_softmax_sum(const tw_softmax *p, const int8_t *from)
+TW_INLINE tw_softmax_pixel tw_softmax_sum(const tw_softmax *p, const int8_t *from, tw_exponential *exponential)
 {
     tw_softmax_pixel pixel = {-128, 0, 0};
     int32_t sum = 0; /* Q12.19 */
@@ -40,42 +56,52 @@ static inline tw_softmax_pixel tw_softmax_sum(const tw_softmax *p, const int8_t 
     }
     for (int32_t i = 0; i < p->shape.c; ++i) {
         if (from[i] - pixel.highest >= p->difference_min) {
-            sum += tw_rounding_shift(tw_exp_of_difference(p, from[i] - pixel.highest), 12);
+            sum += tw_rounding_shift(exponential(p, from[i] - pixel.highest), 12);
         }
     }
-    while (((uint32_t)sum << pixel.headroom) < 1u << 31) {
-        ++pixel.headroom;
-    }
+    pixel.headroom = tw_headroom(sum);
     pixel.scale = tw_one_over_one_plus((int32_t)(((uint32_t)sum << pixel.headroom) - (1u << 31)));
     return pixel;
 }
 
 /* The share of an element in units of 2^-bits, less than 2^bits. */
-static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_pixel *pixel, int32_t x, int32_t bits)
+TW_INLINE int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_pixel *pixel, int32_t x, int32_t bits,
+                                     tw_exponential *exponential)
 {
     const int32_t right = 12 - pixel->headroom + 31 - bits;
     if (x - pixel->highest < p->difference_min || right > 31) {
         return 0;
     }
-    const int32_t share = tw_high_mul(pixel->scale, tw_exp_of_difference(p, x - pixel->highest));
+    const int32_t share = tw_high_mul(pixel->scale, exponential(p, x - pixel->highest));
     return tw_min(tw_rounding_shift(share, right), (1 << bits) - 1);
 }
 
-/* Defines both forms of an int8 kernel that computes a pixel by pixel(p, from, to). */
-#define TW_SOFTMAX_FORMS(kernel, params, pixel)                                                 \
-    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                \
-    {                                                                                           \
-        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                             \
-            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c); \
-            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);              \
-            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                         \
-                pixel(p, from, to);                                                             \
-                from += p->shape.c;                                                             \
-                to += p->shape.c;                                                               \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    TW_WHOLE_FORM(kernel, params, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)
+/* The elements of an int8 pixel. */
+TW_INLINE void tw_softmax_pixel_s8(const tw_softmax *p, const int8_t *from, int8_t *to, tw_exponential *exponential)
+{
+    const tw_softmax_pixel pixel = tw_softmax_sum(p, from, exponential);
+    for (int32_t i = 0; i < p->shape.c; ++i) {
+        to[i] = (int8_t)(tw_softmax_element(p, &pixel, from[i], 8, exponential) - 128);
+    }
+}
+
+/* Defines both forms of an int8 kernel that computes a pixel by pixel(p, from, to); shapes: the parameters that begin with the
+ * shape. */
+#define TW_SOFTMAX_FORMS(kernel, params, shapes, pixel)                                       \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)              \
+    {                                                                                         \
+        const int32_t channels = (shapes)->shape.c;                                           \
+        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                           \
+            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, channels); \
+            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);              \
+            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                       \
+                pixel(p, from, to);                                                           \
+                from += channels;                                                             \
+                to += channels;                                                               \
+            }                                                                                 \
+        }                                                                                     \
+    }                                                                                         \
+    TW_WHOLE_FORM(kernel, params, tw_whole(in, (shapes)->shape), tw_whole(out, (shapes)->shape), (shapes)->shape)
 
 /* Each _part form computes a range of the output between views. */
 

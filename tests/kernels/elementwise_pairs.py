@@ -1,0 +1,71 @@
+"""Random pairs of trials of elementwise kernels for variant_pairs.py: the portable kernel, and the kernel for some cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from kernels import ring_calls, ring_views
+from kernels.ring_calls import Call, Rng, Span, Trial
+
+from tinyweave.kernels.dsp.prelu import Prelu, lines
+from tinyweave.ops.fixed_point import Rescale
+from tinyweave.ops.softmax import counted, exponentials, of_differences
+
+Twins = tuple[Trial, Trial]  # of the portable kernel, and of the kernel for some cores
+
+
+def inputs(rng: Rng, operand: ring_calls.Operand) -> ring_calls.Operand:
+    """Return the operand, in a quarter of the calls filled with values of the largest magnitude."""
+    if rng.integers(4) == 0:
+        operand.data[...] = rng.choice(np.array([-128, 127], np.int8), operand.data.shape).view(np.uint8)
+    return operand
+
+
+def extremum(rng: Rng, kernel: str) -> Twins:
+    portable = ring_views.binary(rng, "tw_extremum_s8")
+    (call,) = portable.calls
+    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
+
+
+def prelu(rng: Rng, kernel: str) -> Twins | None:
+    """Return a pair of trials with a slope per channel; the portable kernel repeats the slopes for each pixel."""
+    h, w, c = (int(n) for n in rng.integers(1, (4, 6, 14)))
+    zeros = {f"{name}_zero": int(rng.integers(-128, 128)) for name in ("a", "b", "out")}
+    rescales = (
+        Rescale(int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-4, 3))),
+        Rescale(int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-12, 2))),
+    )
+    slopes = inputs(rng, ring_views.operand(rng, (1, 1, c), lambda wanted: Span(0, 1, 0, 1)))
+    given = slopes.data.view(np.int8).astype(np.int64).ravel() - zeros["b_zero"]
+    found = lines(Prelu((zeros["a_zero"], zeros["out_zero"]), given, rescales))
+    if found is None:
+        return None
+    factors = {
+        f"{name}_{part}": value
+        for name, rescale in zip(("positive", "negative"), rescales, strict=True)
+        for part, value in rescale._asdict().items()
+    }
+    portable = ring_calls.build("tw_prelu", a=(1, h, w, c), b=(1, 1, 1, c), out=(1, h, w, c), **zeros, **factors)
+    table = found.negative.astype(np.int32)
+    own = {"in_zero": zeros["a_zero"], "shift": found.shift, "positive": tuple(found.positive.tolist())}
+    fast = ring_calls.build("tw_prelu_dsp", shape=(h, w, c), **own, negative=table)
+    source = inputs(rng, ring_views.operand(rng, (h, w, c)))
+    return (
+        Trial([Call("tw_prelu_s8", portable, (0, 1))], [source, slopes], (h, w, c)),
+        Trial([Call(kernel, fast, (0,))], [source], (h, w, c), (table,)),
+    )
+
+
+def softmax(rng: Rng, kernel: str) -> Twins:
+    """Return a pair of trials of maps of any size and of factors that leave from a few to all differences."""
+    shape = tuple(int(n) for n in rng.integers(1, (5, 5, 30)))
+    p = of_differences(float(2.0 ** rng.uniform(-12, 4)))
+    portable = ring_calls.build("tw_softmax", shape=shape, **p._asdict())
+    table = exponentials(p, counted(p)).astype(np.int32)
+    fast = ring_calls.build("tw_softmax_table_dsp", softmax=portable, exponentials=table)
+    source = inputs(rng, ring_views.operand(rng, shape))
+    return (
+        Trial([Call("tw_softmax_s8", portable, (0,))], [source], shape),
+        Trial([Call(kernel, fast, (0,))], [source], shape, (table,)),
+    )
