@@ -6,7 +6,9 @@ than in the first step, bytes of the arena, of all RAM (with static data and sta
 weights); then the code bytes of each network beside those of others. Exit code 1: a step's bytes or its arena are wrong.
 
 Each table starts from TFLite Micro: as measured with CMSIS-NN for the real models; else, with `--tflite-micro PYTHON`, PyPI's
-`tflite-micro` in that Python (64-bit pointers, no scratch of CMSIS-NN). What exceeds the thesis' 320 kB is marked.
+`tflite-micro` in that Python (64-bit pointers, no scratch of CMSIS-NN). If peers/figures.json has the model, the second row is
+CMSIS-NN called without an interpreter, and a column compares each step's instructions with it. Arena and RAM above the thesis'
+320 kB are marked "out of memory", as in figure 3-3.
 
 A step is C that is built and run. What tinyweave has no switch for is swapped in from bench/ablation; CHANGES describes each.
 """
@@ -32,7 +34,7 @@ import one_line  # noqa: F401
 import numpy as np
 from bars import OF_BOTH, OURS, THEIRS, Block, svg
 from code_size import LEVELS, sizes
-from models import ROOT, TFLITE_MICRO, lcg_samples, number, tflite_micro_arena
+from models import RECORD, ROOT, TFLITE_MICRO, lcg_samples, number, tflite_micro_arena
 from nets import appendix
 
 from tinyweave import api
@@ -61,6 +63,8 @@ MODELS = {  # with short names for the figure
 # as TFLITE_MICRO, for TinyEngine (47bb283, -Ofast), which refuses the other three; its outputs are wrong by up to 7
 TINYENGINE = {"mit-han-lab__tinyengine__vww": (93_992, 34_747_680, 31_024)}
 OTHERS = {"TFLite Micro": TFLITE_MICRO, "TinyEngine": TINYENGINE}
+# model -> a measured record of CMSIS-NN, called without an interpreter
+CMSIS_NN = {each["model"]: each for each in json.loads(RECORD.read_text())["networks"] if each["engine"] == "CMSIS-NN"}
 AS_FILED = (strip_edges, strip_transposes)  # passes that are left out: the types and the layout of inputs and outputs stay
 FUSION, SHRINKING = (fuse_pad, merge_rescales), (shrink_channels, crop_windows)
 CONVOLUTIONS, ACTIVATED = ("conv_2d", "depthwise_conv_2d"), ("conv_2d", "depthwise_conv_2d", "fully_connected", "add")
@@ -253,7 +257,7 @@ def write(model: results.Model, plan: Plan, step: Step, folder: Path) -> None:
         if (folder / file).is_file():
             shutil.copy(SWAPPED / file, folder / file)
     if step.swapped:
-        for file in (FILES["tw_dsp.h"], SWAPPED / "tw_ablation.h"):
+        for file in (FILES["tw_dsp.h"], FILES["tw_word.h"], SWAPPED / "tw_ablation.h"):
             shutil.copy(file, folder)
         macros = {"IM2COL_WORDS": im2col_words(plan), "UNROLLED": int(step.unrolled), **sides(plan.graph)}
         (folder / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
@@ -363,31 +367,53 @@ def files(folder: Path, names: Sequence[str], scratch: Path) -> Iterator[Path]:
             print(f"{path} is not there: left out", file=sys.stderr)
 
 
-def their_row(name: str, path: Path, macs: int, python: str | None) -> str:
-    """Return the row of TFLite Micro, what is not known of it left out."""
+def in_sram(size: int, unit: str = "") -> str:
+    """Return a number of bytes, marked if it exceeds the RAM of the thesis' board."""
+    return f"{number(size)}{unit}{', out of memory' * (size > SRAM)}"
+
+
+def their_rows(name: str, path: Path, macs: int, python: str | None) -> list[str]:
+    """Return the rows of TFLite Micro and of CMSIS-NN; cells without a measurement are empty."""
+    rows = [_tflite_micro_row(name, path, macs, python)]
+    if known := CMSIS_NN.get(name):
+        cells = (number(known["instructions"]), f"{known['instructions'] / macs:.2f}", "", "1.00", in_sram(known["arena"]))
+        equal = f"off by {known['difference']}" if known["difference"] else "yes"
+        rows.append(f"| CMSIS-NN | {' | '.join(cells)} | | | {number(known['flash'])} | {equal} |")
+    return rows
+
+
+def _tflite_micro_row(name: str, path: Path, macs: int, python: str | None) -> str:
     here = name not in TFLITE_MICRO
     if here and not python:
-        return "| TFLite Micro | | | | | | | | not measured |"
+        return "| TFLite Micro | | | | | | | | | not measured |"
     arena, instructions, code = (tflite_micro_arena(path, python or ""), None, None) if here else TFLITE_MICRO[name]
-    shown = f"{number(arena)}{' (64-bit)' * here}{', out of memory' * (arena > SRAM)}"
+    shown = in_sram(arena, " (64-bit)" * here)
     cells = ("", "") if instructions is None else (number(instructions), f"{instructions / macs:.2f}")
-    return f"| TFLite Micro | {' | '.join(cells)} | | {shown} | | {'' if code is None else number(code)} | | |"
+    return f"| TFLite Micro | {' | '.join(cells)} | | | {shown} | | {'' if code is None else number(code)} | | |"
 
 
-COLUMNS = ("step", "instructions", "per MAC", "times fewer", "arena", "RAM", "code", "Flash", "equal")
+COLUMNS = ("step", "instructions", "per MAC", "times fewer", "than CMSIS-NN", "arena", "RAM", "code", "Flash", "equal")
 
 
-def table(rows: Iterator[Row], theirs: Callable[[int], str]) -> list[Row]:
-    """Print the row of TFLite Micro, which follows from the multiply-accumulates, and the steps of a model as they come."""
+def table(rows: Iterator[Row], theirs: Callable[[int], list[str]]) -> list[Row]:
+    """Print the rows of other libraries and then the steps of a model as they come.
+
+    Args:
+        rows: The steps of one model.
+        theirs: Returns the rows of other libraries for a number of multiply-accumulates.
+
+    """
     found: list[Row] = []
     for row in rows:
         if not found:
             print(f"\n{row.model}, {row.macs:,} MACs\n\n| {' | '.join(COLUMNS)} |\n|---|{'---:|' * (len(COLUMNS) - 2)}---|")
-            print(theirs(row.macs))
+            print(*theirs(row.macs), sep="\n")
         found.append(row)
         fewer = found[0].instructions / row.instructions
-        cells = (number(row.instructions), f"{row.instructions / row.macs:.2f}", f"{fewer:.2f}")
-        cells += tuple(number(value) for value in (row.arena, row.ram, row.code, row.flash))
+        known = CMSIS_NN.get(row.model)
+        than_cmsis_nn = f"{known['instructions'] / row.instructions:.2f}" if known else ""
+        cells = (number(row.instructions), f"{row.instructions / row.macs:.2f}", f"{fewer:.2f}", than_cmsis_nn)
+        cells += (in_sram(row.arena), in_sram(row.ram), number(row.code), number(row.flash))
         print(f"| {row.step} | {' | '.join(cells)} | {row.differs or 'yes'} |", flush=True)
     return found
 
@@ -427,15 +453,16 @@ KINDS = {
     "tinyweave, steps that the thesis does not have": OURS,
 }
 NOTE = (
-    "TFLite Micro with CMSIS-NN. TinyEngine gives other bytes than the reference, and refuses networks marked -. The RAM of"
-    " both is without static data and stack."
+    "TFLite Micro with CMSIS-NN; CMSIS-NN without an interpreter. TinyEngine gives other bytes than the reference, and refuses"
+    " networks marked -. The RAM of all three is without static data and stack."
 )
-KIND = dict.fromkeys(OTHERS, 0) | {step.name: 2 if step.thesis == NOT_THERE else 1 for step in STEPS}
+KIND = dict.fromkeys((*OTHERS, "CMSIS-NN"), 0) | {step.name: 2 if step.thesis == NOT_THERE else 1 for step in STEPS}
 
 
 def picture(rows: Sequence[Row], code: Mapping[str, Mapping[str, int | None]]) -> str:
     """Both figures: per group of networks a block of bars for each question."""
     by_step, blocks = {(row.model, row.step): row for row in rows}, list[Block]()
+    direct = {name: (known["arena"], known["instructions"]) for name, known in CMSIS_NN.items()}
     largest = max(n or 0 for row in code.values() for n in row.values()) / 1024
     questions = (
         ("instructions of an inference, million", "instructions", 1, 1e6),
@@ -450,7 +477,7 @@ def picture(rows: Sequence[Row], code: Mapping[str, Mapping[str, int | None]]) -
         for title, field, index, unit in questions:
             found: dict[str, list[float | None]] = {
                 library: [their[name][index] / unit if name in their else None for name in group]
-                for library, their in OTHERS.items()
+                for library, their in (OTHERS | {"CMSIS-NN": direct}).items()
             }
             found |= {step.name: [getattr(by_step[name, step.name], field) / unit for name in group] for step in STEPS}
             blocks.append(Block(f"{about}: {title}", heads, found, KIND))
@@ -479,7 +506,7 @@ def main() -> int:
             model = api.load(path)
             cases = lcg_samples(model.original, options.samples)
             expected = [run.outputs for run in litert.run(model.file, cases)]
-            theirs = partial(their_row, path.stem, path, python=options.tflite_micro)
+            theirs = partial(their_rows, path.stem, path, python=options.tflite_micro)
             rows += table((measured(model, step, cases, expected) for step in STEPS), theirs)
             code[path.stem] = code_of(model)
     if not rows:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ablation import AS_FILED, without
-from models import lcg_samples, number, tflite_micro_arena
+from models import RECORD, lcg_samples, number, tflite_micro_arena
 from nets import mobilenet_v2_scaled
 
 from tinyweave import api
@@ -35,7 +35,6 @@ from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORD = ROOT / "bench" / "peers" / "figures.json"
 CORES = ("cortex-m4", "cortex-m55")
 LEVELS = ("balanced", "speed")
 PACKAGES = ("bakenn[tflite]", "tflite-micro", "emx-onnx-cgen")

@@ -147,8 +147,8 @@ def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Sp
         noise = np.random.default_rng(span.top).integers(0, 256, call.scratch + GUARD, np.uint8)
         after = noise[call.scratch :].copy()
         rest = [ctypes.c_void_p(noise.ctypes.data)] if call.scratch else []
-        views = (*arguments, out)
-        maps = views if has_part else [ctypes.c_void_p(view.data) for view in views]
+        operands = (*arguments, out)
+        maps = operands if has_part else [ctypes.c_void_p(view.data) for view in operands]
         ranges = [Range(span.top, span.bottom, span.left, span.right)] if has_part else []
         function(ctypes.byref(call.params), *maps, *ranges, *rest)
         assert np.array_equal(noise[call.scratch :], after), f"{call.kernel} writes past its scratch"

@@ -228,7 +228,7 @@ void tw_windows_across(const tw_windows *windows, const tw_window *window, int32
     int8_t *rests = windows->rests + 4 * slot * windows->last;
     const int8_t zero = (int8_t)p->in_zero;
 
-    if (windows->row != NULL && inside < p->kernel.w) {
+    if (windows->row != NULL) {
         for (int32_t i = 0; i < p->kernel.w * p->in.c; ++i) {
             windows->row[i] = zero;
         }
