@@ -265,12 +265,12 @@ class PlanSearch:
         *,
         last: int = -1,
     ) -> Plan:
-        """Return the plan with the fastest kernel set that fits into Flash, or with the smallest set if none fits; not checked.
+        """Return a plan that fits into Flash, or the plan with the smallest kernel set if none is found; `check` has not run.
 
-        The sets after number `last` are left out.
-
-        To skip kernel sets that cannot fit, predict each op's kernel: the one in the fastest set's plan if the smaller set has
-        it. Starting from that prediction, a larger Flash limit never yields a slower plan.
+        Kernel sets are numbered from the smallest to the fastest. Sets after number `last` are left out. Set `last` is planned
+        first. If its plan does not fit, the kernels that smaller sets would have are predicted without planning
+        (`predicted_kernels`). Planning goes on with the fastest set that is predicted to fit, then with smaller ones until a
+        plan fits. A larger Flash limit begins at the same set or a faster one, so it never yields a slower plan.
         """
         best = self._layout_search(last).plan(objective, byte_limit, cycle_limit, progress)
         if self._fits_flash(best.graph, best.variants):

@@ -221,9 +221,10 @@ class PlanSpaces:
 
     @cached_property
     def _whole(self) -> list[PlanSpace]:
-        """Return plan spaces without fusion that sometimes have smaller layouts: `layer`, and spaces with nested tensors.
+        """Return plan spaces without fusion: `layer`, and one for each searched order of ops with tensors nested in others.
 
-        Empty if inputs or outputs are streamed.
+        `best` and `unfused` search these spaces, too, because their layouts are sometimes smaller than those of the other
+        spaces. Empty if inputs or outputs are streamed.
         """
         aliases, spaces = self._nested_aliases, [] if any(self.streams) else [self._layer]
         orders = orders_of(self.graph, aliases, self._most_sets, self.streams) if self._has_nested else ()
@@ -260,9 +261,11 @@ class PlanSpaces:
                     yield self._space(rematerialised, order, aliases, budget=left, channels_once=channels_once)
 
     def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
-        """Return the plan spaces with the fused stages of a published planner, or `unfused` if these stages save no RAM.
+        """Return the plan spaces with the fused stages of a published planner, or `unfused` if their least RAM is not smaller.
 
-        If `strategy` has patch numbers or the plan streams, the fused stages are returned even if they save no RAM.
+        The least RAM is `least_bytes`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with
+        fused stages are returned even if they save no RAM. `budget` is the number of multiply-accumulates that fused stages may
+        recompute.
 
         Raises:
             CompileError: the plan streams, but this strategy has no fused stages for the network.

@@ -363,11 +363,16 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
 
 
 def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
-    """Return the rows that one iteration of a tile reads from outside the tile and from tensors inside it.
+    """Return the rows that one iteration of a tile reads, from tensors outside the tile and from tensors inside it.
+
+    Args:
+        fused: the state of the simulated stage.
+        tile: the tile, a group of ops that run together.
+        rows: the rows of the tile's output that the iteration computes.
 
     Returns:
-        The rows from outside as (op, tensor, row), and the reads inside as (first row, number of rows). The first row is
-        counted from the first row of that tensor that the iteration computes.
+        Two lists. The first has (reading op, tensor, row) for each row that is read from outside. The second has (start, count)
+        for each read of `count` rows of an inside tensor; `start` is relative to the first row of the tensor in this iteration.
     """
     ops, inside = [fused.op(index) for index in tile.ops], {fused.op(index).outputs[0] for index in tile.ops[:-1]}
     computed, reads = {ops[-1].outputs[0]: rows}, list[tuple[Op, str, range]]()

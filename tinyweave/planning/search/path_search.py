@@ -324,7 +324,11 @@ class PathSearch:
         return [self.tiles[each] for each in self.stages.tiles_of(edge)]
 
     def _fewer(self, edge: int) -> dict[int, int]:
-        """Return op -> rows to compute, for the ops of a stage whose output is read only in part."""
+        """Return the ops that compute only some rows of their output, in the fused stage that `edge` stands for.
+
+        Returns:
+            Op index -> number of rows to compute, for each op whose output is read only in part within the stage.
+        """
         return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.stage[edge])).items()}
 
     def _option(self, edge: int, byte_limit: int) -> _Option:
