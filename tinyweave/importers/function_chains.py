@@ -61,7 +61,9 @@ def _chain(
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Find the chain that contains the node `seed` and computes its function of CHAINS.
+    """Find the chain of nodes around `seed` that computes the function listed in CHAINS for the op of `seed`.
+
+    For example, the function is gelu if the op of `seed` is erf.
 
     Args:
         seed: the node to start from.

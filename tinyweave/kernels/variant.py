@@ -118,8 +118,8 @@ class Variant:
     def sums(self, graph: Graph, op: Op) -> int:
         """Return the bytes of the accumulators if the kernel can take the input of `op` row by row, else 0.
 
-        It can if it has such functions (`has_rows`) and a mean or pool reduces each channel of one image to one number. It then
-        keeps an int32 sum per channel.
+        The kernel must have C functions that take rows one after another (`has_rows`). The op must be a sum, mean or pool that
+        reduces each channel of one image to one number. The accumulators are one int32 per channel.
         """
         x = graph.input(op)
         if not self.has_rows or len(x.shape) != 4 or x.shape[0] != 1:

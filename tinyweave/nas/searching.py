@@ -425,10 +425,11 @@ def has_gpu() -> bool:
 
 
 def _plan_supernet(this: _Search) -> dict[str, Any]:
-    """Choose the width and the budget of a supernet; return them as JSON values for the run's record.
+    """Choose the width and the training budget of a supernet; return them as JSON values for the run's record.
 
-    If the options contain a budget, it is used. Otherwise it is the budget of the TinyNAS paper if there is a GPU and no time
-    limit, and else a budget that is chosen for the time limit from measured times.
+    The budget (`SupernetBudget`) is the number of epochs of training and generations of evolution. A budget in the options is
+    used unchanged. Without one, it is that of the TinyNAS paper if there is a GPU and no time limit. Otherwise the times of
+    training are measured, and the budget is chosen to fit the time limit (MINUTES by default).
     """
     data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
     space, chosen = one_shot.choose_width(

@@ -197,9 +197,9 @@ class _Step:
         return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
 
     def kept(self, name: str) -> str | None:
-        """Add the state of the map `name`, its initial value and the op that reads it; return the tensor with the kept rows.
+        """Add a state tensor for the feature map `name`, its initial value, and a read_variable op that reads the state.
 
-        Return None if the map keeps no rows.
+        Return the name of the tensor with the rows kept from the previous call, or None if no rows of the map are kept.
         """
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         if not rows.state:

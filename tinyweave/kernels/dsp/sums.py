@@ -45,7 +45,7 @@ class LinearSum(NamedTuple):
 
 
 def sum_of(graph: Graph, op: Op) -> Sum:
-    """Return an add or sub as numbers."""
+    """Return the integer parameters of an int8 add or sub: rescales, zero points, sign of operand b and clamp limits."""
     a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
     zeros, sign = (a.zero_point, b.zero_point, out.zero_point), -1 if op.kind == "sub" else 1
     return Sum(*elementwise.add_rescales(graph, op), zeros, sign, activation_range(op.attrs["activation"], out))

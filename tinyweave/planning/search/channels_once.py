@@ -102,9 +102,15 @@ def _channel_counts(graph: Graph, name: str) -> list[int]:
 
 
 def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, byte_limit: int = NEVER) -> int:
-    """Return the least peak RAM in the file's order with portable kernels; NEVER if it exceeds `byte_limit`.
+    """Return the least peak RAM of all ways to split a network into fused stages and unfused ops.
 
-    `budget` is how many multiply-accumulates tiles may recompute.
+    The ops run in the order of the imported file, with portable kernels.
+
+    Args:
+        graph: the network.
+        streamed_inputs: network inputs that arrive row by row, and so are never whole in RAM.
+        budget: multiply-accumulates that the tiles of a solution may recompute.
+        byte_limit: if the peak exceeds this limit, the result is NEVER.
     """
     order = file_order(graph)
     streams = StreamedIO(tuple(streamed_inputs))

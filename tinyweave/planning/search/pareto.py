@@ -47,9 +47,9 @@ class ParetoSearch:
         self.caps = dict[int, int]()
 
     def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest solution within a byte limit and the caps, the smaller of equally fast ones.
+        """Return the fastest solution of all path searches, the smaller of equally fast ones; None if there is none.
 
-        None if there is none.
+        A solution must fit `byte_limit` and, if `caps` has a byte limit for its path search, also that limit.
         """
         numbers = range(len(self.searches))
         found = [self.fastest_of(number, min(byte_limit, self.caps.get(number, NEVER))) for number in numbers]

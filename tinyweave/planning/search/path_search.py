@@ -153,7 +153,11 @@ class PathSearch:
         )
 
     def _grown(self, *, one_tile_per_stage: bool) -> Stages:
-        """Return the fused stages that may need less RAM than their ops do unfused."""
+        """Return the fused stages that may need less RAM than the largest of their ops does unfused.
+
+        Append all tile candidates to `self.tiles`. With `one_tile_per_stage`, all ops of a stage form a single tile. Otherwise,
+        a stage may have several tiles or none, and the ops outside tiles exchange rows through line buffers.
+        """
         row_graph, order, tensors = self.row_graph, self.order, self.row_graph.graph.tensors
         least = dict[int, int]()  # op -> bytes of its smallest kernel
         for each in self.unfused:
