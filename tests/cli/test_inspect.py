@@ -49,13 +49,13 @@ def other_kinds(file: bytes, **kinds: str) -> bytes:
 def test_all_unsupported_ops_are_named(capsys, chain, tmp_path):
     """`inspect` shows supported layers and a table of the others; other commands print one line."""
     model = tmp_path / "odd.tflite"
-    model.write_bytes(other_kinds(chain.read_bytes(), MEAN="SUM", SOFTMAX="FLOOR_MOD"))
+    model.write_bytes(other_kinds(chain.read_bytes(), MEAN="FLOOR_DIV", SOFTMAX="FLOOR_MOD"))
     assert run("inspect", model) == 2
     printed = capsys.readouterr()
     assert printed.err == "" and max(map(len, printed.out.splitlines())) <= 100
     lines = [line.split() for line in printed.out.splitlines()]
-    assert [line[:3] for line in lines if line[:1] in (["sum"], ["floor_mod"])] == [
-        ["sum", "1", "sum_2"],
+    assert [line[:3] for line in lines if line[:1] in (["floor_div"], ["floor_mod"])] == [
+        ["floor_div", "1", "floor_div_2"],
         ["floor_mod", "1", "floor_mod_4"],
     ]
     assert "2 ops cannot be compiled" in printed.out and "supported: add" not in printed.out
@@ -64,12 +64,12 @@ def test_all_unsupported_ops_are_named(capsys, chain, tmp_path):
     assert run("inspect", model, "--json") == 2
     record = json.loads(capsys.readouterr().out)
     assert [(entry["op"], entry["kind"], entry["tensor"]) for entry in record["unsupported"]] == [
-        ("sum_2", "sum", None),
+        ("floor_div_2", "floor_div", None),
         ("floor_mod_4", "floor_mod", None),
     ]
     assert all("not supported" in entry["reason"] for entry in record["unsupported"])
     found = tw.inspect(model)
-    assert [error.op.name for error in found.unsupported if error.op] == ["sum_2", "floor_mod_4"]
+    assert [error.op.name for error in found.unsupported if error.op] == ["floor_div_2", "floor_mod_4"]
     assert repr(found).startswith("<Inspection: 2 ops not supported") and "floor_mod" in found._repr_html_()
     assert run("inspect", chain, "--json") == 0
     right = json.loads(capsys.readouterr().out)
