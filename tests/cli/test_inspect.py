@@ -81,7 +81,7 @@ def test_all_unsupported_ops_are_named(capsys, chain, tmp_path):
     for verb in ("plan", "compile", "verify", "profile", "deploy", "compare"):
         line = bad(capsys, verb, model)
         assert (
-            "2 ops cannot be compiled: sum (1), floor_mod (1); op sum_2" in line
+            "2 ops cannot be compiled: floor_div (1), floor_mod (1); op floor_div_2" in line
             and f"'tinyweave inspect {model}' lists all" in line
         )
 
