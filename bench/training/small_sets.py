@@ -51,7 +51,7 @@ from tinyweave.tasks.evaluation.baselines import compare
 from tinyweave.tasks.evaluation.intervals import paired_interval
 
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared")) / "data"
-SERIES = ("JapaneseVowels", "BasicMotions", "ItalyPowerDemand", "GunPoint", "ArrowHead", "OSULeaf", "ACSF1")
+SERIES = ("JapaneseVowels", "BasicMotions", "ItalyPowerDemand", "GunPoint", "ArrowHead", "OSULeaf")
 CIFAR = {"cifar-a": ("cat", "dog", "ship", "truck"), "cifar-b": ("airplane", "automobile", "bird", "frog")}
 SETS = (*CIFAR, "spoken-digits", "digits", "shapes", *SERIES)  # those that take longest first
 LIMITS = {  # of RAM, Flash and milliseconds, on an nRF52840
