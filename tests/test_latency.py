@@ -186,7 +186,7 @@ def test_deploy_replans_if_the_measured_latency_exceeds_the_limit(model: Model, 
     """Flash waits, for example, make the built code slower than predicted; the deployed plan is within the limit."""
     if reason := emulated.missing(BOARD.core):
         pytest.skip(reason[0])
-    limits = api.limits_of(BOARD, latency_ms=48)
+    limits = api.limits_of(BOARD, latency_ms=47.5)
     first = api.make_plan(model, api.Request(objective="size", limits=limits, core=BOARD.core))
     late = api.profile_plan(model, first, BOARD.core, device=BOARD)
     assert late.cycles is not None and limits.cycles is not None and late.cycles.likely > limits.cycles >= ms(first) * 1e5

@@ -69,7 +69,11 @@ def test_plan_explains_a_tensor_given_by_its_name_or_its_name_in_the_c(capsys, c
     explained = record["explain"]
     assert explained["tensor"] == "scores" and explained["persistent"] == ["network output"]
     assert explained["writers"] == [{"step": 5, "op": "softmax_4"}] and explained["readers"] == []
-    assert explained["kernels"] == [{"kernel": "tw_softmax_s8", "reason": "the only kernel for it"}]
+    large, portable = explained["kernels"]
+    assert large["kernel"] == "tw_softmax_s8_table_dsp" and large["reason"].endswith(
+        "a table of exponentials pays, but it has 3"
+    )
+    assert portable == {"kernel": "tw_softmax_s8", "reason": "the first kernel whose requirements the layer meets"}
     assert record["plan"]["ablation"] is None
     assert run("plan", chain, "--json") == 0
     assert json.loads(capsys.readouterr().out)["explain"] is None

@@ -76,7 +76,8 @@ def test_rows_of_a_plan_have_scratch_kernels_and_instructions():
     assert [row.instructions for row in rows] == [10, 20, 30, 40, 50]
     assert [row.cycles for row in rows] == [11, 21, 31, 41, 51]
     assert [row.kernel for row in rows] == list(plan.variants)
-    assert rows[0].why and "tw_conv_2d_s8_dsp is faster" in rows[0].why and rows[4].why == "the only kernel for it"
+    assert rows[0].why and "tw_conv_2d_s8_dsp is faster" in rows[0].why
+    assert rows[4].why and rows[4].why.startswith("tw_softmax_s8_table_dsp requires that the map has at least 1,024 elements")
     assert [row.fast for row in rows] == [name.endswith("_dsp") for name in plan.variants]
     assert all(row.why is None and row.fast is None and row.cycles is None for row in plan_layers(plan))
     live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]

@@ -64,7 +64,7 @@ static inline int8_t tw_add_one(const tw_add_line *line, int8_t a, int8_t b)
 }
 
 /* The outputs of `count` neighbouring elements. */
-static void tw_add_run(const tw_add_line *line, const int8_t *a, const int8_t *b, int8_t *to, int32_t count)
+static inline void tw_add_run(const tw_add_line *line, const int8_t *a, const int8_t *b, int8_t *to, int32_t count)
 {
     int32_t done = 0;
 #if TW_HAS_DSP

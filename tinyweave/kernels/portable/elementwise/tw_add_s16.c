@@ -8,4 +8,4 @@ static int32_t sum(const tw_add *p, int32_t a, int32_t b)
     return tw_requantize(scaled_a + p->b_sign * scaled_b, p->out_multiplier, p->out_shift);
 }
 
-TW_BINARY_S16(tw_add_s16, tw_add, sum)
+TW_BINARY_S16_FORM(tw_add_s16, tw_add, sum)

@@ -139,7 +139,7 @@ static inline int32_t tw_broadcast_s16(const void *data, tw_extents operand, con
 }
 
 /* Defines an int16 kernel on whole maps: value(p, a, b) is an element of the output, less its zero point and not yet clamped. */
-#define TW_BINARY_S16(kernel, params, value)                                                                           \
+#define TW_BINARY_S16_FORM(kernel, params, value)                                                                           \
     void kernel(const params *p, const void *a, const void *b, void *out)                                              \
     {                                                                                                                  \
         int16_t *to = (int16_t *)out;                                                                                  \
