@@ -58,8 +58,7 @@ def resize_is_spatial(graph: Graph, op: Op) -> bool:
 def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
     """Return two numbers whose quotient is the step in input rows per output row (or columns).
 
-    They are the input and the output size, or with `align_corners` both minus 1. If one of the sizes is 1, they are not
-    reduced.
+    They are the input size and the output size, or, with `align_corners`, both minus 1 (unless one of the sizes is 1).
 
     Args:
         size: The input rows or columns.

@@ -117,7 +117,7 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
-    """Return the error, with the reason and a hint, for a network whose calls would not need less work than its window."""
+    """Return the error, with the reason and a hint, for a network of which a call needs as much work as the whole window."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
     if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
@@ -179,7 +179,7 @@ class _Step:
     def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
         """Add a slice of rows of the tensor `piece`, which holds rows of the map `name`, and return the slice's output.
 
-        `first` is the first row of `piece` to take. `part` is the number of rows, and the suffix of the output's name.
+        `first` is the first row of `piece` to take. `part` is (number of rows, suffix of the output's name).
         """
         (count, suffix), time = part, self.times[name]
         out = self.tensor(name, count, suffix)
@@ -292,7 +292,10 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 
 
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
-    """Return a StreamedLayer for each op of the original network; `step` is the graph of one call."""
+    """Return a StreamedLayer for each op of the original network.
+
+    `rows` has the rows of each map at a call, `chosen` how many are kept (`choose`). `step` is the graph of one call.
+    """
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
     for op, whole in zip(net.graph.ops, macs_per_op(net.graph, clipped=True), strict=True):

@@ -176,8 +176,8 @@ def _is_tame(graph: Graph, op: Op) -> bool:
 def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     """Return the range of the output, as a list of one, of a convolution or dense layer, from the extremes of each product.
 
-    Where a window may read padding, the product may be 0. The extremes of the sums are then rescaled and clamped as in the
-    reference. Channels whose sums may overflow int32 get the whole range of the activation.
+    If a window may read padding in place of an input, its product may be 0, too. The extremes of the sums are then rescaled
+    and clamped as in the reference. Channels whose sums may overflow int32 get the whole range of the activation.
     """
     x, out = graph.input(op), graph.output(op)
     if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):
