@@ -255,10 +255,10 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 
 
 def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return for each axis of the broadcast result the extents (a, b) of both operands; leading axes are merged, if possible.
+    """Return the extents (of a, of b) along each axis of the broadcast result, brought to MAX_AXES axes.
 
-    The result has MAX_AXES axes: missing axes are (1, 1), and neighbouring axes that broadcast in the same way are merged.
-    It has more if not enough axes can be merged.
+    Missing leading axes are (1, 1). If there are more than MAX_AXES axes, neighbours that broadcast in the same way are
+    merged, leading axes first. If this is not enough, the result has more axes.
     """
     rank = max(len(a), len(b), MAX_AXES)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
