@@ -32,7 +32,7 @@ STATE_BITS = 7  # fractional bits of the state beyond those of the output
 
 
 class Factors(NamedTuple):
-    """The factors from the sums of products to one part of the gates' sums: 2^left * multiplier / 2^32."""
+    """The factors from sums of products, of the input or of the hidden state, to gates' sums: 2^left * multiplier / 2^32."""
 
     left: int
     multiplier: NDArray[np.int32]  # [gates * cells]
