@@ -100,7 +100,10 @@ def _in_order(op: Op, steps: NDArray[Any]) -> NDArray[Any]:
 
 
 def _output(op: Op, states: list[Any], dtype: str) -> Arrays:
-    """Return the output of the layer, [1, steps, cells], from the hidden states in the order in which they are computed."""
+    """Return the layer's output, [1, steps, cells] in time order, from hidden states in the order of their computation.
+
+    If the attribute `last` is set, the output has only the state computed last, [1, 1, cells].
+    """
     rows = np.stack(states[-1:] if op.attrs["last"] else states)
     return [_in_order(op, rows)[None].astype(dtype)]
 
