@@ -25,7 +25,7 @@ class CompileError(Exception):
     """An error for the user in one line: what is wrong, where, and what to do about it."""
 
     def __init__(self, why: str, what_to_do: str = "", *, op: Op | None = None, tensor: Tensor | str | None = None):
-        """Store the parts of the message: what is wrong (`why`), the advice, and the op or tensor (or its name) concerned."""
+        """Store the parts of the message: what is wrong (`why`), the advice, and the op or tensor concerned (str: a name)."""
         self.why, self.what_to_do, self.op = why, what_to_do, op
         self.tensor = tensor.name if isinstance(tensor, Tensor) else tensor
         super().__init__(str(self))
@@ -198,12 +198,12 @@ def array_type(dtype: str) -> np.dtype[Any]:
 
 
 def itemsize(dtype: str) -> int:
-    """Return the bytes of one element; for int4, the byte that two elements share."""
+    """Return the bytes of one element of this tensor type; 1 for int4, although two elements share a byte."""
     return array_type(dtype).itemsize
 
 
 def run_bytes(elements: int, dtype: str) -> int:
-    """Return the bytes of this number of contiguous elements; the last byte of an odd number of int4 elements is half used."""
+    """Return the bytes of `elements` contiguous elements; an odd number of int4 elements leaves half of a byte unused."""
     return (elements + 1) // 2 if dtype == "int4" else elements * itemsize(dtype)
 
 

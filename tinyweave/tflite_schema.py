@@ -61,10 +61,10 @@ Values = dict[str, Any]  # schema field -> value; a tuple becomes a vector of in
 
 @dataclass(frozen=True)
 class Field:
-    """How an attribute of an op, in rare cases several or none, is read from and written to fields of its options table.
+    """How an attribute of an op (rarely several or none) is read from, and written to, the fields of an options table.
 
-    `read(table, graph, op)` returns the attributes. The op that it gets has the attributes of the preceding Fields. `read` is
-    None if the operands imply the field. `write(graph, op)` returns the values of the schema's fields.
+    `read(table, graph, op)` returns the attributes; its argument `op` already has the attributes of the preceding Fields.
+    `read` is None if the op's operands imply the value. `write(graph, op)` returns schema field -> value.
     """
 
     read: Callable[[Any, Graph, Op], Attrs] | None
@@ -94,7 +94,7 @@ class Options:
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
     """Return the op kind of an operator of the file, such as "conv_2d".
 
-    A custom op has the kind that follows CUSTOM in its name, if OPS has this kind as custom op, else "custom " and its name.
+    The name of a custom op that the exporter wrote is CUSTOM and the kind. For other custom ops return "custom <name>".
     """
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
@@ -115,7 +115,7 @@ def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
 def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
     """Read the attributes of `op` from the options table of the file's `operator`.
 
-    `op` has its kind, but no attributes yet. `graph` holds the tensors that it reads and writes.
+    `op` has its kind, but no attributes yet. `graph` holds the tensors that `op` reads and writes.
     """
     row = OPS[op.kind]
     if row.numbers:
@@ -191,7 +191,7 @@ def _plain(attr: str, field: str = "") -> Field:
 
 
 def _derived(field: str, value: Callable[[Graph, Op], Any]) -> Field:
-    """Return a Field that is written but not read, because the operands imply its value; `value` computes it."""
+    """Return a Field that is written but not read, because the operands imply it; `value(graph, op)` computes the value."""
     return Field(None, lambda graph, op: {field: value(graph, op)})
 
 
@@ -207,7 +207,7 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
-    """Return the Field of an enum: a name in the attribute `attr`, and a number in the field `field` of the file.
+    """Return the Field of an enum, which is a name in the attribute `attr` and a number in the file's field `field`.
 
     `numbers` maps each supported name to its number. `what` describes the attribute in errors.
     """

@@ -156,7 +156,7 @@ def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
-    """Write the tensor that read and assign ops use as handle of a resource variable, and return its offset."""
+    """Write the tensor by which ops refer to the resource variable of the state `tensor` (a handle); return the offset."""
     name, shape = builder.CreateString(tensor.name), _ints(builder, [])
     return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=shape, HasRank=True)
 
@@ -169,7 +169,10 @@ def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Code
 def _initialiser(
     builder: flatbuffers.Builder, graph: Graph, variables: list[str], buffer_of: Mapping[str, int], codes: Codes
 ) -> int:
-    """Write the subgraph that assigns the resource variables their initial values, and return its offset."""
+    """Write the subgraph that assigns the resource variables their initial values, and return its offset.
+
+    `buffer_of` maps a tensor name to the index of the tensor's buffer, `codes` an op kind and version to its OperatorCode.
+    """
     tensors, ops = list[int](), list[int]()
     for op in graph.init:
         (state,), value = op.outputs, graph.input(op)
@@ -298,12 +301,12 @@ def _version(graph: Graph, op: Op) -> int:
 
 
 def _is_large(rank: int) -> Feature:
-    """Return a Feature: whether the data input has more than `rank` axes."""
+    """Return a Feature, a test of an op: whether the data input has more than `rank` axes."""
     return lambda graph, op, x: len(x.shape) > rank
 
 
 def _has(*attrs: str) -> Feature:
-    """Return a Feature: whether one of these attributes is set."""
+    """Return a Feature, a test of an op: whether at least one of the attributes `attrs` is set."""
     return lambda graph, op, x: any(op.attrs.get(attr) for attr in attrs)
 
 

@@ -266,7 +266,10 @@ class Builder:
         return self.reshape(self.op("transpose", operands, [shape], {}, "transposed", dtype=dtype)[0], extents(dims))
 
     def common_order(self, *maps: Map) -> tuple[int, ...]:
-        """Return `common_order` of the maps; if there is none and `transposes` is set, return the preferred order."""
+        """Return an order in which all maps can be stored, as the function `common_order` finds it.
+
+        If there is none and `transposes` is set, return channels last, or for ranks below 3 the logical order.
+        """
         try:
             return common_order(*maps)
         except Unsupported:

@@ -33,7 +33,7 @@ MAX_NODES = 8  # nodes of a chain
 
 
 def fuse_functions(program: ImportedProgram) -> ImportedProgram:
-    """Return the program with each chain that computes a function of CHAINS as one node.
+    """Return the program with each chain of nodes that computes a function of CHAINS (such as GELU) replaced by one node.
 
     A program with in-place ops is returned unchanged.
     """
@@ -103,7 +103,7 @@ def _chain(
             return np.asarray(FUNCTIONS[node.op](*[value(each, x, seen) for each in node.args]), np.float64)
 
     def chain_of(x: Ref) -> tuple[Ref, Node, set[str]] | None:
-        """Follow the readers of `seed` until they compute the function of x; None if they do not."""
+        """Follow the readers of `seed` until they compute the function of x; return the result of `_chain`, or None."""
         last = seed
         while len(readers[last.name]) == 1 and last.name not in outputs:
             (last,), seen, gone = readers[last.name], list[str](), set[str]()

@@ -245,7 +245,7 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
 
 
 def _integers(onnx: Any) -> tuple[int, int]:
-    """Return the codes of the types that indices may have."""
+    """Return ONNX's type codes of int32 and int64, the types that indices may have."""
     return onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
 

@@ -77,10 +77,12 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
     """Return the program as a Graph called `name`, or raise one CompileError with the reasons for all refused ops.
 
     Inputs and outputs [1, c, h, w] become [1, h, w, c], likewise those with more axes, and [1, c, w] of ops with one spatial
-    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and so do all if the program has channels last itself.
-    The combinations of memory orders of the inputs are tried in turn until all ops can be imported without a transpose, at
-    most MAX_ATTEMPTS of them. If no attempt succeeds, all are tried with transposes, and the graph that transposes fewest
-    elements is returned.
+    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and all do if the program has
+    channels last itself.
+
+    At most MAX_ATTEMPTS combinations of memory orders of the inputs are tried, until all ops can be imported without a
+    transpose. If no attempt succeeds, all are repeated with transposes, and the graph that transposes fewest elements is
+    returned.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
@@ -138,7 +140,7 @@ def _finished(graph: Graph) -> Graph:
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
-    """Raise the values of constant masks, which only a softmax reads after an add, to MASKED; a softmax makes both 0."""
+    """Replace values below MASKED, such as -inf, by MASKED in constants added before a softmax, which turns both into 0."""
     tensors = dict(graph.tensors)
     for op in graph.ops:
         masks = [t for t in graph.inputs_of(op) if t is not None and t.data is not None] if op.kind == "add" else []

@@ -172,7 +172,7 @@ class _Subgraph:
 
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
-    """Return the subgraph with the index `number`; raise CompileError if it exceeds a limit."""
+    """Return the subgraph with the index `number`; raise CompileError if it is too large or has unsupported ops."""
     table = file.model.Subgraphs(number)
     for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
         if count > limit:

@@ -37,18 +37,18 @@ class Lowering:
         return self.tensors[self.op.outputs[0]]
 
     def name(self, role: str) -> str:
-        """Return an unused tensor name, `<op>.<role>`."""
+        """Return an unused tensor name: `<op>.<role>`, with underscores appended if this is taken."""
         name = f"{self.op.name}.{role}"
         while name in self.tensors:
             name += "_"
         return name
 
     def integers(self, role: str, values: Any) -> str:
-        """Add an int32 constant and return its name."""
+        """Add an int32 constant, called `<op>.<role>` if this is unused, and return its name."""
         return self.constant(role, np.array(values, np.int32))
 
     def constant(self, role: str, data: NDArray[Any], quant: Quant | None = None) -> str:
-        """Add a constant and return its name."""
+        """Add a constant, called `<op>.<role>` if this is unused, and return its name."""
         name = self.name(role)
         self.tensors[name] = Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
         return name
@@ -62,7 +62,10 @@ class Lowering:
         return name
 
     def reshape(self, x: Tensor, shape: Sequence[int], out: str | None = None) -> Tensor:
-        """Append a reshape of `x`, unless it has this shape and the output has no name yet, and return the output."""
+        """Append a reshape of `x` to `shape` and return its output: the tensor named `out`, or by default a new tensor.
+
+        Without `out`, a tensor `x` that has this shape is returned unchanged.
+        """
         if out is None and x.shape == tuple(shape):
             return x
         made = out or replace(x, name=self.name("reshaped"), shape=tuple(shape), data=None, role="activation")
@@ -86,7 +89,7 @@ def embedding_lookup(low: Lowering) -> bool:
 
 
 def _slices(low: Lowering, data: Tensor, indices: Tensor, axis: int) -> bool:
-    """Append a gather_nd of slices along `axis`; all axes before it have extent 1."""
+    """Append a gather_nd of slices of `data` along `axis`, before which all axes have extent 1, and return True."""
     if indices.dtype == "int64":
         narrow = replace(indices, name=low.name("indices"), dtype="int32")
         indices = low.tensors[low.emit("cast", (indices.name,), narrow)]
@@ -271,7 +274,7 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
         first: the number of ops of the graph before this op, for the names of the new ops.
 
     Raises:
-        CompileError: the kind is always rewritten, but not in this form.
+        CompileError: ops of this kind must be rewritten (LOWERED), but this op has a form that is not supported.
     """
     rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == 1 else None
     low = Lowering(op, tensors, [], first)

@@ -217,12 +217,12 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 
 
 def _name(node: Any) -> str:
-    """Return the name of an ATen op without its namespace and its overload."""
+    """Return the op of a torch.fx node: an ATen op without namespace and overload, or "getitem" for indexing in Python."""
     return "getitem" if node.target is operator.getitem else _short(str(node.target))
 
 
 def _short(target: str) -> str:
-    """Return the name of an ATen op, given in full."""
+    """Return the short name of the op `target`, such as "conv2d" for "aten.conv2d.default"."""
     return op_name(target.removeprefix("aten.").removeprefix(QUANTISED))
 
 

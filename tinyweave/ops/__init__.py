@@ -90,7 +90,7 @@ def spec_of(op: Op) -> OpSpec:
 
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
-    """Return the row of an op, whose kind must be supported: the kind's form for the type of the op's input, if it has one."""
+    """Return the row of a supported op: that of its form for float32 or for indices, if its input has such a type."""
     spec = SPECS[op.kind]
     x = graph.optional_input(op, spec.data)
     return spec if x is None else FORMS.get(x.dtype, {}).get(op.kind, spec)
@@ -128,7 +128,7 @@ def macs_original(graph: Graph) -> int:
 def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
     """Return the value of each network input that has only one valid value, by name.
 
-    Such an input is the operand of a transpose_conv that holds its output shape.
+    Such an input is the operand of a transpose_conv that holds the shape of the op's output.
     """
     shaped = [op for op in graph.ops if spec_of(op).family == "transposed" and op.inputs[0] in graph.inputs]
     return {graph.input(op).name: np.array(graph.output(op).shape, graph.input(op).dtype) for op in shaped}

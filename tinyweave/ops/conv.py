@@ -126,7 +126,7 @@ def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any])
 
 
 def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield (ky, kx, values) of `taps` for a convolution or pooling op; `fill` is the value of the padding."""
+    """Yield (ky, kx, values) as `window.taps` does, for a convolution or pooling op; `fill` is the value of the padding."""
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
     return taps(x, kernel=kernel_size(graph, op), fill=fill, **where)
 

@@ -37,7 +37,7 @@ def _steps(shape: Shape) -> list[int]:
 
 
 def _along(shape: Shape, chosen: dict[int, NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return the positions of an input of this shape, with only the indices of `chosen` along some axes.
+    """Return the `Positions` of some or all elements of an input: for each axis the indices taken, times the axis's stride.
 
     Args:
         shape: The shape of the input.
@@ -416,7 +416,7 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 
 
 def _misread(graph: Graph, op: Op) -> str | None:
-    """Return text that names an int64 operand, whose bytes LiteRT's kernel reads as int32, or None."""
+    """Return text that names an int64 operand, which LiteRT's kernel reads as int32, or None if the op has no such operand."""
     wide = [t.name for t in graph.inputs_of(op)[1:] if t is not None and t.dtype == "int64"]
     return f"reads the int64 operand '{wide[0]}' as int32" if wide else None
 

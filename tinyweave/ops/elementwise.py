@@ -91,9 +91,9 @@ def output_ratio(graph: Graph, op: Op) -> float:
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Return the index of an operand of add or sub that `add_rescales` multiplies by exactly 1/2; None if there is none.
+    """Return the index of an operand of add or sub that `add_rescales` multiplies by exactly 1/2, or None.
 
-    The operand with the larger scale has this factor. The operand that a sub subtracts does not count.
+    It is the operand with the larger scale (the first one if scales are equal). None: a sub subtracts this operand.
     """
     operands = add_rescales(graph, op)[: 1 if op.kind == "sub" else 2]
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
@@ -191,9 +191,10 @@ def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_div(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute x / y as x times the reciprocal of y, as LiteRT does where its right shift is defined, at most 31.
+    """Compute x / y as x times the reciprocal of y, shifted right, as LiteRT does.
 
-    Where the shift is larger the quotient is 0. LiteRT refuses y = 0, for which the output saturates, or is 0 if x is 0, too.
+    If the shift exceeds 31 bits, which is undefined in LiteRT's C++, the quotient is 0. LiteRT refuses y = 0; here the output
+    saturates then, or is 0 if x is 0, too.
     """
     x, y = (centred(arrays, index, graph, op) for index in (0, 1))
     magnitude, signed = np.abs(y), np.where(y < 0, -x, x)
@@ -206,7 +207,7 @@ def reference_div(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def misread_div(graph: Graph, op: Op) -> str | None:
-    """Return text that says that LiteRT may shift a quotient by more than 31 bits, which C does not define, or None.
+    """Return text that says that LiteRT may shift a quotient by over 31 bits, which C does not define; None if it cannot.
 
     The shift is largest for 0 divided by a number of 8 bits.
     """
@@ -254,9 +255,10 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 
 
 def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the extents of two operands along each axis of their broadcast result, at least MAX_AXES axes.
+    """Return the extents (of a, of b) along each axis of the broadcast result, brought to MAX_AXES axes.
 
-    If there are more axes, neighbouring axes that broadcast in the same way are merged, leading axes first.
+    Missing leading axes are (1, 1). If there are more than MAX_AXES axes, neighbours that broadcast in the same way are
+    merged, leading axes first. If this is not enough, the result has more axes.
     """
     rank = max(len(a), len(b), MAX_AXES)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
@@ -394,9 +396,10 @@ def _function(
     reference: Reference | None = None,
     **facts: Any,
 ) -> OpSpec:
-    """Return the row of a function of one element and of the attributes named `numbers`.
+    """Return the row of an op kind that applies `function` to each element and to the attributes named `numbers`.
 
-    Without a `reference` its int8 table has float64 results rounded to float32, as LiteRT's.
+    Without a `reference`, int8 results are float64 results of `function` rounded to float32 and quantised, as in LiteRT.
+    `image` is the interval of all results. `facts` are further fields of the row.
     """
 
     def on_float32(op: Op, x: Real) -> Real:
@@ -407,7 +410,7 @@ def _function(
 
 
 def _sigmoid(spec: OpSpec) -> OpSpec:
-    """Return the row of logistic or tanh, which has a form on int8 only, with the form on int16 that TFLite computes."""
+    """Extend a row of logistic or tanh, which supports only int8, by TFLite's computation on int16, and return the new row."""
 
     def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return (int16_tables.reference_sigmoid if graph.input(op).dtype == "int16" else spec.reference)(graph, op, arrays)

@@ -34,7 +34,7 @@ class Scaling(NamedTuple):
 
 @cache
 def logistic_table() -> NDArray[np.uint16]:
-    """Return logistic(i / 24) in units of 2^-16 for i = 0 .. 254, less half the interpolation error, then 65535."""
+    """Return a table of 256 numbers: logistic(i / 24) * 2^16 less half the interpolation error for i = 0 .. 254, then 65535."""
     at = np.arange(256) / STEPS_PER_1
     values, middle = (65536 / (1 + np.exp(-x)) for x in (at, at[:-1] + 0.5 / STEPS_PER_1))
     error = (values[:-1] + values[1:]) / 2 - middle
@@ -90,13 +90,13 @@ def reference_sigmoid(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def softmax_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor from differences x - max(x) to units of 10 / 65535, in which the exponents are."""
+    """Return the factor from integer differences x - max(x) to the units of the exponents of softmax, which are 10 / 65535."""
     beta = float(np.float32(op.attrs["beta"]))
     return quantize_multiplier(graph.input(op).scale * beta / (EXP_RANGE / 65535))
 
 
 def _looked_up(table: NDArray[np.int16], x: Int64) -> Int64:
-    """Interpolate a table at int16 values, of which the first point is -2^15 and the last 2^15."""
+    """Interpolate a table of 513 points at int16 values `x`; the first point is for x = -2^15, the last for x = 2^15."""
     index, values = 256 + (x >> 7), table.astype(np.int64)
     return np.asarray(values[index] + (((values[index + 1] - values[index]) * (x & 127) + 64) >> 7))
 

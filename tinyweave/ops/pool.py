@@ -39,7 +39,7 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]:
-    """Return the maximum of each window, at least `least`, which is also the value of the padding."""
+    """Return for each window the largest of its values and the number `least`, with which the map is padded."""
     maxima = np.full(infer(graph, op)[0], least, x.dtype)
     for _, _, values in window_taps(graph, op, x, least):
         np.maximum(maxima, values, out=maxima)

@@ -110,7 +110,7 @@ CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, a
 
 
 def misread_sum(graph: Graph, op: Op) -> str | None:
-    """Return text that says that LiteRT's sum reads int8 as uint8, or None for other types."""
+    """Return text that says that LiteRT's sum reads its int8 input as uint8, or None if the input has another type."""
     x = graph.input(op)
     return f"reads the int8 operand '{x.name}' as uint8" if x.dtype == "int8" else None
 

@@ -58,8 +58,7 @@ def resize_is_spatial(graph: Graph, op: Op) -> bool:
 def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
     """Return two numbers whose quotient is the step in input rows per output row (or columns).
 
-    They are the input and the output size, or with `align_corners` both minus 1. If one of the sizes is 1, they are not
-    reduced.
+    They are the input size and the output size, or, with `align_corners`, both minus 1 (unless one of the sizes is 1).
 
     Args:
         size: The input rows or columns.
@@ -88,7 +87,10 @@ def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray
 
 
 def resize_windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_nearest_neighbor; None if the batch is not 1 or the ratio of sizes exceeds MOST_STEPS."""
+    """Return the windows of resize_nearest_neighbor.
+
+    None: the batch is not 1, or the ratio of input to output size, as a reduced fraction p / q, has p * q > MOST_STEPS.
+    """
     images, *sizes, _ = graph.input(op).shape
     axes = (
         window_around(at, at, *resize_ratio(size, len(at), align_corners=bool(op.attrs["align_corners"])))
@@ -205,7 +207,7 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_bilinear; None if the batch is not 1 or the ratio of sizes exceeds MOST_STEPS."""
+    """Return the windows of resize_bilinear; None in the same cases as for `resize_windows`."""
     return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 

@@ -43,12 +43,12 @@ def of_differences(scale: float) -> Parameters:
 
 
 def counted(p: Parameters) -> NDArray[np.int64]:
-    """Return the differences from the largest element that count, in descending order: 0, -1, ... down to -255 at most."""
+    """Return the int8 differences x - max(x) that need an exponential: 0, -1, ... down to `difference_min` or -255."""
     return np.arange(0, max(p.difference_min, -255) - 1, -1)
 
 
 def exponentials(p: Parameters, difference: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the exponentials of differences from the largest element, none below `difference_min`, in Q31."""
+    """Return, in Q31, the exponentials of differences x - max(x) (`difference`), none of them below `difference_min`."""
     return exp_on_negative_values(high_mul(wrap32(difference << p.left_shift), p.multiplier))
 
 

@@ -29,7 +29,7 @@ ON_INTEGERS = set[Constraint]()  # constraints that do not apply to float32 tens
 
 
 def on_integers(constraint: Constraint) -> Constraint:
-    """Mark a constraint that does not apply to float32 tensors."""
+    """Mark a constraint as one that does not apply to float32 tensors, and return it."""
     ON_INTEGERS.add(constraint)
     return constraint
 

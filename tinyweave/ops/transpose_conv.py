@@ -86,7 +86,7 @@ def windows(graph: Graph, op: Op) -> Windows | None:
 
 
 def _window(stride: int, kernel: int, pad: int) -> Window | None:
-    """Return the window of input positions along one axis that add to an output position; None if the stride is too long."""
+    """Return the window of input positions along an axis that add to an output position; None if stride > MOST_STEPS."""
     at = np.arange(stride) + pad
     return window_around((at - kernel) // stride + 1, at // stride, 1, stride)
 

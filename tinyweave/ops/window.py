@@ -218,7 +218,7 @@ def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, An
 
 
 def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:
-    """Return whether the reference of an op would stay within MOST_PADDED and MOST_POSITIONS.
+    """Return whether the padded map and the number of window positions are small enough for the op's numpy reference.
 
     Args:
         shape: The shape of the map, [n, h, w, c].

@@ -29,7 +29,10 @@ __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "run_tolera
 
 
 def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Return the graph unchanged; raise CompileError for an unknown op kind, a broken constraint or a wrong output shape."""
+    """Return the graph unchanged, and an empty TensorMap, if all ops are valid.
+
+    Raise CompileError for an unknown op kind, a broken constraint or a wrong output shape.
+    """
     return check(graph), {}
 
 

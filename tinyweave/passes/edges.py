@@ -21,7 +21,7 @@ def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
-    """Return the input of the file that the stripped ops convert to `values`, or None if no input gives exactly these values.
+    """Return the values of the file's input that the stripped ops convert to `values`, or None if no values give exactly these.
 
     Stripped ops are the quantize and transpose ops that the passes removed at this input.
 
@@ -29,7 +29,7 @@ def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarra
         original: the imported graph, before the passes.
         tensors: the TensorMap of the passes.
         name: an input of the network after the passes.
-        values: values of this input.
+        values: the values of the input `name`.
     """
     home = source(tensors, name)[0]
     if home in original.inputs:

@@ -1,9 +1,9 @@
 """Fold batch normalisation and standalone activations of a float graph into the preceding layer.
 
 A product or sum with one constant per channel is folded into weights and bias, which only changes float rounding. An activation
-is fused if the TFLite op of the layer has a fused form of it. A slice between the two that keeps all channels, as after a
-transposed convolution, is allowed. Integers, and floats that have a scale, stay: their rounding is part of the network. Unused
-ops are dropped.
+is fused if the TFLite op of the layer has a fused form of it. A slice that keeps all channels may lie between the layer and the
+folded op, as after a transposed convolution. Ops on integers, or on floats with a scale, are not folded: their rounding is part
+of the network. Unused ops are dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Wide = NDArray[np.float64]
 
 
 def fold_float(graph: Graph) -> Graph:
-    """Return the graph with normalisation and activations folded; the remaining tensors keep their names."""
+    """Fold normalisations and activations into the preceding layers, and drop unused ops; other tensors keep their names."""
     graph, _ = drop_unused(graph)
     tensors, ops = dict(graph.tensors), list[Op | None](graph.ops)
     folded: dict[str, Wide] = {}  # new constants in float64, rounded once at the end
@@ -70,7 +70,8 @@ def _is_plain(graph: Graph, name: str | None) -> bool:
 def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor]) -> Wide | None:
     """Return the constant operand of a product or sum as one value per output channel of `layer`.
 
-    Return None if it cannot be folded into `layer`: it is not constant per channel, or the layer has no constant float weights.
+    Return None if the op cannot be folded into `layer`, because its operand is not constant per channel, or `layer` has no
+    constant float weights, or the op subtracts from a constant.
     """
     if SPECS[layer.kind].weights is None:
         return None
@@ -112,7 +113,7 @@ def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], fol
 def _fold(layer: Op, kind: str, values: Wide, tensors: Mapping[str, Tensor], folded: dict[str, Wide]) -> None:
     """Fold an op of the kind "mul", "add" or "sub", with one value per channel, into the weights and bias of a layer.
 
-    `folded` holds the changed constants in float64 until all ops are folded, so that they are rounded once.
+    The new constants are stored in `folded`, by name and in float64, so that they are rounded only once at the end.
     """
     axis, place = _weights(layer)
     weights, bias = layer.inputs[1] or "", layer.inputs[place] or ""

@@ -1,8 +1,8 @@
 """Fuse a pad op into the convolutions or max pools that read it, if their own padding then has the same effect.
 
-A convolution pads with the zero point, so the pad op must do so, too. A max pool ignores its padding, so the pad op must add
-the least value, or repeat values that the same windows contain. Only rows and columns can be fused, and every window must still
-contain part of the map.
+A convolution pads with the zero point, so the pad op must add this value. A max pool ignores its padding, so the pad op must
+add the lowest int8 value, or repeat values that the same windows contain. Only rows and columns can be fused, and every window
+must still contain part of the map.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _fused(graph: Graph, op: Op) -> Graph:
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
-    """Return `reader` with the pad op's padding added to its own, or None if its results would change."""
+    """Return `reader` with the pad op's padding added to its own, or None if `reader` cannot pad so with the same results."""
     added = paddings(graph, pad)
     if len(added) != 4 or added[0] != (0, 0) or added[3] != (0, 0) or not _is_alike(graph, reader, pad):
         return None

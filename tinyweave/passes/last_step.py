@@ -14,7 +14,7 @@ from .tensor_map import TensorMap
 
 
 def last_step(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Let layers whose final state alone is read set the attribute `last`, and drop the slices that cut the state out."""
+    """Set the attribute `last` of int8 recurrent layers if only the final state is read, by a slice, and drop that slice."""
     return each_op(graph, _shortened), {}
 
 

@@ -37,8 +37,8 @@ def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), 
 def without(graph: Graph, op: Op, equal: str) -> Graph:
     """Return the graph without `op`, whose only output always equals the tensor named `equal`.
 
-    Readers of the output read `equal` instead. If the output is an output of the network, `equal` takes its name. If both names
-    must stay, the graph is returned unchanged.
+    Readers of the output read `equal` instead. If the output is an output of the network, the tensor `equal` is renamed to it.
+    If both names must stay, the graph is returned unchanged.
     """
     out = op.outputs[0]
     stays, goes = (out, equal) if out in graph.outputs else (equal, out)
@@ -81,7 +81,7 @@ def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
 
 
 def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
-    """Return a new constant with the values `data`, called `<op>.<role>`, made unique; it is not yet in the graph."""
+    """Return a new constant with the values `data`, called `<op>.<role>` or similar if taken; it is not yet in the graph."""
     name = unused(f"{op.name}.{role}", graph.tensors)
     return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
 
@@ -94,5 +94,5 @@ def unused(name: str, tensors: Container[str]) -> str:
 
 
 def part(graph: Graph, op: Op, role: str, tensor: Tensor, data: NDArray[Any]) -> Tensor:
-    """Return a new constant for `op` with the values `data`, and the type and quantisation of `tensor`."""
+    """Return a new constant, called `<op>.<role>`, with the values `data` and the type and quantisation of `tensor`."""
     return replace(constant(graph, op, role, data, tensor.quant), dtype=tensor.dtype)

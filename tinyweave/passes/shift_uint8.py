@@ -1,8 +1,8 @@
 """Convert quantised uint8 tensors to int8: subtract 128 from values and zero points, which changes no real number.
 
 Inputs and outputs of the graph stay uint8; a quantize op converts them. If LiteRT rounds differently for uint8 than for int8,
-the op gets the attribute `unsigned`, which its reference and its kernel follow, or it is refused. Tensors that only a quantize
-or dequantize op touches stay uint8. So do networks that only move elements.
+the op gets the attribute `unsigned`, which its reference and its kernel follow, or is refused if it has no such form. Tensors
+that only a quantize or dequantize op touches stay uint8, and so do all tensors if no op computes on uint8 values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Remove channels that are constant or never read, through the whole network.
 
-A constant channel of value c adds weight * (c - zero point) to each sum that reads it. This amount is added to the bias,
-exactly, unless the sum reads padding at the channel's place for some outputs. Then the filters that compute removed channels
-are removed, and the channels that only these filters read. Ops whose channels depend on each other keep all channels, and so do
-the network's inputs, outputs and state.
+A constant channel of value c adds weight * (c - zero point) to each sum that reads it. This amount is added to the bias, and
+the channel is removed. It stays if some outputs read padding in its place, since their sums lack this amount. The filters that
+compute removed channels are removed, too, and so are channels that only these filters read. Ops whose channels depend on each
+other keep all channels, and so do the network's inputs, outputs and state.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
 def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
     """Return a mask [output channel, input channel] of the input channels that each sum needs, or None if it needs all.
 
-    A sum does not need a channel if its weights are 0, if it only ever reads padding, or if the channel is constant and its
+    A sum does not need a channel if the weights for it are 0 or only multiply padding, or if the channel is constant and its
     contribution can be added to the bias.
     """
     x = graph.input(op)
@@ -157,7 +157,10 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return the op on the remaining channels of its tensors, and the new constants that it reads."""
+    """Return the op on the remaining channels of its tensors, and the new constants that it reads.
+
+    `needed` and `known` are as in `with_channels`.
+    """
 
     def mask(name: str | None) -> Mask:
         return needed[name] if name in needed else np.ones(0, bool)

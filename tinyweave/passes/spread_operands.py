@@ -13,7 +13,7 @@ from .tensor_map import TensorMap
 
 
 def spread_operands(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Insert a broadcast_to before each elementwise op on two operands that needs more than MAX_AXES axes after merging.
+    """Insert a broadcast_to before elementwise ops on two operands for which `merged_axes` has more than MAX_AXES axes.
 
     The operand with fewer elements is repeated to the shape of the output; if this is not enough, the other one is, too.
     """

@@ -48,7 +48,7 @@ class StreamedLayer:
 class TimeStream:
     """A network on a sliding window of frames that takes only the new frames, a hop, at each call.
 
-    It keeps rows of its maps, which it would otherwise have to recompute, as state.
+    The network keeps rows of its feature maps as state instead of recomputing them.
     """
 
     graph: Graph  # the network of one call: its input is a hop
@@ -73,9 +73,10 @@ class TimeStream:
         return sum(tensor.bytes for tensor in self.graph.tensors.values() if tensor.role == "state")
 
     def windows(self, calls: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Return, for each of successive calls, the inputs of the original network that give the same outputs.
+        """Convert the inputs of successive calls, the first included, to inputs of the original network with the same outputs.
 
-        An entry of `calls` is the list of inputs of one call: one array with the frames of a hop.
+        An entry of `calls` is the list of inputs of one call: one array with the frames of a hop. An entry of the result is a
+        list of one array, the whole window at this call. Before the first call the window is `silence`.
         """
         axis, size = self.time.axis, self.frames * self.time.unit
         now, seen = silence(self.window), []
@@ -97,7 +98,7 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
     """Convert a network on a window to one that takes `hop` new frames per call.
 
     By default the hop is the smallest with which every layer that has reusable rows can keep them. Raise CompileError, with the
-    reason, if a call would need as many multiply-accumulates as the whole window.
+    reason, if no rows can be kept or if a call would need as many multiply-accumulates as the whole window.
     """
     time = window_of(graph)
     if isinstance(time, str):
@@ -116,7 +117,7 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
-    """Return the error, with the reason and a hint, for a network whose calls would not need less work than its window."""
+    """Return the error, with the reason and a hint, for a network of which a call needs as much work as the whole window."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
     if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
@@ -149,7 +150,7 @@ class _Step:
     def tensor(self, name: str, count: int, suffix: str) -> str:
         """Add a tensor with `count` rows of the map `name`, and return its name.
 
-        `suffix` is part of the name. If `count` is the number of all rows of the map, its own tensor is returned, unless the
+        `suffix` is part of the new name. If the map has only `count` rows, return `name` itself and add nothing, unless the
         suffix is "old".
         """
         if count == self.rows[name].rows and suffix != "old":
@@ -159,14 +160,14 @@ class _Step:
         return piece
 
     def label(self, name: str) -> str:
-        """Return the prefix of the names of a map's ops: the name of the op that computes the map; "frames" for the input."""
+        """Return the prefix for names of ops added for a map: the op that computes the map, or "frames" for the input."""
         if name not in self.graph.producer:
             return "frames"
         op = self.graph.ops[self.graph.producer[name]]
         return op.name if len(op.outputs) == 1 else f"{op.name}_{op.outputs.index(name)}"
 
     def take(self, name: str, first: int, after: int) -> str:
-        """Return the name of a tensor with the rows [first, after) of the map `name`; add a slice if there is none."""
+        """Return the name of a tensor with the rows [first, after) of the map `name`; add a slice if no such tensor exists."""
         holding = [p for p in self.pieces[name] if p[0] <= first and after <= p[1]]
         begin, end, piece = min(holding, key=lambda p: p[1] - p[0])
         if (begin, end) == (first, after):
@@ -178,7 +179,7 @@ class _Step:
     def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
         """Add a slice of rows of the tensor `piece`, which holds rows of the map `name`, and return the slice's output.
 
-        `first` is the first row of `piece` to take. `part` is the number of rows, and the suffix of the output's name.
+        `first` is the first row of `piece` to take. `part` is (number of rows, suffix of the output's name).
         """
         (count, suffix), time = part, self.times[name]
         out = self.tensor(name, count, suffix)
@@ -219,8 +220,8 @@ class _Step:
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
         """Join the kept rows of the map `name` with the rows computed at this call, and save the rows that the next call needs.
 
-        `kept`, `top` and `new` are the tensors with the kept rows and with the computed rows at the top and the bottom; None
-        for none.
+        `kept`, `top` and `new` name the tensors with the kept rows, the computed top rows and the computed bottom rows; None
+        means that there are no such rows.
         """
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
@@ -291,7 +292,10 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 
 
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
-    """Return a StreamedLayer for each op of the original network; `step` is the graph of one call."""
+    """Return a StreamedLayer for each op of the original network.
+
+    `rows` has the rows of each map at a call, `chosen` how many are kept (`choose`). `step` is the graph of one call.
+    """
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
     for op, whole in zip(net.graph.ops, macs_per_op(net.graph, clipped=True), strict=True):

@@ -118,7 +118,7 @@ def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
 
 
 def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of the output of an op with several operands, or the reason (str) why it has none.
+    """Return the time axis of the output of an op with several operands, as a tuple of one, or the reason (str) for none.
 
     `x` is the time axis of the data input. All other activations must have the same rows at the same times.
     """
@@ -147,7 +147,7 @@ def _is_the_same_in_time(constant: Tensor, out: Tensor, axis: int) -> bool:
 def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
     """Return the time axis of each output of an op in which an output row depends on one input row only.
 
-    If that is not so, return the reason as a str. `x` is the time axis of the data input.
+    If the op reads rows in another way, return the reason as a str. `x` is the time axis of the data input.
     """
     source, last = data(graph, op), len(data(graph, op).shape) - 1
     family = SPECS[op.kind].family
@@ -177,7 +177,7 @@ def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
 
 
 def _viewed(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of a reshape's output, as a tuple, or the reason (str) why it has none.
+    """Return the time axis of a reshape's output, as a tuple of one, or the reason (str) why the output has none.
 
     Rows stay contiguous only if all axes before the time axis have extent 1.
     """

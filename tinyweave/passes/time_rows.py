@@ -63,7 +63,7 @@ class Followed(NamedTuple):
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
-    """Find the time axis of every tensor, from the input's time axis `time`; None as `hop` means `suited_hop`."""
+    """Analyse a graph in time, from the time axis `time` of its input, for calls of `hop` frames; None means `suited_hop`."""
     times, readings = {graph.inputs[0]: time}, dict[str, Reading | str]()
     for op in graph.ops:
         found = readings[op.name] = reading(graph, op, times)

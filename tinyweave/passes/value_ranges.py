@@ -107,7 +107,7 @@ def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
 
 
 def _at_first(tensor: Tensor) -> Range:
-    """Return the range that is known without its op: the values of a constant, or all values of the type."""
+    """Return the range that follows from the tensor alone: the values of a constant, or all values of the type."""
     if tensor.data is not None and tensor.elements:
         return _per_channel(tensor, tensor.data, tensor.data)
     return Range(*(np.full(channels(tensor), bound, tensor.dtype) for bound in limits(tensor.dtype)))
@@ -124,8 +124,8 @@ Rule = Callable[[Graph, Op, Known], list[Range]]
 def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
     """Return the range of the output, as a list of one, of an op that rises or falls with each operand.
 
-    Such an op takes its extremes where the operands take theirs, so its reference runs on all combinations of these. If a
-    rescaling may overflow, the range is that of the type.
+    The extremes of the result are at extremes of the operands, so the reference runs on all combinations of the operands'
+    least and greatest values (`known`). If a rescaling may overflow, return all values of the output's type.
     """
     out = graph.output(op)
     if not _is_tame(graph, op):
@@ -138,8 +138,8 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
     """Return the range of each output of an op that never falls when an operand rises.
 
-    Its reference runs on the least and on the greatest values of all operands. If a rescaling may overflow, the range is that
-    of the type.
+    The reference runs twice: on the least and on the greatest values of all operands (`known`). If a rescaling may overflow,
+    return all values of the outputs' types.
     """
     outputs = graph.outputs_of(op)
     if not all(t.elements for t in (*outputs, *graph.inputs_of(op)) if t is not None) or not _is_tame(graph, op):
@@ -176,8 +176,8 @@ def _is_tame(graph: Graph, op: Op) -> bool:
 def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     """Return the range of the output, as a list of one, of a convolution or dense layer, from the extremes of each product.
 
-    Where a window may read padding, the product may be 0. The extremes of the sums are then rescaled and clamped as in the
-    reference. Channels whose sums may overflow int32 get the whole range of the activation.
+    If a window may read padding in place of an input, its product may be 0, too. The extremes of the sums are then rescaled
+    and clamped as in the reference. Channels whose sums may overflow int32 get the whole range of the activation.
     """
     x, out = graph.input(op), graph.output(op)
     if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):
@@ -212,7 +212,7 @@ def _unary(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _rule(op: Op) -> Rule | None:
-    """Return the function that computes the outputs' ranges of an op, or None if they can hold any value."""
+    """Return the function that computes the ranges of an op's outputs; None means that outputs can hold any value."""
     spec = spec_of(op)
     if spec.sums_windows:
         return _sum

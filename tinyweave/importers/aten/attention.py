@@ -21,7 +21,7 @@ from .elementwise import binary, stored_constant
 def matmul(b: Builder, x: Any, y: Any) -> Map:
     """Import aten.matmul of a map and a constant, or of two maps with equal batch axes (all but the last two).
 
-    If one batch axis, such as the heads of attention, is not outermost in memory, its products are computed one by one.
+    If one batch axis, such as the heads of attention, is not outermost in memory, one product per index of it is computed.
     """
     if not isinstance(y, Map):
         return _by_constant(b, x, stored_constant(y, "second operand"))
@@ -87,8 +87,8 @@ def _product(b: Builder, x: Map, y: Map) -> Map:
 def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
     """Multiply two maps head by head: add one batch_matmul per index of axis `at`, and concatenate the products.
 
-    If the head axis of `x` is outermost in memory, as in attention scores, the heads of the result are channels of its rows:
-    [rows, heads * columns]. Otherwise the heads are outermost.
+    If axis `at` of `x` is outermost in memory, as in attention scores, the result is stored as [rows, heads * columns].
+    Otherwise it is stored as [heads, rows, columns].
     """
     count, is_first = x.shape[at], x.order[: len(x.axes[at])] == x.axes[at]
     parts = [_product(b, _head(b, x, at, index), _head(b, y, at, index)) for index in range(count)]
@@ -142,7 +142,7 @@ def dot_product_attention(
 
 
 def _einsum_terms(equation: str, ranks: Sequence[int]) -> list[str]:
-    """Return the letters of each operand and of the output of an einsum; `...` and an absent output are written out.
+    """Return the letters of each operand and then of the output of an einsum; `...` and an absent output become letters.
 
     `ranks` has the number of axes of each operand.
     """
@@ -161,9 +161,10 @@ def _einsum_terms(equation: str, ranks: Sequence[int]) -> list[str]:
 
 
 def einsum(b: Builder, equation: str, operands: Sequence[Any], **_: Any) -> Any:
-    """Import aten.einsum, of operands that may be constant, as matrix products between permutations.
+    """Import aten.einsum of maps and constants: permute the operands' axes, multiply matrices, permute the product's axes.
 
-    More than two operands are multiplied from left to right. Letters of one operand that the result lacks are summed first.
+    More than two operands are multiplied from left to right. An axis whose letter occurs in one operand only, and not in the
+    output, is summed before. If all operands are constant, return the result as an array.
     """
     given, (*terms, wanted) = list(operands), _einsum_terms(equation, [len(x.shape) for x in operands])
     if any(len({*term}) < len(term) for term in (*terms, wanted)):

@@ -96,9 +96,9 @@ def axis_set(x: Map, dim: Any) -> set[int]:
 
 
 def reduce(kind: str) -> Callable[..., Map]:
-    """Return a function that imports a reduction over some axes, by default all.
+    """Return a function that imports a reduction over some axes of a map, by default all.
 
-    `kind` is the TFLite op kind, or "sum".
+    `kind` is the TFLite op kind of the reduction, such as "mean", or "sum".
     """
     if kind == "sum":
         return sum_
@@ -122,7 +122,7 @@ MOST_FACTORS = 16  # of one product of elements: each factor but the first is an
 
 
 def product(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
-    """Import aten.prod over some axes, by default all, as products of two maps each."""
+    """Import aten.prod over the axes `dim`, by default all, as a tree of products of two elements (op mul)."""
     chosen = sorted(axis_set(x, dim))
     if (count := prod(x.shape[axis] for axis in chosen)) > MOST_FACTORS:
         raise Unsupported(f"it multiplies {count} elements; at most {MOST_FACTORS} are supported: sum their logarithms")
@@ -173,7 +173,7 @@ def cumsum(b: Builder, x: Map, dim: int, *, dtype: Any = None, exclusive: bool =
 
 
 def logsumexp(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
-    """Import aten.logsumexp, for each axis as max(x) - max(log_softmax(x))."""
+    """Import aten.logsumexp over the axes `dim`, one after the other, each as max(x) - max(log_softmax(x))."""
     chosen = axis_set(x, dim)
     greatest = reduce("reduce_max")
     for axis in chosen:
@@ -191,7 +191,7 @@ def glu(b: Builder, x: Map, dim: int = -1) -> Map:
 
 
 def top(b: Builder, x: Map, k: Any, dim: int = -1, largest: bool = True, sort: bool = True) -> Any:
-    """Import aten.topk of one element as the maximum or minimum and its index."""
+    """Import aten.topk with k = 1: return the maximum (or minimum, if not `largest`) along `dim`, and its index."""
     if k != 1:
         raise Unsupported(f"its k is {k}, but only the first element is found; sort the output outside the network")
     pair: Any = max_or_min("reduce_max", "maximum") if largest else max_or_min("reduce_min", "minimum")
@@ -318,9 +318,9 @@ def take(b: Builder, x: Map, dim: int, indices: Any) -> Map:
 
 
 def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
-    """Return the slices of a map or a constant at computed indices along an axis; the shape of the indices replaces the axis.
+    """Return the slices of `table`, a map or a constant, at computed indices along the axis `dim`.
 
-    Indices count from 0. Those out of range select the nearest slice.
+    The axes of `indices` replace the axis `dim`. Indices count from 0; an index out of range selects the nearest slice.
     """
     dim = normalised_axis(len(table.shape), dim)
     if b.tensors[indices.tensor].dtype != "int32":
@@ -339,7 +339,7 @@ def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
 
 
 def take_all(b: Builder, x: Any, dim: int, indices: Any) -> Map:
-    """Return the elements at indices of any shape along an axis; the shape of the indices replaces the axis."""
+    """Return the elements at constant or computed indices along the axis `dim`, which the axes of `indices` replace."""
     if isinstance(indices, Map):
         return lookup(b, x, dim, indices)
     dim = normalised_axis(len(x.axes), dim)
@@ -368,7 +368,7 @@ def mixed(b: Builder, x: Map, dim: int, weights: np.ndarray) -> Map:
 def slice_scatter(
     b: Builder, x: Any, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Map:
-    """Import aten.slice_scatter of step 1: replace a slice of an axis by the source."""
+    """Import aten.slice_scatter: replace the slice [start, end) of the axis `dim` of `x` by `source`; `step` must be 1."""
     extent = x.shape[normalised_axis(len(x.shape), dim)]
     begin, stop, _ = slice(start, end).indices(extent)
     if step != 1:
@@ -382,14 +382,14 @@ def slice_scatter(
 
 
 def select_scatter(b: Builder, x: Any, source: Any, dim: int, index: int) -> Map:
-    """Import aten.select_scatter: replace the map at one index of an axis."""
+    """Import aten.select_scatter: replace the elements of `x` at `index` of the axis `dim` by `source`, without this axis."""
     at = normalised_axis(x.shape[dim], index, "index")
     joined = unsqueeze(b, source, dim) if isinstance(source, Map) else np.expand_dims(source, dim)
     return slice_scatter(b, x, joined, dim, at, at + 1)
 
 
 def select(b: Builder, x: Map, dim: int, index: int) -> Map:
-    """Import aten.select: the map at one index of an axis, without that axis."""
+    """Import aten.select: return the elements at `index` of the axis `dim`, without this axis."""
     dim = normalised_axis(len(x.axes), dim)
     index = normalised_axis(x.shape[dim], index, "index")
     return squeeze(b, slice_(b, x, dim, index, index + 1), dim)

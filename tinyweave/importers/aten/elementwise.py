@@ -83,7 +83,7 @@ def where(b: Builder, condition: Any, x: Any, y: Any) -> Map:
 
 
 def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
-    """Import aten.masked_fill. A constant mask of large negative values, as before a softmax, is added."""
+    """Import aten.masked_fill as select_v2. If the mask is constant and the value is at most -100, it becomes an add."""
     value = np.float32(constant(np.asarray(value), "value")) if not isinstance(value, Map) else value
     if not isinstance(mask, Map) and not isinstance(value, Map) and value <= MASKED:
         return binary("add")(b, x, np.where(mask, value, np.float32(0)))
@@ -96,7 +96,7 @@ def bools_as_numbers(b: Builder, x: Map) -> Map:
 
 
 def _broadcast_constant(x: Map, value: Any) -> Array:
-    """Return a constant operand, permuted to the memory layout of the map `x`.
+    """Return the constant `value` as an array, permuted so that it broadcasts to the memory layout of the map `x`.
 
     Raise Unsupported if the result would have a larger shape than the map.
     """
@@ -146,7 +146,7 @@ SELU = 1.6732632423543772, 1.0507009873554805  # alpha and scale
 
 
 def function(b: Builder, kind: str, x: Map, **numbers: float) -> Map:
-    """Import a function of one element; its attributes are rounded to float32."""
+    """Add the element-wise op `kind` on `x`; `numbers` are the op's attributes, which are rounded to float32."""
     return b.like(kind, x, **{name: float(np.float32(number)) for name, number in numbers.items()})
 
 
@@ -161,7 +161,7 @@ def softplus(b: Builder, x: Map, beta: float = 1, threshold: float = 20) -> Map:
 
 
 def shrink(b: Builder, x: Map, lambd: float = 0.5, bias: float = 0) -> Map:
-    """Import aten.hardshrink, or aten.softshrink if bias and lambd are equal: |x| - bias with the sign of x, 0 up to lambd."""
+    """Import aten.hardshrink or, if bias is lambd, aten.softshrink: 0 if |x| <= lambd, else x moved by `bias` towards 0."""
     return function(b, "shrink", x, lambd=lambd, bias=bias)
 
 
@@ -182,7 +182,7 @@ CLAMPS: dict[tuple[float | None, float | None], str] = {(0, None): "relu", (0, 6
 
 
 def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = None) -> Map:
-    """Import aten.clamp as a ReLU variant if it has these limits, else as maximum and minimum.
+    """Import aten.clamp as a ReLU variant (relu, relu6, ...) if one has these limits, else as maximum and minimum.
 
     A limit of None, or beyond the range of float32, is left out.
     """
@@ -206,7 +206,7 @@ def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:
 
 
 def elu(b: Builder, x: Map, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Map:
-    """Import aten.elu, celu and selu; with factors other than 1 TFLite lacks it."""
+    """Import aten.elu, celu or selu as elu, or, if a factor is not 1, as the custom op scaled_elu, which TFLite lacks."""
     if (alpha, scale, input_scale) == (1, 1, 1):
         return b.like("elu", x)
     return function(b, "scaled_elu", x, alpha=alpha, scale=scale, input_scale=input_scale)
@@ -216,7 +216,7 @@ POWERS = {-1: "reciprocal", -0.5: "rsqrt", 0.5: "sqrt"}  # exponent -> kind of t
 
 
 def power(b: Builder, x: Any, exponent: Any) -> Map:
-    """Import aten.pow with one exponent, a square as x * x, or with a constant base as an exponential."""
+    """Import aten.pow with one constant exponent (2 becomes x * x), or a positive constant base (by way of exp)."""
     if not isinstance(x, Map):
         base = constant(x, "base") if isinstance(x, np.ndarray) else np.asarray(x)
         if not (base > 0).all():

@@ -56,7 +56,7 @@ def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias:
 
 
 def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
-    """Return the sum of squares over the last `count` axes, a batch_matmul of each row with itself. The axes keep extent 1."""
+    """Return the sum of squares over the last `count` axes, a batch_matmul of each row with itself; these axes get extent 1."""
     last = flattened(x.axes[-count:])
     rows, inner = (tuple(axis for axis in x.order if (axis in last) == is_last) for is_last in (False, True))
     name = b.tensor(x, (rows, (), inner))
@@ -179,7 +179,7 @@ def instance_norm(
 
 
 def local_response_norm(b: Builder, x: Map, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Map:
-    """Import ONNX's LRN, x / (bias + alpha / size * s)^beta, where s is the sum of squares over `size` channels.
+    """Import ONNX's LRN, x / (bias + alpha / size * s)^beta, where s is the sum of squares of `size` neighbouring channels.
 
     The sum is a product with a constant matrix, the power a product of inverse square roots.
     """

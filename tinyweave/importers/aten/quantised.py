@@ -106,7 +106,7 @@ def dequantize_channels(
 
 
 def _integers(x: Any) -> Any:
-    """Return `x` if it is a constant of integers; raise Unsupported if it has been dequantised before."""
+    """Return `x`, a constant of plain integers; raise Unsupported if it is a map or a constant that is dequantised already."""
     if not isinstance(x, np.ndarray) or x.dtype == QUANTISED_DTYPE:
         raise Unsupported("it dequantises a constant that is dequantised already")
     return x

@@ -35,7 +35,7 @@ def _sequence_of(b: Builder, x: Map, batch_first: bool, dropout: float, train: b
 
 
 def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
-    """Return the map [1, time, cells] in the layout of the framework's output."""
+    """Return the map [1, time, cells] as [time, cells] if `is_flat`, else as [time, 1, cells] unless `batch_first`."""
     if is_flat:
         return axes.squeeze(b, y, 0)
     return y if batch_first else axes.transpose(b, y, 0, 1)
@@ -44,11 +44,11 @@ def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
 def _layers(
     parameters: Sequence[np.ndarray], layers: int, states: Any = ()
 ) -> list[tuple[list[np.ndarray], np.ndarray | None]]:
-    """Split the parameters into (parts, projection) per layer.
+    """Split the framework's list of parameters into (parts, projection) for each of `layers` layers.
 
-    The parts are weights, recurrent weights, bias and recurrent bias; missing biases are 0. The projection, None if there is
-    none, multiplies the hidden state of an LSTM. The op keeps the hidden state before the projection, so the recurrent weights
-    are multiplied by the projection. Raise Unsupported if there is a projection and `states` are not all 0.
+    The parts are weights, recurrent weights, bias and recurrent bias; missing biases are 0. The projection is a matrix that
+    multiplies the hidden state of an LSTM, or None. The op keeps the hidden state before the projection, so the recurrent
+    weights are multiplied by the projection. Raise Unsupported if there is a projection and `states` are not all 0.
     """
     if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
         raise Unsupported("its weights are not constant or do not match its layers")
@@ -74,7 +74,8 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
 
     Each layer and direction becomes one op of the kind `kind` with the attributes `numbers`. The returned function returns the
     output, the final hidden states and, of an LSTM, the final cell states. States are functions that add ops when an op reads
-    them, so that unread states cost nothing. `reverses` lists the directions, by default those of `bidirectional`.
+    them, so that unread states cost nothing. The argument `reverses` says for each direction whether time is reversed; by
+    default it follows from `bidirectional`.
     """
 
     def apply(
@@ -114,7 +115,7 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
 
 
 def _states_of(b: Builder, outputs: Sequence[tuple[Map, int]], is_flat: bool) -> Map:
-    """Add the ops that gather the hidden state of each output at a time step, see `_gathered`."""
+    """Gather one hidden state of each of `outputs`, pairs of a map [1, time, cells] and a time step, by `_gathered`."""
     return _gathered(b, [axes.select(b, output, 1, step) for output, step in outputs], is_flat)
 
 
@@ -125,7 +126,7 @@ def _gathered(b: Builder, states: Sequence[Map], is_flat: bool) -> Map:
 
 
 def _initial_state(b: Builder, states: Any, index: int, is_flat: bool) -> str | None:
-    """Return the name of one of the initial states, as a tensor [1, cells]; None if it is 0.
+    """Return the name of the initial state number `index`, as a tensor [1, cells]; None if this state is all 0.
 
     `states` is a map or a constant, [count, cells] if `is_flat` is set, else [count, 1, cells].
     """
@@ -148,7 +149,7 @@ def _layer(
         b: the graph under construction.
         kind: the kind of the op.
         x: the sequence.
-        states: the names of the initial states, [1, cells] each; None if it is 0.
+        states: the names of the initial states, [1, cells] each; None for a state of zeros.
         parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,
             [gates * cells]. The gates of a GRU are reset, update, new.
         numbers: the attributes of the op except `last`.
@@ -183,7 +184,8 @@ def lstm(
 ) -> list[Any]:
     """Import an LSTM of one or several layers: return its output, its final hidden states and its final cell states.
 
-    If it goes forward from the states 0, each layer becomes TFLite's LSTM, whose cell state no op may read.
+    If the LSTM runs forward from initial states of 0, each layer becomes TFLite's LSTM, and a placeholder takes
+    the place of the cell states, which no op may read then. States and `reverses` are as in `recurrent`.
     """
     if bidirectional or any(reverses) or any(isinstance(state, Map) or np.any(state) for state in states):
         options = (has_biases, layers, dropout, train, bidirectional, batch_first)

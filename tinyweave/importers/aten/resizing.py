@@ -61,7 +61,7 @@ def check_size(size: Sequence[int]) -> None:
 
 
 def copied(b: Builder, x: Map, rows: Mapping[int, Array]) -> Map:
-    """Return a map whose elements along the axis `axis` are those at the indices `rows[axis]`.
+    """Return a map that takes, along each axis in `rows`, the elements at the indices rows[axis].
 
     If one of TFLite's resizes copies the same pixels, it is used, else a gather along each axis.
     """
@@ -100,7 +100,7 @@ def interpolated(b: Builder, x: Map, places: Mapping[int, Array], cubic: float |
 
 
 def _equal(one: Array, two: Array, extent: int) -> bool:
-    """Return whether linear interpolation reads the same of `extent` pixels at both lists of positions."""
+    """Return whether linear interpolation between `extent` pixels gives the same results at both lists of positions."""
     return bool(np.allclose(np.clip(one, 0, extent - 1), np.clip(two, 0, extent - 1), rtol=0, atol=EXACT))
 
 
@@ -150,7 +150,7 @@ def _scaled(x: Map, output_size: Any, scale_factors: Any) -> list[tuple[int, int
 def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None, *, centre: float = 0.0) -> Map:
     """Import aten.upsample_nearest1d or 2d to a size or by a factor; `centre` is 0.5 for the variants nearest_exact.
 
-    torch takes a factor of 1 or 2 if the sizes say so, whatever factor is given, but not in the variants nearest_exact.
+    If the output size is 1 or 2 times the input size, torch ignores the given factor, except in the variants nearest_exact.
     """
     rows = {}
     for axis, extent, out, factor in _scaled(x, output_size, scale_factors):
@@ -164,7 +164,7 @@ def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = No
 def linear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
     """Import aten.upsample_linear1d or aten.upsample_bilinear2d to a size or by a factor.
 
-    torch copies along an axis whose size stays the same, whatever factor is given.
+    If the size of an axis stays the same, torch ignores the factor and copies, and so does this function.
     """
     places = _places(x, output_size, align_corners, scale_factors)
     return interpolated(b, x, {axis: at for axis, at in places.items() if len(at) != x.shape[axis]})

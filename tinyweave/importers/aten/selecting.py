@@ -24,7 +24,7 @@ def index_select(b: Builder, x: Map, dim: int, index: Any) -> Map:
 
 
 def index(b: Builder, x: Map, indices: Sequence[Any]) -> Map:
-    """Import aten.index, x[..., index, ...], with one tensor of integers among `indices`."""
+    """Import aten.index, x[:, index], where `indices` has one tensor of integers, and None for other axes."""
     given = [(dim, each) for dim, each in enumerate(indices) if each is not None]
     if len(given) != 1:
         raise Unsupported("it has several index tensors; index one axis after the other")
@@ -40,7 +40,7 @@ def flip(b: Builder, x: Map, dims: Sequence[int]) -> Map:
 
 
 def roll(b: Builder, x: Map, shifts: Ints, dims: Ints = ()) -> Map:
-    """Import aten.roll: rotate the axes `dims` by `shifts` elements, or, without axes, the flattened map."""
+    """Import aten.roll: rotate the axes `dims` by `shifts` elements, or, if `dims` is empty, the flattened map."""
     shifts, dims = ([each] if isinstance(each, int) else list(each) for each in (shifts, dims))
     if not dims:
         return view(b, roll(b, flatten(b, x), shifts, 0), x.shape)
@@ -50,7 +50,7 @@ def roll(b: Builder, x: Map, shifts: Ints, dims: Ints = ()) -> Map:
 
 
 def repeat(b: Builder, x: Map, repeats: Sequence[int]) -> Map:
-    """Import aten.repeat as tile; `repeats` has an entry per axis, perhaps with more axes in front."""
+    """Import aten.repeat as tile; `repeats` has one entry per axis. Additional first entries add axes in front."""
     while len(x.axes) < len(repeats):
         x = unsqueeze(b, x, 0)
     if len(x.axes) > len(repeats) or min(repeats, default=1) < 1:

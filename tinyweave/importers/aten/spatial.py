@@ -85,7 +85,7 @@ def _windows(
     """Compute how sliding windows cover a map. Each sequence has one entry for h and one for w.
 
     An entry of `padding` is one number for both sides, or (before, after). With `ceil_mode`, the last window may reach beyond
-    the padding, if it begins before the padding behind the map.
+    the padding if it begins inside the map or in the padding before the map.
 
     Returns:
         The number of windows; the padding (before, after) that windows read, which is less than `padding` if the last window
@@ -130,7 +130,7 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool =
 
 
 def windowed(kernel: int, stride: int, dilation: int, count: int, before: int = 0) -> np.ndarray:
-    """Return the indices that `count` windows along an axis read, [windows, kernel], if `before` is the padding before it."""
+    """Return the indices that `count` windows read along an axis, [count, kernel]; negative in the `before` padding pixels."""
     check_elements(count, kernel)
     return np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
 
@@ -222,7 +222,8 @@ def _spread_convolution(
 ) -> Map:
     """Add a transposed convolution with groups or dilation: a convolution of the map with zeros between its pixels.
 
-    `weight` is [c_in, c_out / groups, h, w]; each other sequence has one entry for h and one for w.
+    `weight` is [c_in, c_out / groups, h, w]. `crop` is the padding and `more` the output padding of the transposed
+    convolution; like strides and dilations, they have one entry for h and one for w.
     """
     name, (h, w), inputs = as_nhwc(b, x), _size(x), x.shape[1]
     if max(strides) > 1:
@@ -338,7 +339,10 @@ def _inside(windows: np.ndarray, extent: int) -> np.ndarray:
 
 
 def _gathered_max_pool(b: Builder, x: Map, windows: Sequence[np.ndarray]) -> Map:
-    """Add a max pool of windows with any indices, [windows, kernel] for h and for w, which gathers lay side by side."""
+    """Add a max pool whose windows read any pixels: gathers copy the windows side by side, and a max pool reads the copies.
+
+    `windows` has the indices that the windows read, [windows, kernel], for h and for w.
+    """
     for dim, at in zip((-2, -1), windows, strict=True):
         if len(x.axes) + dim > 1:
             x = take(b, x, dim, at.ravel())
@@ -367,7 +371,7 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
-    """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is Unavailable to later ops."""
+    """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is a placeholder."""
     wanted = _adaptive_size(x, output_size)
     if not any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
         kernels = [extent // out for extent, out in zip(_size(x), wanted, strict=True)]

@@ -82,7 +82,7 @@ def _gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
 def _reduction(function: Callable[..., Any]) -> Function:
     """Return the folding function of a reduction.
 
-    Its axes are an attribute or, in later opsets, the second input; None means all axes.
+    The reduced axes are an attribute or, in later opsets, the second input; None means all axes.
     """
 
     def apply(x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Array:

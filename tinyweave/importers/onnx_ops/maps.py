@@ -138,7 +138,7 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
 ) -> list[Any]:
-    """Import ONNX's MaxPool; arguments are as in `average_pool`. The second output, the indices, is Unavailable."""
+    """Import ONNX's MaxPool; arguments are as in `average_pool`. The second output, the indices, is a placeholder."""
     return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
 
 
@@ -183,7 +183,7 @@ def mean_of_inputs(b: Builder, *inputs: Any) -> Map:
 
 
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    """Import ONNX's Clip with constant limits, of which each may be absent."""
+    """Import ONNX's Clip with constant limits; None means no limit."""
     limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
     return elementwise.clamp(b, x, *limits)
 
@@ -216,7 +216,7 @@ def batch_norm(
 def layer_norm(
     b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Any]:
-    """Import ONNX's LayerNormalization over the axes from `axis` on. The second and third output are Unavailable."""
+    """Import ONNX's LayerNormalization over the axes from `axis` on. The second and third output are placeholders."""
     unread = Unavailable("its mean or inverse deviation is read; only its normalised output is supported")
     return [norms.layer_norm(b, x, _normalised_shape(x, axis), scale, bias, epsilon), unread, unread]
 
@@ -231,7 +231,7 @@ def _normalised_shape(x: Map, axis: int) -> tuple[int, ...]:
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
-    """Import ONNX's Dropout in inference mode as the identity. The second output, the mask, is Unavailable."""
+    """Import ONNX's Dropout in inference mode as the identity. The second output, the mask, is a placeholder."""
     if training is not None and np.any(elementwise.constant(training, "mode")):
         raise Unsupported("it is in training mode; export the model for inference")
     return [x, Unavailable("its mask is read; only its output is supported")]
@@ -285,7 +285,7 @@ def argmax(kind: str) -> Function:
 
 
 def top(b: Builder, x: Map, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    """Import ONNX's TopK of one element."""
+    """Import ONNX's TopK with a constant k of 1: return the extreme element along `axis`, and its index."""
     (count,) = constant_integers(k, "k")
     return axes.top(b, x, count, axis, bool(largest))
 
@@ -497,7 +497,7 @@ def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Functi
 
 
 def _batch_second(b: Builder, states: Any) -> Any:
-    """Swap the first two axes of states, a map or a constant."""
+    """Return the states, a map or a constant, with the first two axes (such as time and batch) swapped."""
     return axes.permute(b, states, (1, 0, 2)) if isinstance(states, Map) else np.swapaxes(states, 0, 1)
 
 

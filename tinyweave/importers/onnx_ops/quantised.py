@@ -101,9 +101,9 @@ def _requantised(b: Builder, y: Any, scale: Any, zero: Any) -> Map:
 
 
 def _bias(bias: Any, x_scale: Any, weight: Array) -> Any:
-    """Return an int32 bias as a quantised constant, or None if it is None.
+    """Return an int32 bias as a quantised constant; None, which means no bias, is returned as None.
 
-    Its scale per output channel is `x_scale` times the scale of that channel's weights. `weight` has the output channels on its
+    The scale per output channel is `x_scale` times the scale of that channel's weights. `weight` has the output channels on its
     first axis.
     """
     if bias is None:

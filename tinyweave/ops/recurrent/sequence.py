@@ -32,7 +32,7 @@ STATE_BITS = 7  # fractional bits of the state beyond those of the output
 
 
 class Factors(NamedTuple):
-    """The factors from the sums of products to one part of the gates' sums: 2^left * multiplier / 2^32."""
+    """The factors from sums of products, of the input or of the hidden state, to gates' sums: 2^left * multiplier / 2^32."""
 
     left: int
     multiplier: NDArray[np.int32]  # [gates * cells]
@@ -57,7 +57,10 @@ def cell_bits(graph: Graph, op: Op) -> int:
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the fixed-point factors of a layer. The gates' sums have GATE_BITS fractional bits; sums for relu are states."""
+    """Return the fixed-point factors of a layer.
+
+    Gates' sums have GATE_BITS fractional bits, or, with relu, are in units of output scale / 2^STATE_BITS, as the state is.
+    """
     out = graph.output(op)
     step = out.scale * 2.0**-STATE_BITS
     unit = step if op.attrs.get("relu") else 2.0**-GATE_BITS
@@ -81,7 +84,7 @@ def halved(x: Int64, exponent: int) -> Int64:
 
 
 def scaled(x: Int64, factors: Factors) -> Int64:
-    """Return sums of products as parts of the gates' sums, rounded half up."""
+    """Rescale int32 sums of products by `factors` to the fixed-point format of the gates' sums, rounded half up."""
     return halved(wrap32(x << factors.left) * factors.multiplier, 32)
 
 
@@ -92,12 +95,15 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def _in_order(op: Op, steps: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows, one per time step, in the order in which the layer reads them, or back in the order of time."""
+    """Reverse the rows, one per time step, if the layer reads time backwards; a second call restores the order."""
     return steps[::-1] if op.attrs["reverse"] else steps
 
 
 def _output(op: Op, states: list[Any], dtype: str) -> Arrays:
-    """Return the output of the layer, [1, steps, cells], from the hidden states in the order in which they are computed."""
+    """Return the layer's output, [1, steps, cells] in time order, from hidden states in the order of their computation.
+
+    If the attribute `last` is set, the output has only the state computed last, [1, 1, cells].
+    """
     rows = np.stack(states[-1:] if op.attrs["last"] else states)
     return [_in_order(op, rows)[None].astype(dtype)]
 
@@ -115,30 +121,30 @@ def _recurrent_sums(graph: Graph, op: Op, arrays: OptionalArrays, hidden: Int64)
 
 
 def _limited(graph: Graph, op: Op, states: Int64) -> Int64:
-    """Return states limited to those that int8 can hold."""
+    """Clamp states (output units / 2^STATE_BITS) to the range of the int8 output."""
     low, high = ((limit - graph.output(op).zero_point) << STATE_BITS for limit in (-128, 127))
     return np.asarray(np.clip(states, low, high))
 
 
 def _activated(graph: Graph, op: Op, sums: Int64) -> Int64:
-    """Return tanh of gates' sums as states."""
+    """Return tanh of gates' sums in state units (output scale / 2^STATE_BITS), clamped as in `_limited`."""
     return _scaled_state(graph, op, tanh(sums))
 
 
 def _scaled_state(graph: Graph, op: Op, activations: Int64) -> Int64:
-    """Return activations in Q0.15 as states."""
+    """Rescale activations from Q0.15 to state units (output scale / 2^STATE_BITS), and clamp them as in `_limited`."""
     return _limited(graph, op, halved(activations * parameters(graph, op).activation, 16))
 
 
 def _first(graph: Graph, op: Op, arrays: OptionalArrays) -> Int64:
-    """Return the int8 hidden state before the first step, [cells]."""
+    """Return the int8 hidden state before the first step, [cells]; without an initial state the zero point."""
     if arrays[STATE] is not None:
         return np.asarray(operand(arrays, STATE)[0], np.int64)
     return np.full(graph.output(op).shape[-1], graph.output(op).zero_point, np.int64)
 
 
 def reference_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute h = n + z * (h - n). The gates are reset (r), update (z) and new (n)."""
+    """Compute the hidden state h = n + z * (h - n) at each time step. The gates are reset (r), update (z) and new (n)."""
     zero, states = graph.output(op).zero_point, []
     state = (_first(graph, op, arrays) - zero) << STATE_BITS
     for row in _in_order(op, _input_sums(graph, op, arrays)):
@@ -157,7 +163,7 @@ def reference_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def tanh(x: Int64) -> Int64:
-    """Return tanh of numbers with GATE_BITS fractional bits in Q0.15. Beyond 8 it is that of 8."""
+    """Return tanh, in Q0.15, of numbers with GATE_BITS fractional bits; numbers are clamped to -8 .. 8."""
     magnitude = np.minimum(np.abs(x), (1 << 15) - 1)
     low, high = TANH[magnitude >> 7], TANH[(magnitude >> 7) + 1]
     positive = low + (((high - low) * (magnitude & 127) + 64) >> 7)
@@ -170,7 +176,7 @@ def logistic(x: Int64) -> Int64:
 
 
 def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute h = tanh of the sum or, if the attribute `relu` is set, relu of the sum."""
+    """Compute the hidden state h = tanh(s), or relu(s) if the attribute `relu` is set; s is the gate's sum at a time step."""
     zero, states = graph.output(op).zero_point, []
     hidden = _first(graph, op, arrays)
     for row in _in_order(op, _input_sums(graph, op, arrays)):
@@ -182,7 +188,10 @@ def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute c = f * c + i * g and h = o * tanh(c). The gates are input (i), forget (f), candidate (g) and output (o)."""
+    """Compute the cell state c = f * c + i * g and the hidden state h = o * tanh(c) at each time step.
+
+    The gates are input (i), forget (f), candidate (g) and output (o).
+    """
     zero, bits, states = graph.output(op).zero_point, cell_bits(graph, op), []
     hidden = _first(graph, op, arrays)
     cell = np.zeros(hidden.shape, np.int64) if arrays[CELL] is None else operand(arrays, CELL)[0].astype(np.int64)
@@ -204,7 +213,7 @@ def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None 
         arrays: The values of its inputs.
         step: A function from the input's part of the gates' sums, the recurrent weights, the recurrent bias (or 0) and the
             state to the next state.
-        first: The state before the first step. None: the hidden state is the state.
+        first: The state before the first step. None: the state is the hidden state, and the op's input or 0 comes first.
 
     """
     recurrent = real_operand(arrays, RECURRENT)
@@ -218,7 +227,7 @@ def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None 
 
 
 def _real_first(arrays: OptionalArrays, index: int) -> Float:
-    """Return the hidden state (STATE) or the cell state (CELL) before the first step, [cells]."""
+    """Return the hidden state (STATE) or cell state (CELL) before the first step, [cells]: the input `index`, 0 if absent."""
     cells = operand(arrays, RECURRENT).shape[1]
     return np.zeros(cells) if arrays[index] is None else real_operand(arrays, index)[0]
 
