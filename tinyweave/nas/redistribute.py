@@ -63,7 +63,8 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 def head_of(arch: Arch, factor: int = 8) -> int:
     """Return the number of blocks in the head, including the stem.
 
-    The head ends with the first block whose output is `factor` times smaller than the image. Raises CompileError if no map is.
+    The head ends with the first block whose output has `factor` times fewer rows than the image. Raises CompileError if no
+    block has such an output.
     """
     count, shrunk = 1, arch.stem_stride[0]
     for group in arch.groups:

@@ -190,7 +190,10 @@ def search(
 
 
 def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
-    """Fit simple classifiers to the samples, which the network must beat, and report the accuracy of the best one."""
+    """Return simple classifiers fitted to the samples, which the network must beat, and report the accuracy of the best.
+
+    For detection, return ().
+    """
     if this.data.kind == "detection":
         return ()
     this.progress("fitting baselines", 0, 1)
@@ -475,7 +478,10 @@ def _identity(this: _Search) -> dict[str, Any]:
 
 
 def _budget_record(options: SearchOptions) -> Any:
-    """Return the budget in the options as JSON values: of the supernet, the rungs, or the minutes; None if there is none."""
+    """Return the budget in the options as JSON values.
+
+    It is the supernet's budget, the list of rungs, or the time limit in minutes; None if the options have none of the three.
+    """
     if options.supernet_budget:
         return options.supernet_budget.record()
     return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]

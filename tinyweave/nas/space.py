@@ -157,9 +157,11 @@ def smallest(space: SearchSpace) -> Choice:
 
 
 def plain(space: SearchSpace, width: float, depth: int) -> Choice:
-    """Return a plain network: groups of `depth` bottlenecks, or as many as there can be, of the least expansion and kernel 3.
+    """Return a plain network: in each group `depth` bottlenecks with kernel 3 and the smallest expansion factor.
 
-    With expansion 1 it is a chain of depthwise separable convolutions, as in MobileNetV1.
+    If the space does not have this depth or this kernel, the nearest possible depth or the smallest kernel is used. `width` is
+    the factor on all channels; the image size is the largest. With expansion 1 the network is a chain of depthwise separable
+    convolutions, as in MobileNetV1.
     """
     groups = tuple(
         ((KERNEL if KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)

@@ -253,7 +253,7 @@ def limits_for_setting(
 
 
 def least_ram(arch: Arch, limits: StageLimits) -> int:
-    """Return the smallest RAM limit in bytes for which `fits` accepts a network."""
+    """Return the smallest RAM limit in bytes with which a network fits; Flash is ignored, the other `limits` count."""
     if limits.schedule == "best":
         return arena(arch, stream_inputs=limits.stream_inputs)
     largest = layer_bytes(arch)

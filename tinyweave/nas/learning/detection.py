@@ -106,9 +106,11 @@ def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
 
 
 def decoded(cells: Tensor, head: Head) -> Tensor:
-    """Decode the network's output `cells` [batch, rows, columns, anchors, terms] to the boxes that it predicts.
+    """Decode a detector's output `cells` [batch, rows, columns, anchors, terms] to one box per cell and anchor.
 
-    Return [batch, rows, columns, anchors, 4]: (top, left, bottom, right) in pixels, not clipped to the image.
+    The first four terms are used: two for the centre of the box (before the sigmoid), and two for the logarithms of its sides
+    relative to the anchor's. Return [batch, rows, columns, anchors, 4]: (top, left, bottom, right) in pixels, not clipped to
+    the image.
     """
     rows, columns = cells.shape[1:3]
     places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)[:, :, None].to(cells)
