@@ -44,14 +44,14 @@ class LayerNoise:
 
 @dataclass(frozen=True)
 class Blame:
-    """The noise of each layer, and the SQNR at the outputs with all layers quantised. The layers to be blamed are first."""
+    """The noise of each layer, accused layers first, and the SQNR at the outputs in dB with all layers quantised."""
 
     sqnr_db: float
     layers: tuple[LayerNoise, ...]
 
     @property
     def accused(self) -> tuple[LayerNoise, ...]:
-        """The layers that cost much SQNR and have a fault."""
+        """The layers whose `accused` is set: they cost at least COSTLY dB and have a fault."""
         return tuple(layer for layer in self.layers if layer.accused)
 
 

@@ -169,7 +169,10 @@ def _is_mask(graph: Graph, op: Op) -> bool:
 
 
 def _without_masked(scores: Array) -> Array:
-    """Return inputs of a softmax with those that are more than MASKED below the maximum raised to NEGLIGIBLE below it."""
+    """Return the inputs of a softmax, with masked scores raised to NEGLIGIBLE below the maximum.
+
+    A score is masked if it is more than MASKED below the maximum, which is taken along the last axis.
+    """
     most = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     return np.where(scores < most - MASKED, most - NEGLIGIBLE, scores)
 
@@ -240,10 +243,10 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 
 def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
-    """Return at most `most` samples, evenly spaced over all samples.
+    """Return some of the samples `inputs`, at most `most`, chosen as by `some_samples`.
 
-    They are so few that `runs` runs of the graph need at most about MOST_WORK multiply-accumulates, and that all activations
-    fit into memory.
+    Their number is limited so that `runs` runs of the graph on all of them need at most about MOST_WORK multiply-accumulates,
+    and that all activations fit into memory.
     """
     chosen = _subsample_indices(graph, inputs, runs, most)
     return {name: array[chosen] for name, array in inputs.items()}
@@ -256,7 +259,10 @@ def _subsample_indices(graph: Graph, inputs: Mapping[str, Array], runs: float, m
 
 
 def some_samples(graph: Graph, count: int, total: int) -> Array:
-    """Return the indices of at most `count` of `total` samples: evenly spaced, or the first ones if they are calls in a row."""
+    """Return the indices of at most `count` of `total` samples, evenly spaced.
+
+    If the graph has variables, the samples are consecutive calls. Then return the indices of the first samples.
+    """
     return np.arange(min(count, total)) if keeps_variables(graph) else evenly_spaced(count, total)
 
 
@@ -264,7 +270,7 @@ def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array
     """Return the samples with the indices `chosen`, and for each input a sample with far larger values if there is one.
 
     This is the sample with the input's largest magnitude. It is far larger if its magnitude is above FAR_ABOVE times the
-    largest magnitude in the chosen samples. Without it, a range that clips it would look best.
+    largest magnitude in the chosen samples. Without this sample, a range that clips its values would look best.
     """
     more = set[int]()
     for array in inputs.values():

@@ -189,7 +189,10 @@ def _with_integer_constants(
 
 
 def _with_same_scale(data: NDArray[Any], other: Quant, own: Quant) -> Quant:
-    """Return the scale of the operand with which a constant is compared if it can hold the constant, else `own`."""
+    """Return the scale for a constant operand of a comparison: the scale `other` of the other operand if possible.
+
+    If a value of the constant, `data`, is outside the range of `other`, return `own`.
+    """
     low, high = interval(other)
     return other if low <= data.min(initial=low) and data.max(initial=high) <= high else own
 

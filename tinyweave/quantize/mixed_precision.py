@@ -278,9 +278,9 @@ def choose_precision(
 
 
 def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
-    """Return the ops with int4 weights that save `budget` bytes; raise CompileError if all candidates save less.
+    """Choose the ops that get int4 weights so that constants shrink by at least `budget` bytes; return their names.
 
-    `flash` is the Flash limit, for the message.
+    Raise CompileError if int4 weights in all candidates save less. `flash` is the Flash limit, for the message.
     """
     int4 = search.fitting(budget)
     if int4 is None:
@@ -293,7 +293,10 @@ def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
 
 
 def _most_int4(search: _Search) -> Names:
-    """Return the ops with int4 weights that save as many bytes as the limits of quality allow, found by bisection."""
+    """Choose, by bisection, the ops that get int4 weights so that as many bytes are saved as the limits of quality allow.
+
+    Return the names of the ops.
+    """
     damages, total = search.damages(NONE), sum(search.saves.values())
     best, low, high = NONE, 0, LEVELS + 1  # `low` / LEVELS of the total saving meets the limits
     while high - low > 1:
@@ -311,8 +314,9 @@ def _most_int4(search: _Search) -> Names:
 
 
 def _fewest_int16(search: _Search, int4: Names) -> Names:
-    """Return few ops that meet the limits of quality if their activations are int16 and `int4` have int4 weights.
+    """Choose few ops that get int16 activations so that the limits of quality are met; return their names.
 
+    The ops `int4` have int4 weights and are not chosen.
     Raise CompileError if the limits are missed with int16 activations in all ops that lower the noise.
     """
     if search.meets_quality(int4):

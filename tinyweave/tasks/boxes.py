@@ -98,7 +98,7 @@ class Head:
     def tables(self, quant: Quant) -> tuple[Ints, Ints]:
         """Return the integer tables [256] of the logistic function and of the exponential, for the int8 values -128 .. 127.
 
-        `quant` is the quantisation of these values.
+        The tables have PROBABILITY_BITS and GROWTH_BITS fractional bits. `quant` is the quantisation of the int8 values.
         """
         real: Floats = np.asarray((np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0], np.float64)
         probability = np.asarray(np.round(_logistic(real) * 2**PROBABILITY_BITS), np.int64)
@@ -155,7 +155,7 @@ class Head:
 
 
 def head_of(data: Dataset) -> Head | None:
-    """Return how a detector for this data set is decoded, or None if its samples have classes instead of boxes."""
+    """Return the Head that decodes a detector's output for this data set, or None if the data set is not for detection."""
     prepared = data.preparation
     if data.kind != "detection":
         return None

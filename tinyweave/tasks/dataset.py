@@ -190,12 +190,13 @@ def parts_of(files: Sequence[LabelledFile]) -> list[str]:
 
 
 def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) -> list[str]:
-    """Return the parts of files after groups of training files moved to `part`, if it has too few files of a class.
+    """Move groups of files from training to `part`, if it has too few files of a class; return the new part of each file.
 
-    The test part needs one file of each class. Validation needs MIN_VALIDATION, or 1 / MAX_SHARE of those that are not for test
-    if this is less. (With 10 samples of each of 10 classes, an accuracy of 80 % has a standard error of 4 points; with fewer
-    the choice among candidates is chance.) Groups with the lowest hash move first. A group stays if a class would keep fewer
-    than MIN_OF_CLASS files for training or, unless `part` has none of the class, fewer than half of its files.
+    `parts` has the present part of each file. The test part needs one file of each class. Validation needs MIN_VALIDATION files
+    of each class, or 1 / MAX_SHARE of the class's files outside the test part if this is less. (With 10 samples of each of 10
+    classes, an accuracy of 80 % has a standard error of 4 points; with fewer the choice among candidates is chance.) Groups
+    with the lowest hash move first. A group stays if a class would keep fewer than MIN_OF_CLASS files for training or, unless
+    `part` has none of the class, fewer than half of its files.
     """
     parts, members = list(parts), dict[str, list[int]]()
     for index, file in enumerate(files):

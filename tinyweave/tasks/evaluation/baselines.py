@@ -148,7 +148,10 @@ def _drawn(count: int) -> NDArray[np.int64]:
 
 
 def _features(values: NDArray[np.int8]) -> Floats:
-    """Return samples as vectors of at most MAX_FEATURES features: of larger ones the longer axis is halved until they fit."""
+    """Return samples [n, rows, columns, channels] as vectors [n, features] of at most MAX_FEATURES features.
+
+    Larger samples are averaged: the longer of rows and columns is halved until they fit.
+    """
     rows, columns, channels = values.shape[1:]
     while rows * columns * channels > MAX_FEATURES and max(rows, columns) > 1:
         rows, columns = (-(-rows // 2), columns) if rows >= columns else (rows, -(-columns // 2))

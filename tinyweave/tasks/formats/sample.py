@@ -33,7 +33,7 @@ class Sample:
 
 
 def column_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
-    """Return the index of the first wanted name that is among the names, or None."""
+    """Return the index in `names` of the first name in `wanted` that `names` contains, or None if it contains none of them."""
     return next((names.index(name) for name in wanted if name in names), None)
 
 
@@ -73,7 +73,7 @@ def as_series(value: Any, place: str) -> NDArray[np.float64]:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether the text of a cell is a number; "nan" and "inf" are."""
+    """Return whether the text of a cell is a number; "nan" and "inf" count as numbers."""
     try:
         float(cell)
     except ValueError:

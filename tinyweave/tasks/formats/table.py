@@ -102,7 +102,11 @@ def _values(
 
 
 def _numbered(names: Sequence[str]) -> list[list[int]] | None:
-    """Return the columns of a series [rows][channels] if all names are a name and a number that counts up; else None."""
+    """Return the column indices [rows][channels] of the series that a line holds, or None if a line is not a series.
+
+    It is a series if all columns are numbered, such as x_0, x_1, .., without gaps, and equally often, at least MIN_NUMBERED
+    times, for each name. Each name is a channel.
+    """
     matches = [re.fullmatch(r"(.*?)[ _.\[-]*(\d+)\]?", name) for name in names]
     by_stem = dict[str, dict[int, int]]()
     for index, match in enumerate(matches):
@@ -135,7 +139,7 @@ def _recordings(
 ) -> list[Sample]:
     """Join successive rows with the same label, group, recording and part into recordings.
 
-    A group that is another one in each row numbers the rows, and is ignored.
+    If the group differs in every row, it only numbers the rows, and is ignored.
     """
     if columns.group is not None and len({row[columns.group] for _, row in rows}) == len(rows):
         columns = columns._replace(group=None)
