@@ -195,7 +195,8 @@ def _sample_fitting(
 ) -> list[Priced]:
     """Draw networks with `draw`, and return up to `count` that fit and are not in `seen`.
 
-    All drawn networks are added to `seen`, except surplus networks that fit. After TRIES * `count` draws, give up.
+    All drawn networks are added to `seen`, except networks that fit beyond the first `count`, which are dropped. After TRIES *
+    `count` draws, return the networks found so far. `costs_of` computes the costs.
     """
     fitting, tries = list[Priced](), TRIES * count
     while len(fitting) < count and tries > 0:

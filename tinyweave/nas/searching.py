@@ -323,7 +323,9 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
 def _train_supernet(
     this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
 ) -> tuple[Candidates, Records]:
-    """Train the supernet of a run and fine-tune its best networks; return all evaluated networks, and a record per training.
+    """Train the supernet of a run, evolve networks with its weights, and fine-tune the best.
+
+    Return all evaluated networks with their costs, and a record per training (`one_shot.evolve_and_fine_tune`).
 
     `run` is the run's record. `build` returns the measured costs of a network.
     """

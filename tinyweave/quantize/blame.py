@@ -120,7 +120,10 @@ def _moves(op: Op) -> bool:
 
 
 def _rounded(values: Array, quant: Quant | None) -> Array:
-    """Round averages of int8 values to multiples of their scale. They are in range, so they need no clipping."""
+    """Round averages of int8 values to multiples of their scale; return them unchanged if `quant` is None.
+
+    Averages are in range, so they need no clipping.
+    """
     return values if quant is None else (np.rint(values / quant.scale[0]) * quant.scale[0]).astype(np.float32)
 
 

@@ -374,7 +374,10 @@ def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
 
 
 def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
-    """Return the MixedPrecision of a choice; the saved bytes and gained SQNR of each layer are measured."""
+    """Return the MixedPrecision of the network with int4 weights in the ops `int4` and int16 activations in the ops `int16`.
+
+    The saved bytes and the gained SQNR of each of these layers are measured.
+    """
     graph, int8_sqnr = search.graph(int4, int16), decibel(search.noise(search.small))
     reached, layers = decibel(search.noise(graph)), list[LayerPrecision]()
     before, after = _constant_bytes(search.small), _constant_bytes(graph)

@@ -34,7 +34,7 @@ class ScaleGroups:
     cells: set[str] = field(default_factory=set)  # cell states of LSTMs, which are int16
 
     def members(self) -> dict[str, list[str]]:
-        """Return group -> its tensors."""
+        """Return a dict from the name of each group to the names of its tensors."""
         members: dict[str, list[str]] = {}
         for name in self.parent:
             members.setdefault(self.group(name), []).append(name)

@@ -163,10 +163,11 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Return the files, some of them moved to the validation part if folders or lists set parts, but no validation part.
+    """Return the files with a complete set of parts, after folders or lists have set the parts of some files.
 
-    If they set no part but training, all parts are reset to None, and `parts_of` decides. If they set a test part, the hash
-    moves some training files to validation, and `topped_up` more if these are too few.
+    If files are set for validation, nothing is changed. If files are set for test, but none for validation, the hash moves some
+    training files to validation, and `topped_up` moves more if these are too few. If all set parts are training, they are reset
+    to None, so that `parts_of` chooses the parts.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
@@ -180,10 +181,10 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
-    """Return the part of each file: the one that is set, else by the hash of its group.
+    """Return the part of each file: `LabelledFile.part` if it is not None, else the part that the hash of its group gives.
 
-    If the hash puts no file of a class into the test part, or too few into validation, `topped_up` moves some there from
-    training, unless folders or lists set the parts.
+    If no file has a set part, and the hash puts no file of a class into the test part, or too few into validation, `topped_up`
+    moves training files there.
     """
     parts = [file.part or part_of(file.group) for file in files]
     return parts if any(file.part for file in files) else topped_up(files, topped_up(files, parts, "test"), "validation")

@@ -127,7 +127,10 @@ def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], la
 
 
 def _models(name: str) -> dict[str, Any]:
-    """Return the classifiers of scikit-learn that a baseline chooses from, by their settings."""
+    """Return the scikit-learn classifiers of a baseline, from which the validation part chooses: setting as text -> classifier.
+
+    `name` is MAJORITY, LOGISTIC or NEAREST.
+    """
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier

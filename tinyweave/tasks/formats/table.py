@@ -86,7 +86,11 @@ def _columns(path: Path, names: Sequence[str]) -> Columns:
 def _values(
     path: Path, names: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: list[int], *, decimal_comma: bool
 ) -> NDArray[np.float64]:
-    """Return the cells of the columns as numbers [rows, columns]; raise CompileError with the line of a cell that is none."""
+    """Return the cells of the columns with the indices `columns` as numbers [rows, columns].
+
+    `rows` are pairs (line number, cells), `names` the names of all columns. With `decimal_comma`, "," is a decimal point. If a
+    cell is not a number, raise CompileError that names its line.
+    """
     values = np.empty((len(rows), len(columns)))
     for index, (number, row) in enumerate(rows):
         cells = [row[column] for column in columns]
