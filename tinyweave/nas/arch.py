@@ -95,7 +95,7 @@ def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000)
 
 
 def rounded(channels: float) -> int:
-    """Round a number of channels to a multiple of 8, at least 0.9 of the number, as MobileNets do."""
+    """Round a number of channels to a multiple of 8 that is at least 8 and at least 0.9 of the number, as MobileNets do."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
 

@@ -316,7 +316,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
 
     At most COPIES workers train a copy of the network each, which starts from the network's weights and sees the samples in an
     order of its own. The result is the average of the copies (`average_copies`). The record has the accuracy of the previous
-    training, since no samples are left to validate it. If it is recorded already, it is not repeated.
+    training, since no samples are left to validate it. If the final training is recorded already, return its record.
 
     Args:
         arch: The network.

@@ -185,7 +185,7 @@ def stage_one_per_limit(
 def _settings(
     pair: tuple[Size, float], space: SearchSpace, limits: Sequence[StageLimits], classes: int, *, count: int, seed: int
 ) -> list[Setting]:
-    """Sample networks of one image size and width, and return a Setting for each element of `limits`."""
+    """Sample `count` networks of one image size and width, the `pair`; return a Setting for each element of `limits`."""
     fitting: list[list[int]] = [[] for _ in limits]
     for arch in _sampled(space, *pair, classes=classes, count=count, seed=seed):
         for each, sizes in zip(limits, fitting, strict=True):

@@ -129,9 +129,10 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
 
 
 def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
-    """Return the histogram of the values of every float activation, over all samples.
+    """Return the histogram of the values of every float activation over all samples, by the activation's name.
 
-    Scores that a mask lowers before a softmax do not count. Raise CompileError if a value is infinite or NaN.
+    Scores that a mask lowers before a softmax are counted as NEGLIGIBLE below the largest score. Raise CompileError if a value
+    is infinite or NaN.
     """
     scores = {
         op.outputs[0]
@@ -199,7 +200,10 @@ def _largest_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
 
 
 def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
-    """Return the largest magnitude of the cell state of TFLite's LSTM for a sequence that begins with the states 0."""
+    """Return the largest magnitude of the cell state of TFLite's LSTM for the `values` of its inputs in one sample.
+
+    The sequence of the sample begins with the states 0.
+    """
     axis, largest = lstm.time_and_batch(graph, op)[0], 0.0
     arrays = [None if t is None else t.data for t in graph.inputs_of(op)]
     arrays[lstm.HIDDEN], arrays[lstm.CELL] = (np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:])
@@ -211,7 +215,10 @@ def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> flo
 
 
 def power_of_two_quant(largest: float) -> Quant:
-    """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale."""
+    """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale.
+
+    The scale is at most 2^(MOST_CELL_BITS - 15), so values of 2^MOST_CELL_BITS or more saturate.
+    """
     bits = np.ceil(np.log2(max(largest, 2.0**-15) / (1 - 2.0**-15)))
     return Quant((float(2.0 ** (np.clip(bits, 0, MOST_CELL_BITS) - 15)),), (0,))
 

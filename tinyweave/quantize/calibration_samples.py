@@ -30,7 +30,8 @@ FOLDERS = "folders"  # value of the option `labels`: the name of a sample's fold
 class Preprocessing:
     """The conversion of a file's values to values of a network input: value * scale + offset.
 
-    `scale` and `offset` have one number for all channels, or one per channel.
+    `source` is the kind of file: "arrays", "images" or "waveforms". `scale` and `offset` have one number for all channels, or
+    one per channel.
     """
 
     # the kind of file. "images" are first resized to the input by bilinear interpolation. "waveforms", in [-1, 1), are first

@@ -126,8 +126,8 @@ def matched(
     """Match detections and true boxes; return the matches indexed by [IoU threshold][class][image].
 
     Args:
-        detections: boxes per image.
-        true: true boxes per image.
+        detections: detected boxes [n, 6] of each image.
+        true: true boxes [m, 6] of each image.
         classes: number of classes.
         rule: `match_voc` or `match_coco`.
         least: the IoU thresholds.

@@ -144,8 +144,10 @@ class Head:
     def _best(self, cells: Array, score: Array, threshold: float) -> tuple[Array, tuple[Ints, ...], Ints, Array]:
         """Return the up to MOST anchors with the highest scores of at least `threshold`, by falling score.
 
+        `cells` are the values of the output [rows, columns, anchors, values], `score` the scores [rows, columns, anchors].
+
         Returns:
-            Their values [n, values], places (rows, columns, anchors), labels [n] and scores [n].
+            The anchors' values [n, values], places (rows [n], columns [n], anchors [n]), labels [n] and scores [n].
         """
         order = np.argsort(-score.reshape(-1), kind="stable")[:MOST]
         places = np.unravel_index(order[score.reshape(-1)[order] >= threshold], score.shape)

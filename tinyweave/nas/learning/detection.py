@@ -35,11 +35,11 @@ def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tenso
     """Flip, scale and shift images and their boxes at random; change brightness, contrast and saturation of the images.
 
     If less than MIN_VISIBLE of a box's area stays in the image, the box is marked as a crowd, which the loss ignores. If
-    (nearly) nothing of it stays, its label becomes -1, which means no box.
+    (nearly) nothing of it stays, its label becomes -1, which means no box. Return new images and boxes.
 
     Args:
         x: Images [batch, channels, rows, columns].
-        boxes: Boxes [batch, boxes, 6].
+        boxes: Boxes [batch, boxes, 6]: label, top, left, bottom, right, flag.
         generator: Source of the random numbers.
     """
     count, sides = len(x), x.new_tensor(x.shape[2:])

@@ -93,7 +93,10 @@ def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
 
 
 def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> str:
-    """Return a sentence: is a classifier better than the best baseline, and what to do? Its arguments are as in `compare`."""
+    """Return text that says whether a classifier is better than the best baseline, and what to do if it is not.
+
+    The arguments are those of `compare`.
+    """
     outcome, best, difference, (low, high), _ = compare(correct, others, groups)
     does = {"better": "Better than", "worse": "Worse than", "not distinguishable": "Not distinguishable from"}[outcome]
     figures = f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
@@ -108,7 +111,7 @@ def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
 
 
 def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:
-    """Choose the setting of a baseline on the validation part, fit it on both parts, and predict the test part.
+    """Choose the setting of a baseline on the validation part, fit it on training and validation, and predict the test part.
 
     `models` has the classifier of each setting. `features` and `labels` are those of training, validation and test.
     """

@@ -73,7 +73,10 @@ def read_parquet(path: Path) -> list[Sample]:
 
 
 def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """Return the features in the metadata that Hugging Face writes, by column; empty if there are none."""
+    """Return the descriptions of columns ("features") that Hugging Face writes into the metadata, by column name.
+
+    Return {} if the metadata has none.
+    """
     with suppress(ValueError, KeyError, TypeError):
         found = json.loads(metadata[b"huggingface"])["info"]["features"]
         return {name: feature for name, feature in found.items() if isinstance(feature, dict)}

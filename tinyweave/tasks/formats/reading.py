@@ -48,7 +48,7 @@ def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
-    """Read files of many samples; return a dict from a `LabelledFile`, which has the class, group and part, to the sample.
+    """Read files of many samples; return each sample, by a `LabelledFile` with the class, group and part of the sample.
 
     The part may be in the names of several files, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group
     is a group of its own. But if there are several files, and their names say no parts, each file is a group: often each has

@@ -44,7 +44,10 @@ def part_in_name(path: Path) -> str | None:
 
 
 def as_part(text: str, place: str) -> str:
-    """Return the part that a cell names; raise CompileError if it names none."""
+    """Return "train", "validation" or "test" for the text of a cell, such as "Training"; raise CompileError for other text.
+
+    `place` names the sample in the message.
+    """
     if (part := PART_WORDS.get(text.strip().lower())) is None:
         raise CompileError(f"'{place}' has the part '{as_label(text)[:20]}'", "give train, validation or test")
     return part
@@ -60,7 +63,10 @@ def as_label(value: Any) -> str:
 
 
 def as_series(value: Any, place: str) -> NDArray[np.float64]:
-    """Return a series as finite numbers [rows, channels]; raise CompileError if it is none."""
+    """Return a series as finite numbers [rows, channels]; raise CompileError if `value` is no such series.
+
+    `place` names the sample in the message.
+    """
     try:
         series = np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
