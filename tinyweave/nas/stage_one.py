@@ -217,7 +217,7 @@ def best_setting(settings: Sequence[Setting], by: By = "p80", share: float = FEA
 
 
 def most_feasible(settings: Sequence[Setting]) -> Setting:
-    """Return the setting with the largest share of fitting networks; break ties by order."""
+    """Return the setting with the largest share of fitting networks; the first of equal ones wins."""
     return max(settings, key=lambda setting: setting.share)
 
 

@@ -234,9 +234,9 @@ def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
 
 
 def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return method -> Quant, where nearly equal Quants are replaced by the first of them, so that each is tried once.
+    """Return `choices` (method -> Quant), with nearly equal Quants replaced by the first of them, so that each is tried once.
 
-    They are nearly equal if their scales differ by less than SAME_SCALE (relative) and their zero points by 2 at most.
+    Two Quants are nearly equal if their scales differ by less than SAME_SCALE (relative), and their zero points by at most 2.
     """
     merged: dict[str, Quant] = {}
     for name, quant in choices.items():

@@ -134,7 +134,7 @@ class _Search:
 
     @cached_property
     def int16_quants(self) -> dict[str, Quant]:
-        """Scale group -> its scale for int16 activations."""
+        """Return scale group -> int16 scale, from the largest magnitudes in the samples `Measures.ranging`."""
         seen = collect_histograms(self.real, self.measures.ranging)
         largest = {name: max(-histogram.low, histogram.high) for name, histogram in seen.items()}
         members = self.groups.members().items()
@@ -192,8 +192,8 @@ class _Search:
 
         Args:
             best: the choice to start from.
-            reached: its noise.
-            saved: the bytes that it must save.
+            reached: the noise of `best`.
+            saved: the bytes that the choice must save.
             damages: the damage of each candidate, by which promising steps are tried first.
         """
         tried = {best}

@@ -132,7 +132,10 @@ class Head:
         return texts("boxes.c", "boxes.h") | {"boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
-        """Convert a score threshold of 0 .. 1 to the integer that the C uses; raise CompileError if it is out of range."""
+        """Convert a score threshold of 0 .. 1 to the integer that the C uses, with PROBABILITY_BITS fractional bits.
+
+        Raise CompileError if the threshold is out of range.
+        """
         if not 0 < threshold <= 1:
             raise CompileError(f"the threshold {threshold:g} is out of range", "give a number above 0, at most 1")
         return max(1, round(threshold * (1 << PROBABILITY_BITS)))

@@ -130,7 +130,10 @@ def _placed(path: Path, rows: Sequence[tuple[int, list[str]]]) -> list[tuple[str
 
 
 def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str | None, str | None]:
-    """Return the label, the place, the group and the part of a row."""
+    """Return (label, `place`, group, part) of a row; group and part are None if there is no column for them.
+
+    Raise CompileError if the label is empty, or the part is unknown.
+    """
     label = as_label(row[columns.label])
     if not label:
         raise CompileError(f"'{place}' has no label", "give one, or leave the line out")
