@@ -157,7 +157,7 @@ class _File:
         return values
 
     def read_restart_interval(self, left: int) -> None:
-        """Read a segment with the number of MCUs (minimum coded units) between restart markers."""
+        """Read a segment of `left` bytes, which has the number of MCUs (minimum coded units) between restart markers."""
         high, low = self.some(2, left)
         self.restart_interval = high * 256 + low
         _refuse(left != 2)
@@ -186,7 +186,7 @@ class _File:
             self.codes[number >> 4, number & 1] = dict(zip(places, symbols, strict=True))
 
     def read_frame(self, left: int) -> None:
-        """Read the frame header: size of the picture, components and their sampling factors."""
+        """Read the frame header, a segment of `left` bytes: size of the picture, components and their sampling factors."""
         _refuse(self.components != [])
         bits, *sizes, colours = self.some(6, left)
         self.height, self.width = sizes[0] * 256 + sizes[1], sizes[2] * 256 + sizes[3]
@@ -202,7 +202,7 @@ class _File:
             self.components[0].h = self.components[0].w = 1
 
     def read_scan(self, left: int) -> None:
-        """Read the scan header: which Huffman tables each component uses."""
+        """Read the scan header, a segment of `left` bytes: which Huffman tables each component uses."""
         (count,) = self.some(1, left)
         _refuse(not self.components or count < 1 or left != 2 * count + 4)
         _refuse(count != len(self.components), SCANS)

@@ -32,7 +32,10 @@ def axis_weights(size: int, out: int) -> NDArray[np.int64]:
 
 
 def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
-    """Raise CompileError if a picture of height x width pixels cannot be resized to rows x columns."""
+    """Raise CompileError if a picture of height x width pixels cannot be resized to rows x columns.
+
+    Sides are limited to MOST_SIDE pixels, and the sum of an output pixel's weights to MOST_WEIGHTS, so that 32 bits suffice.
+    """
     if not all(1 <= size <= MOST_SIDE for size in (height, width, rows, columns)):
         raise CompileError(
             f"{width} x {height} pixels cannot become {columns} x {rows}", f"sides must have 1 to {MOST_SIDE} pixels"

@@ -109,7 +109,10 @@ def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], val
 
 
 def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
-    """Raise CompileError if a source cannot feed a network input of shape (rows, columns, channels)."""
+    """Raise CompileError if a source cannot feed a network input of shape (rows, columns, channels).
+
+    The input must have 1 or 3 channels, and the resizer must support the sizes (`check_sizes`).
+    """
     if shape[2] not in (1, 3):
         raise CompileError(
             f"a picture has 1 or 3 channels, the input has {shape[2]}", "use a network of grey or coloured images"

@@ -71,7 +71,7 @@ CORES = {
 
 @dataclass(frozen=True)
 class Memory:
-    """One bank of memory of a chip: its kind, size, address and wait states."""
+    """One bank of memory of a chip: its kind (one of KINDS), size, address and wait states."""
 
     name: str
     # `sram` or `dtcm` (data; dtcm is tightly coupled to the core), `itcm` (instructions only), `flash` (code and constants), or
@@ -234,7 +234,7 @@ def parse_size(text: str | int) -> int:
 
 
 def read(path: Path) -> Device:
-    """Read a device from a TOML file; the first fault is a CompileError that names the file and the key."""
+    """Read a device from a TOML file; at the first fault, raise CompileError with the names of the file and of the key."""
     raw = read_file(path, MAX_FILE, "give a family name or a readable TOML file")
     try:
         record = tomllib.loads(raw.decode())
@@ -313,7 +313,10 @@ def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], ke
 
 
 def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cache]) -> None:
-    """Raise CompileError if memories share a name or overlap, or if caches of these kinds cannot exist together."""
+    """Raise CompileError if memories share a name or overlap, or if the caches cannot exist together.
+
+    Two caches must be one of kind "code" and one of kind "data". `path` is the device file, for messages.
+    """
     names = Counter(memory.name.lower() for memory in memories)
     for name, count in names.items():
         if count > 1:

@@ -95,7 +95,7 @@ def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000)
 
 
 def rounded(channels: float) -> int:
-    """Round a number of channels to a multiple of 8, at least 0.9 of the number, as MobileNets do."""
+    """Round a number of channels to a multiple of 8 that is at least 8 and at least 0.9 of the number, as MobileNets do."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
 
@@ -270,7 +270,7 @@ def _check(is_right: bool, why: str, what_to_do: str = WHAT_TO_DO) -> None:
 
 
 def to_json(arch: Arch) -> str:
-    """Return an architecture as JSON text; fields that older versions lacked (ADDED_DEFAULTS) are left out at their default."""
+    """Return an architecture as JSON text. A field of ADDED_DEFAULTS with its default value is left out, as in older files."""
     record = asdict(arch) | {"plan": arch.plan and arch.plan._asdict()}
     record = {key: value for key, value in record.items() if key not in ADDED_DEFAULTS or value != ADDED_DEFAULTS[key]}
     record["groups"] = [

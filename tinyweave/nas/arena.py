@@ -37,7 +37,7 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
     Args:
         arch: The network.
         stream_inputs: Whether the image arrives row by row; otherwise it is in RAM as a whole.
-        max_mac_overhead: Limit on the MACs with recomputation, as a factor; None for no recomputation.
+        max_mac_overhead: Limit on the MACs with recomputation, as a factor on the MACs without; None for no recomputation.
         schedule: The planner's strategy.
 
     Raises:
@@ -149,6 +149,6 @@ def _step(layer: ChainLayer) -> Step:
 
 
 def clear_caches() -> None:
-    """Clear the caches of all functions that `arena` uses, so that a benchmark can time it."""
+    """Clear the caches of all functions that `arena` uses, so that a benchmark can time `arena` with empty caches."""
     for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
         function.cache_clear()

@@ -1,8 +1,8 @@
 """Divide the time limit of a search by successive halving. In: a time limit, the samples, networks. Out: counts and epochs.
 
 Most of the time is training: a trial of the augmentations on the first network, successive halving, and, most of all, the final
-training of the best network. What has little time tries fewer networks rather than training them too briefly to tell them
-apart: no rung has fewer than MIN_STEPS steps.
+training of the best network. A search with little time tries fewer networks, rather than training networks too briefly to tell
+them apart: with more than FINALISTS candidates, each candidate of the first rung gets at least MIN_STEPS steps.
 
 All times are predictions for a reference core, times the speed of this machine, which is measured once and kept in the user's
 cache folder. Therefore equal searches on one machine train equal networks, even if the machine is busy with other work.
@@ -46,7 +46,7 @@ SAMPLES, STEPS, REPEATS = 64, 3, 5  # of the training that measures the machine;
 
 @dataclass(frozen=True)
 class Budget:
-    """A time limit, and what determines how much training fits into it."""
+    """The time limit of a search, with the numbers that determine how many networks and epochs fit into it."""
 
     seconds: float  # time limit of the search
     workers: int  # trainings that run in parallel
@@ -55,7 +55,7 @@ class Budget:
     batch: int  # samples per step
 
     def share(self, name: str) -> float:
-        """Return the seconds for a part of the search, one of SHARES."""
+        """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
         return SHARES[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
 
     @property
@@ -69,7 +69,7 @@ class Budget:
 
     @property
     def sampled(self) -> int:
-        """Return how many networks are planned to find candidates."""
+        """Return how many sampled networks to plan, in order to find candidates that fit the device."""
         count = int(self.share("planning") * self.workers / (self.speed * PLANNING))
         return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
@@ -78,15 +78,15 @@ class Budget:
         return self._final_steps(arch) >= MIN_FINAL_STEPS
 
     def trial_epochs(self, arch: Arch, trials: int) -> int:
-        """Return the epochs of each of several trials of the first network `arch`."""
+        """Return the number of epochs of each of `trials` short trainings of `arch`, which compare augmentations."""
         seconds = self.share("trial") / ceil(trials / self.workers)
         return self._epochs(min(seconds / self.step(arch), MAX_STEPS / 4))
 
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates about as large as `arch`.
 
-        There are as many candidates as MIN_STEPS allows. Each rung takes about the same time, and the last has FINALISTS
-        candidates.
+        The first rung has as many candidates, at most MOST_CANDIDATES, as can be trained for MIN_STEPS steps each. Each rung
+        takes about the same time, and the last has FINALISTS candidates.
         """
         steps = self.share("halving") * self.workers / self.step(arch)
         for first in range(MOST_CANDIDATES, FINALISTS, -1):
@@ -117,7 +117,7 @@ def step_seconds(arch: Arch, batch: int) -> float:
 
 
 def machine_factor(workers: Workers) -> float:
-    """Return how many times as long as the reference core a core of this machine takes while all workers are busy.
+    """Return the training time on a core of this machine, while all workers are busy, relative to the reference core.
 
     The first call trains a small network for a few seconds. Its result is kept in the cache folder and returned from then on.
     """
@@ -133,7 +133,7 @@ def machine_factor(workers: Workers) -> float:
 
 
 def _measured_factor() -> float:
-    """Train a network of a known prediction for a few steps; return its CPU seconds divided by the prediction."""
+    """Train a small network for a few steps; return the measured CPU seconds divided by the predicted `step_seconds`."""
     import numpy as np
 
     from .learning.module import module_of

@@ -29,7 +29,7 @@ Candidate = tuple[Arch, Costs]
 
 
 class Sampling(NamedTuple):
-    """How `sample_fitting` draws networks, and which it prefers."""
+    """Settings of `sample_fitting`: how it draws networks, computes their costs, and ranks them."""
 
     seed: int = 0
     tries: int = MAX_SAMPLES  # maximum number of networks to draw
@@ -44,8 +44,9 @@ DEFAULTS = Sampling()
 def first_network(
     space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
 ) -> Candidate | None:
-    """Return the plain network with the most multiply-accumulates that fits, with its costs; None if none fits.
+    """Return the plain network with the most multiply-accumulates that fits the target, with its costs; None if none fits.
 
+    Plain networks (`space.plain`) have 3x3 kernels, the smallest expansions, and 1 to 3 bottlenecks in each group.
     `is_trainable` returns whether a network is small enough to be trained in the time that there is.
     """
     archs = {arch_of(space, plain(space, width, depth), classes) for width, depth in product(space.widths, (1, 2, 3))}

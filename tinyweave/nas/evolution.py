@@ -161,9 +161,9 @@ def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
 
 
 def _smallest_fitting(space: SearchSpace, target: Target, classes: int) -> Priced:
-    """Return the smallest network of a space, with a plan that fits the target.
+    """Return (choice, architecture, costs) of the smallest network of a space, with a plan that fits the target.
 
-    The space's plans are tried from least to most RAM. If none fits, the result has the plan of least RAM.
+    The space's plans are tried from least to most RAM. If no plan fits, the result has the plan of least RAM.
     """
     choice = smallest(space)
     choices = [choice, *(choice._replace(plan=plan) for plan in space.plans[-2::-1])]
@@ -195,7 +195,8 @@ def _sample_fitting(
 ) -> list[Priced]:
     """Draw networks with `draw`, and return up to `count` that fit and are not in `seen`.
 
-    All drawn networks are added to `seen`, except surplus networks that fit. After TRIES * `count` draws, give up.
+    All drawn networks are added to `seen`, except networks that fit beyond the first `count`, which are dropped. After TRIES *
+    `count` draws, return the networks found so far. `costs_of` computes the costs.
     """
     fitting, tries = list[Priced](), TRIES * count
     while len(fitting) < count and tries > 0:

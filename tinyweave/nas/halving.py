@@ -112,8 +112,9 @@ def train_one(
         seed: Seed of the random initial weights, the order of the samples, and their augmentation.
         start: File of initial weights; None for random weights.
         end: File for the trained weights.
-        augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the first of the kind of samples.
-        parts: Parts of the data set to train on. If the validation part is one, the returned accuracy is that of seen samples.
+        augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the strongest one for the kind of samples.
+        parts: Parts of the data set to train on. If they include "validation", the returned accuracy is measured on samples
+            that the training has seen.
     """
     import torch
 
@@ -151,7 +152,8 @@ def _count(file: Path, done: int) -> None:
 def batch_of(data: Dataset) -> int:
     """Return the batch size for training on a data set: smaller for small data sets, so that an epoch has enough steps.
 
-    It is a power of two: that at most a twentieth of the training samples, from 16 to 128, or to 32 for detection.
+    It is the largest power of two that is at most a twentieth of the training samples, but at least 16, and at most 128 (32 for
+    detection).
     """
     most = 32 if data.kind == "detection" else 128
     return min(most, max(16, 1 << ((data.counts()["train"] // 20).bit_length() - 1)))
@@ -188,7 +190,7 @@ def _timed(arch: str, folder: str, steps: int) -> float:
 
 
 class Trainings(NamedTuple):
-    """What all trainings of a search have in common."""
+    """The settings that all trainings of a search share."""
 
     folder: Path  # of the run, with the data set in its subfolder `data`
     workers: Workers  # execute the trainings
@@ -206,7 +208,11 @@ class Trainings(NamedTuple):
         seed: int = 0,
         parts: tuple[str, ...] = TRAIN,
     ) -> Callable[[], float]:
-        """Return a call that trains a network as `train_one` does; `end` is the file of weights, relative to the folder."""
+        """Return a function without arguments that calls `train_one` with these settings, and so trains `arch`.
+
+        The arguments are those of `train_one`, with two differences: `end` is relative to the folder of the run, and `seed` is
+        added to the common seed.
+        """
         place = self.folder.resolve()
         return partial(
             train_one,
@@ -222,11 +228,11 @@ class Trainings(NamedTuple):
 
 
 def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings: Trainings) -> str:
-    """Train a network once with each augmentation, and return the name of the best one.
+    """Train a network once with each augmentation, and return the name of the augmentation to use.
 
-    It is the strongest that is not clearly worse than the best (`clearly_worse_below`), because short trainings favour weak
-    augmentations. The accuracies are recorded in the folder; trainings that are recorded already are not repeated. `names` are
-    the names of the augmentations, the strongest first.
+    This is not always the most accurate one, because short trainings favour weak augmentations. It is the strongest whose
+    accuracy is not clearly worse than the highest (`clearly_worse_below`). The accuracies are recorded in the run's folder;
+    trainings that are recorded already are not repeated. `names` are the names of the augmentations, the strongest first.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -268,7 +274,8 @@ def successive_halving(
         starts: Files of initial weights of the first candidates; those of the others are random.
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
-        kept: Indices of candidates that enter every rung, whatever their accuracy, as far as there is room besides the best.
+        kept: Indices of candidates that enter the rungs, whatever their accuracy, unless `fits` excludes them. They take at
+            most all but one of a rung's places.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -309,7 +316,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
 
     At most COPIES workers train a copy of the network each, which starts from the network's weights and sees the samples in an
     order of its own. The result is the average of the copies (`average_copies`). The record has the accuracy of the previous
-    training, since no samples are left to validate it. If it is recorded already, it is not repeated.
+    training, since no samples are left to validate it. If the final training is recorded already, return its record.
 
     Args:
         arch: The network.
@@ -378,7 +385,7 @@ def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> N
 
 
 def _quality(module: Any, values: Any, labels: Any, head: Head | None) -> float:
-    """Return the accuracy of a classifier on samples, or the mean average precision of a detector with a head."""
+    """Return the accuracy of a classifier on samples (`head` is None), or the mean average precision of a detector, 0 to 1."""
     from .learning import detection
     from .learning.train import accuracy, scores
 
@@ -386,19 +393,25 @@ def _quality(module: Any, values: Any, labels: Any, head: Head | None) -> float:
 
 
 def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:
-    """Return the survivors of a rung, best first, with those of `kept` moved forward to be among the first `count`."""
+    """Reorder `survivors`, candidates from best to worst: move the candidates `kept` forward into the first `count` places.
+
+    At least one of these places stays with the best of the others.
+    """
     moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
     others = [candidate for candidate in survivors if candidate not in moved]
     return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
 
 
 def clearly_worse_below(accuracy: float, count: int) -> float:
-    """Return the accuracy on `count` samples below which another is clearly worse: lower by more than a standard error."""
+    """Return the threshold below which other accuracies on the same `count` samples are clearly worse than `accuracy`.
+
+    It is one standard error below `accuracy`.
+    """
     share = (accuracy * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
     return accuracy - sqrt(share * (1 - share) / (count + 4))
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return the recorded trainings of a run, by (rung, candidate), without those whose file of weights is missing."""
+    """Return the records of a run's trainings, by (rung, candidate); leave out trainings whose weights file is missing."""
     records = [record for record in journal.entries(folder / RESULTS) if (folder / record["weights"]).is_file()]
     return {(record["rung"], record["candidate"]): record for record in records}

@@ -50,7 +50,10 @@ def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
 
 
 def quantise(module: Any, data: Dataset) -> Any:
-    """Quantise a trained PyTorch module to int8, with activation ranges calibrated on training samples."""
+    """Quantise a trained PyTorch module to int8, with activation ranges calibrated on training samples.
+
+    Return the result of `api.quantize_model`: its `model` is the int8 network, its `real` the float network.
+    """
     import torch
 
     from ..quantize.calibrate import evenly_spaced

@@ -43,7 +43,7 @@ class Ledger:
                 self.known[arch, kind] = value
 
     def __call__(self, arch: Arch, kind: str) -> Any:
-        """Return the recorded measurement of a network, or None; `kind` is "costs", "accuracy" or "built"."""
+        """Return a measurement of a network, None if it is not recorded; `kind` is "costs", "accuracy" or "built"."""
         return self.known.get((to_json(arch), kind))
 
     def add(self, arch: Arch, kind: str, value: Any) -> None:

@@ -291,8 +291,8 @@ def evolve_and_fine_tune(
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
     """Evolve networks with the weights of a supernet, and fine-tune the best of them by successive halving.
 
-    Only networks for which `fits` returns True are fine-tuned, unless there are none. Of networks that differ only in their
-    plan, only the best is.
+    Only networks for which `fits` returns True are fine-tuned, unless there are none. If several networks differ only in their
+    plan, only the best of them is fine-tuned.
 
     Returns:
         All evaluated networks with their costs, the fine-tuned ones first; and the records of all trainings. Records of rung 0

@@ -42,7 +42,10 @@ class Preparation:
 
 
 def prepared_for(network: Arch, prepared: Preparation) -> Preparation:
-    """Return the settings `prepared` with the sizes that a network expects; its columns are MFCC if `coefficients` is not 0."""
+    """Return the settings `prepared` with all sizes replaced by those that a network expects, from its input shape.
+
+    For sounds, the columns of the input are MFCC coefficients if `prepared.coefficients` is not 0, else log-mel bands.
+    """
     rows, columns, channels = network.image
     is_mfcc = prepared.coefficients > 0
     return replace(
@@ -70,7 +73,10 @@ def check_network(network: Arch, data: Dataset) -> None:
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
-    """Read the samples of a task, one of TASKS, from a folder, with the settings `prepared`; return them and a search space."""
+    """Read the samples of a task, one of TASKS, from a folder, with the settings `prepared`.
+
+    Return the data set, and the search space of networks for it.
+    """
     if task not in TASKS:
         raise CompileError(f"--task {task} is unknown", f"give one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:

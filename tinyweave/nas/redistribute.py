@@ -63,7 +63,8 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 def head_of(arch: Arch, factor: int = 8) -> int:
     """Return the number of blocks in the head, including the stem.
 
-    The head ends with the first block whose output is `factor` times smaller than the image. Raises CompileError if no map is.
+    The head ends with the first block whose output has `factor` times fewer rows than the image. Raises CompileError if no
+    block has such an output.
     """
     count, shrunk = 1, arch.stem_stride[0]
     for group in arch.groups:
@@ -110,9 +111,11 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Return a group with the smallest kernels in its blocks that belong to the head, and with needless blocks removed.
+    """Return a group that begins in the head, with the smallest receptive field of its blocks in the head.
 
-    `c_in` is the number of its input channels. With `ends`, the head ends with the group's first block, else in a later group.
+    The first block of a group of stride 2 gets the kernel KERNEL; the group's other blocks in the head are removed. A group of
+    stride 1 becomes one 1x1 block, or no block if the number of channels does not change. `c_in` is the number of input
+    channels of the group. With `ends`, the head ends with the group's first block, else in a later group.
     """
     if group.stride == 1:
         needed = group.width != c_in  # a 1x1 block changes the number of channels

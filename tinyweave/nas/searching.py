@@ -190,7 +190,10 @@ def search(
 
 
 def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
-    """Fit simple classifiers to the samples, which the network must beat, and report the accuracy of the best one."""
+    """Return simple classifiers fitted to the samples, which the network must beat, and report the accuracy of the best.
+
+    For detection, return ().
+    """
     if this.data.kind == "detection":
         return ()
     this.progress("fitting baselines", 0, 1)
@@ -248,9 +251,9 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
-    If rungs are given, there are no other trainings. Otherwise the first candidate is the first network
-    (`candidates.first_network`), and the record has three more keys: `augmentations`, the names of those that are tried on it;
-    `trial_epochs` of each of these trials; and `final_epochs`, the epochs of the final training of each candidate.
+    If the options give rungs, there are no other trainings. Otherwise the first candidate is `candidates.first_network`, if it
+    exists, and the record has three more keys: `augmentations`, the names of the augmentations that are tried on the first
+    candidate; `trial_epochs`, the epochs of each trial; and `final_epochs`, the epochs of each candidate's final training.
     """
     options, target, workers = this.options, this.target, this.workers
     rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
@@ -287,15 +290,16 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
 
 
 def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, Any]:
-    """Return rungs and candidates as JSON values."""
+    """Return rungs and candidates, with their costs, as a dict of JSON values with the keys `rungs` and `candidates`."""
     records = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
     return {"rungs": [astuple(rung) for rung in rungs], "candidates": records}
 
 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
-    """Train the candidates of a run by successive halving, and the best once more; return (candidates, a record per training).
+    """Train the candidates of a run by successive halving; return (candidates, a record per training).
 
-    `run` is the run's record. `build` returns the measured costs of a network.
+    If the rungs were chosen for a time limit, augmentations are compared first, and the best network is trained once more at
+    the end. `run` is the run's record. `build` returns the measured costs of a network.
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
@@ -320,7 +324,9 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
 def _train_supernet(
     this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
 ) -> tuple[Candidates, Records]:
-    """Train the supernet of a run and fine-tune its best networks; return all evaluated networks, and a record per training.
+    """Train the supernet of a run, evolve networks with its weights, and fine-tune the best.
+
+    Return all evaluated networks with their costs, and a record per training (`one_shot.evolve_and_fine_tune`).
 
     `run` is the run's record. `build` returns the measured costs of a network.
     """
@@ -475,7 +481,10 @@ def _identity(this: _Search) -> dict[str, Any]:
 
 
 def _budget_record(options: SearchOptions) -> Any:
-    """Return the budget in the options as JSON values: of the supernet, the rungs, or the minutes; None if there is none."""
+    """Return the budget in the options as JSON values.
+
+    It is the supernet's budget, the list of rungs, or the time limit in minutes; None if the options have none of the three.
+    """
     if options.supernet_budget:
         return options.supernet_budget.record()
     return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]

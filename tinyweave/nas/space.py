@@ -136,7 +136,8 @@ def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Rand
 def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size, width: float) -> Choice:
     """Return the network with the most blocks and the largest kernels and expansions, or with the fewest and smallest.
 
-    `of` is the function `max` or `min`. The plan of the network is the plan of least RAM.
+    `of` is the function `max` or `min`. The network has the image size `size`, the factor `width` on all channels, and the plan
+    of least RAM.
     """
     groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
     widths = (width,) * len(space.groups) if space.by_group else ()
@@ -146,7 +147,7 @@ def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size,
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
     """Return the network with the most blocks and the largest kernels and expansions.
 
-    The default of `size` and `width` is the largest of the space.
+    If the image size `size` or the factor on all channels, `width`, is None, the largest of the space is used.
     """
     return _extreme(space, max, size or max(space.sizes), width or max(space.widths))
 
@@ -157,9 +158,11 @@ def smallest(space: SearchSpace) -> Choice:
 
 
 def plain(space: SearchSpace, width: float, depth: int) -> Choice:
-    """Return a plain network: groups of `depth` bottlenecks, or as many as there can be, of the least expansion and kernel 3.
+    """Return a plain network: in each group `depth` bottlenecks with kernel 3 and the smallest expansion factor.
 
-    With expansion 1 it is a chain of depthwise separable convolutions, as in MobileNetV1.
+    If the space does not have this depth or this kernel, the nearest possible depth or the smallest kernel is used. `width` is
+    the factor on all channels; the image size is the largest. With expansion 1 the network is a chain of depthwise separable
+    convolutions, as in MobileNetV1.
     """
     groups = tuple(
         ((KERNEL if KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)

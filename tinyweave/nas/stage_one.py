@@ -185,7 +185,7 @@ def stage_one_per_limit(
 def _settings(
     pair: tuple[Size, float], space: SearchSpace, limits: Sequence[StageLimits], classes: int, *, count: int, seed: int
 ) -> list[Setting]:
-    """Sample networks of one image size and width, and return a Setting for each element of `limits`."""
+    """Sample `count` networks of one image size and width, the `pair`; return a Setting for each element of `limits`."""
     fitting: list[list[int]] = [[] for _ in limits]
     for arch in _sampled(space, *pair, classes=classes, count=count, seed=seed):
         for each, sizes in zip(limits, fitting, strict=True):
@@ -217,7 +217,7 @@ def best_setting(settings: Sequence[Setting], by: By = "p80", share: float = FEA
 
 
 def most_feasible(settings: Sequence[Setting]) -> Setting:
-    """Return the setting with the largest share of fitting networks; break ties by order."""
+    """Return the setting with the largest share of fitting networks; the first of equal ones wins."""
     return max(settings, key=lambda setting: setting.share)
 
 
@@ -253,7 +253,7 @@ def limits_for_setting(
 
 
 def least_ram(arch: Arch, limits: StageLimits) -> int:
-    """Return the smallest RAM limit in bytes for which `fits` accepts a network."""
+    """Return the smallest RAM limit in bytes with which a network fits; Flash is ignored, the other `limits` count."""
     if limits.schedule == "best":
         return arena(arch, stream_inputs=limits.stream_inputs)
     largest = layer_bytes(arch)

@@ -122,7 +122,7 @@ class Patched(NamedTuple):
 
 
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
-    """Return RAM and MACs of all ways to run a network patch by patch, after those of the layer-by-layer run.
+    """Return RAM and MACs of the layer-by-layer run of a network, and then of all ways to run its first layers patch by patch.
 
     The ways combine each number of first layers with each patch size that gives at least 2 patches per side.
     """

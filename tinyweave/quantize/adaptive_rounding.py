@@ -115,10 +115,11 @@ def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tup
 
 
 def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Yield for each convolution group its output channels, and the inputs that its windows read from both maps.
+    """Yield (output channels, float inputs, int8 inputs) for each convolution group of an op.
 
-    `exact` and `actual` are the op's input in the float and in the int8 graph. Inputs are yielded as [rows, depth], with a row
-    per window and a column per weight.
+    The output channels are a slice. The inputs are the values in the windows of `exact` and of `actual`, the op's input in the
+    float and in the int8 graph: [rows, depth] in float64, with a row per window and a column per weight. At most MOST_ROWS
+    windows are used.
     """
     weights = graph.input(op, 1)
     if op.kind == "fully_connected":
@@ -136,7 +137,10 @@ def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tupl
 
 
 def _im2col(graph: Graph, op: Op, values: Array) -> Array:
-    """Return the inputs of a convolution's windows as [windows, positions in the window, channels]; padding is 0."""
+    """Return the inputs of a convolution's windows as [windows, positions in the window, channels]; padding is 0.
+
+    `values` is the convolution's input. At most MOST_ROWS windows are returned, evenly spaced.
+    """
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding")}
     x = values.reshape(-1, *values.shape[2:])
     all_taps = taps(x, kernel=kernel_size(graph, op), fill=0, **where)

@@ -44,14 +44,14 @@ class LayerNoise:
 
 @dataclass(frozen=True)
 class Blame:
-    """The noise of each layer, and the SQNR at the outputs with all layers quantised. The layers to be blamed are first."""
+    """The noise of each layer, accused layers first, and the SQNR at the outputs in dB with all layers quantised."""
 
     sqnr_db: float
     layers: tuple[LayerNoise, ...]
 
     @property
     def accused(self) -> tuple[LayerNoise, ...]:
-        """The layers that cost much SQNR and have a fault."""
+        """The layers whose `accused` is set: they cost at least COSTLY dB and have a fault."""
         return tuple(layer for layer in self.layers if layer.accused)
 
 
@@ -120,7 +120,10 @@ def _moves(op: Op) -> bool:
 
 
 def _rounded(values: Array, quant: Quant | None) -> Array:
-    """Round averages of int8 values to multiples of their scale. They are in range, so they need no clipping."""
+    """Round averages of int8 values to multiples of their scale; return them unchanged if `quant` is None.
+
+    Averages are in range, so they need no clipping.
+    """
     return values if quant is None else (np.rint(values / quant.scale[0]) * quant.scale[0]).astype(np.float32)
 
 

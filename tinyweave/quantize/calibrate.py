@@ -129,9 +129,10 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
 
 
 def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
-    """Return the histogram of the values of every float activation, over all samples.
+    """Return the histogram of the values of every float activation over all samples, by the activation's name.
 
-    Scores that a mask lowers before a softmax do not count. Raise CompileError if a value is infinite or NaN.
+    Scores that a mask lowers before a softmax are counted as NEGLIGIBLE below the largest score. Raise CompileError if a value
+    is infinite or NaN.
     """
     scores = {
         op.outputs[0]
@@ -169,7 +170,10 @@ def _is_mask(graph: Graph, op: Op) -> bool:
 
 
 def _without_masked(scores: Array) -> Array:
-    """Return inputs of a softmax with those that are more than MASKED below the maximum raised to NEGLIGIBLE below it."""
+    """Return the inputs of a softmax, with masked scores raised to NEGLIGIBLE below the maximum.
+
+    A score is masked if it is more than MASKED below the maximum, which is taken along the last axis.
+    """
     most = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     return np.where(scores < most - MASKED, most - NEGLIGIBLE, scores)
 
@@ -196,7 +200,10 @@ def _largest_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
 
 
 def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
-    """Return the largest magnitude of the cell state of TFLite's LSTM for a sequence that begins with the states 0."""
+    """Return the largest magnitude of the cell state of TFLite's LSTM for the `values` of its inputs in one sample.
+
+    The sequence of the sample begins with the states 0.
+    """
     axis, largest = lstm.time_and_batch(graph, op)[0], 0.0
     arrays = [None if t is None else t.data for t in graph.inputs_of(op)]
     arrays[lstm.HIDDEN], arrays[lstm.CELL] = (np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:])
@@ -208,7 +215,10 @@ def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> flo
 
 
 def power_of_two_quant(largest: float) -> Quant:
-    """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale."""
+    """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale.
+
+    The scale is at most 2^(MOST_CELL_BITS - 15), so values of 2^MOST_CELL_BITS or more saturate.
+    """
     bits = np.ceil(np.log2(max(largest, 2.0**-15) / (1 - 2.0**-15)))
     return Quant((float(2.0 ** (np.clip(bits, 0, MOST_CELL_BITS) - 15)),), (0,))
 
@@ -224,9 +234,9 @@ def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
 
 
 def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return method -> Quant, where nearly equal Quants are replaced by the first of them, so that each is tried once.
+    """Return `choices` (method -> Quant), with nearly equal Quants replaced by the first of them, so that each is tried once.
 
-    They are nearly equal if their scales differ by less than SAME_SCALE (relative) and their zero points by 2 at most.
+    Two Quants are nearly equal if their scales differ by less than SAME_SCALE (relative), and their zero points by at most 2.
     """
     merged: dict[str, Quant] = {}
     for name, quant in choices.items():
@@ -240,10 +250,10 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 
 def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
-    """Return at most `most` samples, evenly spaced over all samples.
+    """Return some of the samples `inputs`, at most `most`, chosen as by `some_samples`.
 
-    They are so few that `runs` runs of the graph need at most about MOST_WORK multiply-accumulates, and that all activations
-    fit into memory.
+    Their number is limited so that `runs` runs of the graph on all of them need at most about MOST_WORK multiply-accumulates,
+    and that all activations fit into memory.
     """
     chosen = _subsample_indices(graph, inputs, runs, most)
     return {name: array[chosen] for name, array in inputs.items()}
@@ -256,7 +266,10 @@ def _subsample_indices(graph: Graph, inputs: Mapping[str, Array], runs: float, m
 
 
 def some_samples(graph: Graph, count: int, total: int) -> Array:
-    """Return the indices of at most `count` of `total` samples: evenly spaced, or the first ones if they are calls in a row."""
+    """Return the indices of at most `count` of `total` samples, evenly spaced.
+
+    If the graph has variables, the samples are consecutive calls. Then return the indices of the first samples.
+    """
     return np.arange(min(count, total)) if keeps_variables(graph) else evenly_spaced(count, total)
 
 
@@ -264,7 +277,7 @@ def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array
     """Return the samples with the indices `chosen`, and for each input a sample with far larger values if there is one.
 
     This is the sample with the input's largest magnitude. It is far larger if its magnitude is above FAR_ABOVE times the
-    largest magnitude in the chosen samples. Without it, a range that clips it would look best.
+    largest magnitude in the chosen samples. Without this sample, a range that clips its values would look best.
     """
     more = set[int]()
     for array in inputs.values():

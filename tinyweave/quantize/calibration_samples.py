@@ -30,7 +30,8 @@ FOLDERS = "folders"  # value of the option `labels`: the name of a sample's fold
 class Preprocessing:
     """The conversion of a file's values to values of a network input: value * scale + offset.
 
-    `scale` and `offset` have one number for all channels, or one per channel.
+    `source` is the kind of file: "arrays", "images" or "waveforms". `scale` and `offset` have one number for all channels, or
+    one per channel.
     """
 
     # the kind of file. "images" are first resized to the input by bilinear interpolation. "waveforms", in [-1, 1), are first
@@ -72,10 +73,11 @@ class Samples:
         return {t.name: np.stack(column) for t, column in zip(self.tensors, columns, strict=True)}
 
     def integer_scales(self) -> dict[str, Quant]:
-        """Return, for inputs whose samples are 8-bit integers, the scale with which these integers are the int8 input itself.
+        """Return input name -> scale and zero point with which 8-bit samples can be fed to the int8 network as they are.
 
-        Firmware then need not convert its data: int8 samples are used unchanged, uint8 samples minus 128. An input is left out
-        if its zero point would not be an int8 integer, and all inputs are left out if the preprocessing is per channel.
+        Firmware then need not convert its data: int8 samples are used unchanged, uint8 samples minus 128. Inputs with samples
+        of another type are left out, as are inputs whose zero point would not be an int8 integer. If the preprocessing is per
+        channel, all inputs are left out.
         """
         (factor, *more), (offset, *others), quants = self.preprocessing.scale, self.preprocessing.offset, dict[str, Quant]()
         if more or others or factor <= 0 or not self.sources:

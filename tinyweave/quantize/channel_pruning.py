@@ -51,7 +51,7 @@ class PrunedLayer:
 class ChannelGroup:
     """The removable channels of an op, or of several ops (`makers`) that must lose channels together.
 
-    A member is a set of tied channels, of the outputs of the makers and of maps computed from these.
+    A member is a set of channels that must be removed together: of the outputs of the makers, and of maps computed from them.
     """
 
     makers: tuple[str, ...]

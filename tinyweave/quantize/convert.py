@@ -28,7 +28,7 @@ MOST_BIAS = 1 << 30  # largest quantised bias: the accumulator, which starts wit
 def affine(low: float, high: float, dtype: str = "int8", least_scale: float = LEAST_SCALE) -> Quant:
     """Return the scale and zero point that map the range [low, high] to all integers of `dtype`.
 
-    The range is widened to include 0, so that 0 is exact. The scale is at least `least_scale`.
+    The range is widened to include 0, so that 0 is exact. The scale is at least `least_scale`, and 1 for the range [0, 0].
     """
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     if low == high:
@@ -189,7 +189,10 @@ def _with_integer_constants(
 
 
 def _with_same_scale(data: NDArray[Any], other: Quant, own: Quant) -> Quant:
-    """Return the scale of the operand with which a constant is compared if it can hold the constant, else `own`."""
+    """Return the scale for a constant operand of a comparison: the scale `other` of the other operand if possible.
+
+    If a value of the constant, `data`, is outside the range of `other`, return `own`.
+    """
     low, high = interval(other)
     return other if low <= data.min(initial=low) and data.max(initial=high) <= high else own
 
@@ -197,7 +200,7 @@ def _with_same_scale(data: NDArray[Any], other: Quant, own: Quant) -> Quant:
 def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]) -> Op:
     """Return an LSTM with int8 weights and int32 biases, one scale per gate and matrix; constants are added to `tensors`.
 
-    `x_scale` is the scale of its input.
+    `x_scale` is the scale of the LSTM's input.
     """
     inputs = list(op.inputs)
     for gate in range(lstm.GATES):
@@ -214,7 +217,10 @@ def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str,
 
 
 def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
-    """Return a gru or simple_rnn with int8 weights, one scale per row, and int32 biases; constants are added to `tensors`."""
+    """Return an op of the family "sequence", such as gru, with int8 weights, one scale per row, and int32 biases.
+
+    Constant initial states are quantised, too. `of` has the scale of each activation. New constants are added to `tensors`.
+    """
     inputs, hidden = list(op.inputs), of[op.outputs[0]]
     for index, bias_index, source in (
         (sequence.WEIGHTS, sequence.BIAS, of[op.inputs[0] or ""]),

@@ -38,7 +38,8 @@ def evaluate(
 ) -> dict[str, Array]:
     """Run the graph on a batch of samples; return the outputs by name, or all activations if `keep` is set.
 
-    Each sample starts with the initial state, but samples of a graph with variables are calls in a row.
+    Each sample starts with the initial state. But if the graph has variables, the samples are consecutive calls, and each
+    starts with the variables that the call before has left.
 
     Args:
         graph: a float or int8 graph.
@@ -85,7 +86,7 @@ def keeps_variables(graph: Graph) -> bool:
 def chunks(graph: Graph, count: int) -> Iterator[slice]:
     """Yield slices that divide `count` samples into chunks of at most 64, fewer if a tensor would exceed MOST_ELEMENTS.
 
-    The samples of a graph with variables, which are calls in a row, are one chunk.
+    If the graph has variables, its samples are consecutive calls, which are one chunk.
     """
     if keeps_variables(graph):
         yield slice(0, count)

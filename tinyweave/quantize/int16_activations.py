@@ -37,7 +37,7 @@ def takes_int16(graph: Graph, op: Op, groups: ScaleGroups) -> bool:
 
 
 def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[str], quants: Mapping[str, Quant]) -> Graph:
-    """Return the int8 graph with int16 activations in some ops; raise CompileError if one breaks a constraint of its kernel.
+    """Return the int8 graph with int16 activations in some ops; raise CompileError if an op breaks its kernel's constraints.
 
     Args:
         real: the float graph.

@@ -26,7 +26,7 @@ Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the flo
 def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     """Return the int8 graph with biases changed so that each channel has the same mean as in the float graph.
 
-    The mean is taken before the activation. Biases that several ops share stay.
+    The mean is taken before the activation. Biases that several ops share are not changed.
 
     Args:
         real: the float graph, from `simplify_float`.

@@ -134,7 +134,7 @@ class _Search:
 
     @cached_property
     def int16_quants(self) -> dict[str, Quant]:
-        """Scale group -> its scale for int16 activations."""
+        """Return scale group -> int16 scale, from the largest magnitudes in the samples `Measures.ranging`."""
         seen = collect_histograms(self.real, self.measures.ranging)
         largest = {name: max(-histogram.low, histogram.high) for name, histogram in seen.items()}
         members = self.groups.members().items()
@@ -192,8 +192,8 @@ class _Search:
 
         Args:
             best: the choice to start from.
-            reached: its noise.
-            saved: the bytes that it must save.
+            reached: the noise of `best`.
+            saved: the bytes that the choice must save.
             damages: the damage of each candidate, by which promising steps are tried first.
         """
         tried = {best}
@@ -278,9 +278,9 @@ def choose_precision(
 
 
 def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
-    """Return the ops with int4 weights that save `budget` bytes; raise CompileError if all candidates save less.
+    """Choose the ops that get int4 weights so that constants shrink by at least `budget` bytes; return their names.
 
-    `flash` is the Flash limit, for the message.
+    Raise CompileError if int4 weights in all candidates save less. `flash` is the Flash limit, for the message.
     """
     int4 = search.fitting(budget)
     if int4 is None:
@@ -293,7 +293,10 @@ def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
 
 
 def _most_int4(search: _Search) -> Names:
-    """Return the ops with int4 weights that save as many bytes as the limits of quality allow, found by bisection."""
+    """Choose, by bisection, the ops that get int4 weights so that as many bytes are saved as the limits of quality allow.
+
+    Return the names of the ops.
+    """
     damages, total = search.damages(NONE), sum(search.saves.values())
     best, low, high = NONE, 0, LEVELS + 1  # `low` / LEVELS of the total saving meets the limits
     while high - low > 1:
@@ -311,8 +314,9 @@ def _most_int4(search: _Search) -> Names:
 
 
 def _fewest_int16(search: _Search, int4: Names) -> Names:
-    """Return few ops that meet the limits of quality if their activations are int16 and `int4` have int4 weights.
+    """Choose few ops that get int16 activations so that the limits of quality are met; return their names.
 
+    The ops `int4` have int4 weights and are not chosen.
     Raise CompileError if the limits are missed with int16 activations in all ops that lower the noise.
     """
     if search.meets_quality(int4):
@@ -370,7 +374,10 @@ def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
 
 
 def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
-    """Return the MixedPrecision of a choice; the saved bytes and gained SQNR of each layer are measured."""
+    """Return the MixedPrecision of the network with int4 weights in the ops `int4` and int16 activations in the ops `int16`.
+
+    The saved bytes and the gained SQNR of each of these layers are measured.
+    """
     graph, int8_sqnr = search.graph(int4, int16), decibel(search.noise(search.small))
     reached, layers = decibel(search.noise(graph)), list[LayerPrecision]()
     before, after = _constant_bytes(search.small), _constant_bytes(graph)

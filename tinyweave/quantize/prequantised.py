@@ -193,7 +193,7 @@ def _hull(ranges: Sequence[Range]) -> Range:
 
 
 def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str, Quant], dict[tuple[str, int], str]]:
-    """Let the tensors of each op that demands one scale for all of them have one scale.
+    """Give all tensors of an op the same scale, if the op's kind demands it; `quants` is updated.
 
     If the op has one input, and an output that is no larger, the op computes with the input's scale. Its output is rescaled
     afterwards: a reshape to the same shape is added, which reads a requantised copy. Otherwise the op itself reads requantised

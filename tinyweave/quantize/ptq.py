@@ -66,7 +66,7 @@ def quantise(
     flash: Callable[[Graph], int] = lambda graph: 0,
     progress: Progress = silent,
 ) -> Quantised:
-    """Quantise a float graph, calibrated on `some_samples`, and apply the improvements that `options` ask for.
+    """Quantise a float graph, calibrated on at most `options.count` of the samples, and try the improvements in `options`.
 
     `flash` returns the bytes of Flash that an int8 graph needs; it is called only if there is a Flash limit.
     """

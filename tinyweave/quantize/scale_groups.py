@@ -24,7 +24,8 @@ from ..ops.spec import LEAST_SCALE
 class ScaleGroups:
     """The scale groups of a graph: sets of activations that must share a scale and zero point.
 
-    A group is named after one of its tensors.
+    A group is named after one of its tensors. If an op cannot share the scale of an input, it reads a copy of the input that is
+    requantised to the scale of the op's output: `requantised` maps (op, input index) to the name of the copy.
     """
 
     parent: dict[str, str] = field(default_factory=dict)  # union-find: tensor -> tensor of the same group, or itself
@@ -34,7 +35,7 @@ class ScaleGroups:
     cells: set[str] = field(default_factory=set)  # cell states of LSTMs, which are int16
 
     def members(self) -> dict[str, list[str]]:
-        """Return group -> its tensors."""
+        """Return a dict from the name of each group to the names of its tensors."""
         members: dict[str, list[str]] = {}
         for name in self.parent:
             members.setdefault(self.group(name), []).append(name)

@@ -51,7 +51,10 @@ class Annotated:
 
 
 def read_annotations(folder: Path) -> list[Annotated]:
-    """Return the annotated images of a VOC or COCO folder, sorted by path. Images without an annotation are skipped."""
+    """Return the annotated images of a VOC or COCO folder, sorted by path. Images without an annotation are skipped.
+
+    If there is a validation part, but no test part, the validation part is returned as test part.
+    """
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is not a folder", FORMS)
     files = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])

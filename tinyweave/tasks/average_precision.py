@@ -126,8 +126,8 @@ def matched(
     """Match detections and true boxes; return the matches indexed by [IoU threshold][class][image].
 
     Args:
-        detections: boxes per image.
-        true: true boxes per image.
+        detections: detected boxes [n, 6] of each image.
+        true: true boxes [m, 6] of each image.
         classes: number of classes.
         rule: `match_voc` or `match_coco`.
         least: the IoU thresholds.
@@ -139,7 +139,10 @@ def matched(
 
 
 def means(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict[str, float]:
-    """Return the mean average precision over all classes by three definitions: `voc` (all points), `voc_11` and `coco`."""
+    """Return the mean average precision over all classes by three definitions: `voc` (all points), `voc_11` and `coco`.
+
+    `detections` [n, 6] and `true` [m, 6] have an array of boxes per image.
+    """
     matches = matched(detections, true, classes, match_voc, (0.5,))[0]
     by_voc = {name: mean(_classes(matches, points)) for name, points in (("voc", None), ("voc_11", VOC_POINTS))}
     return by_voc | {"coco": mean(coco(detections, true, classes))}
@@ -152,7 +155,10 @@ def mean(values: Iterable[float]) -> float:
 
 
 def interval(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval (low, high) of VOC's mean average precision, by bootstrapping the images."""
+    """Return the 95 % confidence interval (low, high) of VOC's mean average precision, by bootstrapping the images.
+
+    `detections` [n, 6] and `true` [m, 6] have an array of boxes per image.
+    """
     matches = matched(detections, true, classes, match_voc, (0.5,))[0]
     resampled = np.random.default_rng(0).integers(0, len(detections), (RESAMPLED, len(detections)))
     values = [mean(average_precision([own[image] for image in images], None) for own in matches) for images in resampled]

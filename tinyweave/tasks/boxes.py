@@ -98,7 +98,7 @@ class Head:
     def tables(self, quant: Quant) -> tuple[Ints, Ints]:
         """Return the integer tables [256] of the logistic function and of the exponential, for the int8 values -128 .. 127.
 
-        `quant` is the quantisation of these values.
+        The tables have PROBABILITY_BITS and GROWTH_BITS fractional bits. `quant` is the quantisation of the int8 values.
         """
         real: Floats = np.asarray((np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0], np.float64)
         probability = np.asarray(np.round(_logistic(real) * 2**PROBABILITY_BITS), np.int64)
@@ -132,7 +132,10 @@ class Head:
         return texts("boxes.c", "boxes.h") | {"boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
-        """Convert a score threshold of 0 .. 1 to the integer that the C uses; raise CompileError if it is out of range."""
+        """Convert a score threshold of 0 .. 1 to the integer that the C uses, with PROBABILITY_BITS fractional bits.
+
+        Raise CompileError if the threshold is out of range.
+        """
         if not 0 < threshold <= 1:
             raise CompileError(f"the threshold {threshold:g} is out of range", "give a number above 0, at most 1")
         return max(1, round(threshold * (1 << PROBABILITY_BITS)))
@@ -144,8 +147,10 @@ class Head:
     def _best(self, cells: Array, score: Array, threshold: float) -> tuple[Array, tuple[Ints, ...], Ints, Array]:
         """Return the up to MOST anchors with the highest scores of at least `threshold`, by falling score.
 
+        `cells` are the values of the output [rows, columns, anchors, values], `score` the scores [rows, columns, anchors].
+
         Returns:
-            Their values [n, values], places (rows, columns, anchors), labels [n] and scores [n].
+            The anchors' values [n, values], places (rows [n], columns [n], anchors [n]), labels [n] and scores [n].
         """
         order = np.argsort(-score.reshape(-1), kind="stable")[:MOST]
         places = np.unravel_index(order[score.reshape(-1)[order] >= threshold], score.shape)
@@ -155,7 +160,7 @@ class Head:
 
 
 def head_of(data: Dataset) -> Head | None:
-    """Return how a detector for this data set is decoded, or None if its samples have classes instead of boxes."""
+    """Return the Head that decodes a detector's output for this data set, or None if the data set is not for detection."""
     prepared = data.preparation
     if data.kind != "detection":
         return None

@@ -163,10 +163,11 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Return the files, some of them moved to the validation part if folders or lists set parts, but no validation part.
+    """Return the files with a complete set of parts, after folders or lists have set the parts of some files.
 
-    If they set no part but training, all parts are reset to None, and `parts_of` decides. If they set a test part, the hash
-    moves some training files to validation, and `topped_up` more if these are too few.
+    If files are set for validation, nothing is changed. If files are set for test, but none for validation, the hash moves some
+    training files to validation, and `topped_up` moves more if these are too few. If all set parts are training, they are reset
+    to None, so that `parts_of` chooses the parts.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
@@ -180,22 +181,23 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
-    """Return the part of each file: the one that is set, else by the hash of its group.
+    """Return the part of each file: `LabelledFile.part` if it is not None, else the part that the hash of its group gives.
 
-    If the hash puts no file of a class into the test part, or too few into validation, `topped_up` moves some there from
-    training, unless folders or lists set the parts.
+    If no file has a set part, and the hash puts no file of a class into the test part, or too few into validation, `topped_up`
+    moves training files there.
     """
     parts = [file.part or part_of(file.group) for file in files]
     return parts if any(file.part for file in files) else topped_up(files, topped_up(files, parts, "test"), "validation")
 
 
 def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) -> list[str]:
-    """Return the parts of files after groups of training files moved to `part`, if it has too few files of a class.
+    """Move groups of files from training to `part`, if it has too few files of a class; return the new part of each file.
 
-    The test part needs one file of each class. Validation needs MIN_VALIDATION, or 1 / MAX_SHARE of those that are not for test
-    if this is less. (With 10 samples of each of 10 classes, an accuracy of 80 % has a standard error of 4 points; with fewer
-    the choice among candidates is chance.) Groups with the lowest hash move first. A group stays if a class would keep fewer
-    than MIN_OF_CLASS files for training or, unless `part` has none of the class, fewer than half of its files.
+    `parts` has the present part of each file. The test part needs one file of each class. Validation needs MIN_VALIDATION files
+    of each class, or 1 / MAX_SHARE of the class's files outside the test part if this is less. (With 10 samples of each of 10
+    classes, an accuracy of 80 % has a standard error of 4 points; with fewer the choice among candidates is chance.) Groups
+    with the lowest hash move first. A group stays if a class would keep fewer than MIN_OF_CLASS files for training or, unless
+    `part` has none of the class, fewer than half of its files.
     """
     parts, members = list(parts), dict[str, list[int]]()
     for index, file in enumerate(files):

@@ -121,7 +121,10 @@ def check_size(path: Path, stated: tuple[int, int] | None, own: tuple[int, int])
 
 
 def clipped(path: Path, box: LabelledBox, own: tuple[int, int]) -> Floats:
-    """Clip a box to its image of `own` rows and columns, and return its edges [4]; raise CompileError if nothing remains."""
+    """Clip a box to its image of `own` rows and columns; return its edges (top, left, bottom, right) in pixels.
+
+    Raise CompileError if the box is empty or outside the image; `path` names the image in the message.
+    """
     edges = np.array(box[1:5])
     if edges[2] <= edges[0] or edges[3] <= edges[1]:
         raise CompileError(f"'{path}' has an empty box: {_text(box)}", MEND)

@@ -97,7 +97,10 @@ class LogMel:
 
     @cached_property
     def twiddles(self) -> tuple[Ints, Ints]:
-        """Return the real and imaginary parts of exp(-2 pi i k / frame) for half a turn."""
+        """Return the real and imaginary parts of exp(-2 pi i k / frame) for k = 0 .. frame / 2 - 1.
+
+        Values have TWIDDLE_BITS fractional bits.
+        """
         turns = np.exp(-2j * np.pi * np.arange(self.frame // 2) / self.frame) * 2**TWIDDLE_BITS
         return as_ints(turns.real), as_ints(turns.imag)
 

@@ -39,12 +39,19 @@ Found = tuple[list[LabelledFile], Callable[[Path], NDArray[np.uint8]]]
 
 
 def _from_folders(folder: Path, size: tuple[int, int], channels: int) -> Found:
-    """Return the image files of a folder with a subfolder per class, and a function that reads one."""
+    """Return the image files of a folder with a subfolder per class, and a function that reads the pixels of a file.
+
+    The function resizes the image to `size` (rows, columns) and converts it to `channels` channels.
+    """
     return by_folder(folder, IMAGES), lambda path: read_image(path, *size, channels)
 
 
 def _from_files(samples: dict[LabelledFile, Sample], size: tuple[int, int], channels: int) -> Found:
-    """Return samples of files as labelled files, and a function that reads the one of a path."""
+    """Return the labelled files of `samples`, and a function from the path of one of them to its pixels.
+
+    The function resizes the image to `size` (rows, columns) and converts it to `channels` channels. The paths name samples
+    inside of larger files, so they cannot be opened.
+    """
     values = {file.path: sample for file, sample in samples.items()}
 
     def read(path: Path) -> NDArray[np.uint8]:

@@ -119,7 +119,7 @@ def _from_files(path: Path, samples: dict[LabelledFile, Sample], window: int) ->
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the factor and the offset [channels] of each channel with which values become int8: value * factor + offset.
 
-    They map the percentiles RANGE of the values [n, window, channels] to -128 and 127.
+    Factor and offset map the percentiles RANGE of the values [n, window, channels] to -128 and 127.
     """
     low, high = np.percentile(values, RANGE, axis=(0, 1))
     factor = 255 / np.maximum(high - low, 1e-12)

@@ -56,7 +56,7 @@ def read_visual_wake_words(
 
 
 def shows(image: Annotated, label: str) -> bool:
-    """Return whether a box with the label has at least MIN_AREA (0.5 %) of the area of its image."""
+    """Return whether a box with the label, clipped to its image, has at least MIN_AREA (0.5 %) of the image's area."""
     boxes = [box for box in image.boxes if box.label == label]
     if not boxes:
         return False

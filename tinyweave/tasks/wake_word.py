@@ -45,7 +45,7 @@ class WakeWordMel(LogMel):
         return round((self._steps(10 * log10(2)) * energy_bits - self._steps(OFFSET_DB)) * (1 << FRACTION_BITS))
 
     def _steps(self, decibels: float) -> float:
-        """Convert decibels to feature steps."""
+        """Convert decibels to steps of a feature, which is an int8 input of the network with the scale `step`."""
         return float(decibels / LOUDEST_DB / self.step)
 
     @cached_property

@@ -63,7 +63,7 @@ def sensors_shifted(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def none(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Return samples unchanged: the augmentation of samples that none suits."""
+    """Return samples unchanged, for samples that no other augmentation suits; `generator` is not used."""
     return x
 
 

@@ -35,11 +35,11 @@ def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tenso
     """Flip, scale and shift images and their boxes at random; change brightness, contrast and saturation of the images.
 
     If less than MIN_VISIBLE of a box's area stays in the image, the box is marked as a crowd, which the loss ignores. If
-    (nearly) nothing of it stays, its label becomes -1, which means no box.
+    (nearly) nothing of it stays, its label becomes -1, which means no box. Return new images and boxes.
 
     Args:
         x: Images [batch, channels, rows, columns].
-        boxes: Boxes [batch, boxes, 6].
+        boxes: Boxes [batch, boxes, 6]: label, top, left, bottom, right, flag.
         generator: Source of the random numbers.
     """
     count, sides = len(x), x.new_tensor(x.shape[2:])
@@ -106,9 +106,11 @@ def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
 
 
 def decoded(cells: Tensor, head: Head) -> Tensor:
-    """Decode the network's output `cells` [batch, rows, columns, anchors, terms] to the boxes that it predicts.
+    """Decode a detector's output `cells` [batch, rows, columns, anchors, terms] to one box per cell and anchor.
 
-    Return [batch, rows, columns, anchors, 4]: (top, left, bottom, right) in pixels, not clipped to the image.
+    The first four terms are used: two for the centre of the box (before the sigmoid), and two for the logarithms of its sides
+    relative to the anchor's. Return [batch, rows, columns, anchors, 4]: (top, left, bottom, right) in pixels, not clipped to
+    the image.
     """
     rows, columns = cells.shape[1:3]
     places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)[:, :, None].to(cells)

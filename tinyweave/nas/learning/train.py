@@ -168,7 +168,10 @@ def thread_count(count: int) -> Iterator[None]:
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the factor on the recipe's learning rate at a step: linear warm-up, then a cosine down to 0."""
+    """Return the factor on the recipe's learning rate at step `step` of `steps`: linear warm-up, then a cosine down to 0.
+
+    The factor includes batch size / 256.
+    """
     rising = recipe.warm_up * steps
     scale = recipe.batch / 256
     if step < rising:

@@ -93,7 +93,10 @@ def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
 
 
 def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> str:
-    """Return a sentence: is a classifier better than the best baseline, and what to do? Its arguments are as in `compare`."""
+    """Return text that says whether a classifier is better than the best baseline, and what to do if it is not.
+
+    The arguments are those of `compare`.
+    """
     outcome, best, difference, (low, high), _ = compare(correct, others, groups)
     does = {"better": "Better than", "worse": "Worse than", "not distinguishable": "Not distinguishable from"}[outcome]
     figures = f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
@@ -108,7 +111,7 @@ def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
 
 
 def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:
-    """Choose the setting of a baseline on the validation part, fit it on both parts, and predict the test part.
+    """Choose the setting of a baseline on the validation part, fit it on training and validation, and predict the test part.
 
     `models` has the classifier of each setting. `features` and `labels` are those of training, validation and test.
     """
@@ -127,7 +130,10 @@ def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], la
 
 
 def _models(name: str) -> dict[str, Any]:
-    """Return the classifiers of scikit-learn that a baseline chooses from, by their settings."""
+    """Return the scikit-learn classifiers of a baseline, from which the validation part chooses: setting as text -> classifier.
+
+    `name` is MAJORITY, LOGISTIC or NEAREST.
+    """
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier
@@ -148,7 +154,10 @@ def _drawn(count: int) -> NDArray[np.int64]:
 
 
 def _features(values: NDArray[np.int8]) -> Floats:
-    """Return samples as vectors of at most MAX_FEATURES features: of larger ones the longer axis is halved until they fit."""
+    """Return samples [n, rows, columns, channels] as vectors [n, features] of at most MAX_FEATURES features.
+
+    Larger samples are averaged: the longer of rows and columns is halved until they fit.
+    """
     rows, columns, channels = values.shape[1:]
     while rows * columns * channels > MAX_FEATURES and max(rows, columns) > 1:
         rows, columns = (-(-rows // 2), columns) if rows >= columns else (rows, -(-columns // 2))

@@ -19,7 +19,7 @@ def confusion_matrix(labels: Labels, predicted: Labels, classes: int) -> Matrix:
 
 
 def balanced_accuracy(matrix: Matrix) -> float:
-    """Return the mean over all classes of the share of their samples that are right; chance is 1 / classes.
+    """Return the mean over all classes of the share of a class's samples that are predicted right; chance is 1 / classes.
 
     Classes without samples do not count. `matrix` is a `confusion_matrix`.
     """

@@ -29,9 +29,9 @@ def accuracy_interval(correct: NDArray[np.bool_], groups: Groups = None) -> Inte
 
 
 def paired_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], groups: Groups = None) -> Interval:
-    """Return the 95 % confidence interval of the accuracy of `first` minus that of `second`.
+    """Return the 95 % confidence interval of the difference in accuracy of two classifiers, first minus second.
 
-    Both say which of the same samples a classifier predicts right.
+    `first` and `second` [samples] say which of the same samples each classifier predicts right.
     """
     count = len(first) + 2
     gained, lost = (float((a & ~b).sum()) + 0.5 for a, b in ((first, second), (second, first)))

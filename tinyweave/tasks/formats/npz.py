@@ -32,7 +32,10 @@ def read_npz(path: Path) -> list[Sample]:
 
 
 def _samples(path: Path, arrays: Mapping[str, NDArray[Any]], word: str, part: str | None) -> list[Sample]:
-    """Return the samples of the arrays whose names begin or end with the word of a part; none if there are no such arrays."""
+    """Return the samples in the arrays of one part, such as x_train and y_train for the `word` "train"; [] without such arrays.
+
+    With the word "", the arrays are x and y, and `part` is None.
+    """
 
     def find(wanted: tuple[str, ...]) -> NDArray[Any] | None:
         names = [form for name in wanted for form in ((f"{name}_{word}", f"{word}_{name}") if word else (name,))]

@@ -25,7 +25,7 @@ FORM = "give a column of images, recordings or lists of numbers, and a column 'l
 
 
 def read_parquet(path: Path) -> list[Sample]:
-    """Read a .parquet file.
+    """Read the samples of a .parquet file, one per row.
 
     Raises:
         CompileError: pyarrow is missing, or the file has no labels or no values.
@@ -73,7 +73,10 @@ def read_parquet(path: Path) -> list[Sample]:
 
 
 def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """Return the features in the metadata that Hugging Face writes, by column; empty if there are none."""
+    """Return the descriptions of columns ("features") that Hugging Face writes into the metadata, by column name.
+
+    Return {} if the metadata has none.
+    """
     with suppress(ValueError, KeyError, TypeError):
         found = json.loads(metadata[b"huggingface"])["info"]["features"]
         return {name: feature for name, feature in found.items() if isinstance(feature, dict)}
@@ -81,14 +84,20 @@ def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
 
 
 def _label(value: Any, classes: Sequence[str] | None, place: str) -> str:
-    """Return a label as text, a number of a class as the name of the class; raise CompileError if it is missing or unknown."""
+    """Return the label of a row as text; if `classes` are given, an integer is replaced by the name of this class.
+
+    Raise CompileError if the label is missing, or is no index in `classes`.
+    """
     if value is None or (classes is not None and isinstance(value, int) and not 0 <= value < len(classes)):
         raise CompileError(f"'{place}' has the label {value}", "leave the row out")
     return as_label(classes[value] if classes is not None and isinstance(value, int) else value)
 
 
 def _value(cells: Sequence[Any], place: str) -> Any:
-    """Return the bytes of a file, or the numbers of the columns as an array, with a channel per column if there are several."""
+    """Return the value of a sample from the `cells` of its row: the bytes of an image or wav file, or an array of numbers.
+
+    If several columns have lists of numbers, each is a channel, along the last axis.
+    """
     if isinstance(cells[0], dict):
         if not isinstance(raw := cells[0].get("bytes"), bytes):
             raise CompileError(f"'{place}' holds no bytes of a file", "save the data set with its files embedded")

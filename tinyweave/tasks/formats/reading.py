@@ -26,10 +26,11 @@ HUB = "data"  # folder of the .parquet files in a repository of the Hugging Face
 
 
 def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files of samples with one of the suffixes that `path` is, or that lie directly in the folder `path`.
+    """Return the files of many samples at `path`: the file itself, or the files in a folder that have one of the suffixes.
 
-    Return none if `path` does not exist, or is a folder with other folders, which are those of classes. A file with "train"
-    in its name is joined by the file with "test" in its place.
+    If `path` is a file with "train" in its name, the file with "test" instead is returned, too, if it exists. The folder may
+    also be the subfolder HUB of `path`, for .parquet files. Return [] if `path` does not exist, or if the folder has
+    subfolders, which stand for classes.
     """
     if path.is_file():
         if path.suffix.lower() not in suffixes:
@@ -47,7 +48,7 @@ def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
-    """Read files of samples; return each sample by a `LabelledFile` that says its class, its group and perhaps its part.
+    """Read files of many samples; return each sample, by a `LabelledFile` with the class, group and part of the sample.
 
     The part may be in the names of several files, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group
     is a group of its own. But if there are several files, and their names say no parts, each file is a group: often each has

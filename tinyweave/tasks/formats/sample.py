@@ -33,7 +33,7 @@ class Sample:
 
 
 def column_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
-    """Return the index of the first wanted name that is among the names, or None."""
+    """Return the index in `names` of the first name in `wanted` that `names` contains, or None if it contains none of them."""
     return next((names.index(name) for name in wanted if name in names), None)
 
 
@@ -44,7 +44,10 @@ def part_in_name(path: Path) -> str | None:
 
 
 def as_part(text: str, place: str) -> str:
-    """Return the part that a cell names; raise CompileError if it names none."""
+    """Return "train", "validation" or "test" for the text of a cell, such as "Training"; raise CompileError for other text.
+
+    `place` names the sample in the message.
+    """
     if (part := PART_WORDS.get(text.strip().lower())) is None:
         raise CompileError(f"'{place}' has the part '{as_label(text)[:20]}'", "give train, validation or test")
     return part
@@ -60,7 +63,10 @@ def as_label(value: Any) -> str:
 
 
 def as_series(value: Any, place: str) -> NDArray[np.float64]:
-    """Return a series as finite numbers [rows, channels]; raise CompileError if it is none."""
+    """Return a series as finite numbers [rows, channels]; raise CompileError if `value` is no such series.
+
+    `place` names the sample in the message.
+    """
     try:
         series = np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
@@ -73,7 +79,7 @@ def as_series(value: Any, place: str) -> NDArray[np.float64]:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether the text of a cell is a number; "nan" and "inf" are."""
+    """Return whether the text of a cell is a number; "nan" and "inf" count as numbers."""
     try:
         float(cell)
     except ValueError:

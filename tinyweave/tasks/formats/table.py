@@ -86,7 +86,11 @@ def _columns(path: Path, names: Sequence[str]) -> Columns:
 def _values(
     path: Path, names: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: list[int], *, decimal_comma: bool
 ) -> NDArray[np.float64]:
-    """Return the cells of the columns as numbers [rows, columns]; raise CompileError with the line of a cell that is none."""
+    """Return the cells of the columns with the indices `columns` as numbers [rows, columns].
+
+    `rows` are pairs (line number, cells), `names` the names of all columns. With `decimal_comma`, "," is a decimal point. If a
+    cell is not a number, raise CompileError that names its line.
+    """
     values = np.empty((len(rows), len(columns)))
     for index, (number, row) in enumerate(rows):
         cells = [row[column] for column in columns]
@@ -102,7 +106,11 @@ def _values(
 
 
 def _numbered(names: Sequence[str]) -> list[list[int]] | None:
-    """Return the columns of a series [rows][channels] if all names are a name and a number that counts up; else None."""
+    """Return the column indices [rows][channels] of the series that a line holds, or None if a line is not a series.
+
+    It is a series if all columns are numbered, such as x_0, x_1, .., without gaps, and equally often, at least MIN_NUMBERED
+    times, for each name. Each name is a channel.
+    """
     matches = [re.fullmatch(r"(.*?)[ _.\[-]*(\d+)\]?", name) for name in names]
     by_stem = dict[str, dict[int, int]]()
     for index, match in enumerate(matches):
@@ -122,7 +130,10 @@ def _placed(path: Path, rows: Sequence[tuple[int, list[str]]]) -> list[tuple[str
 
 
 def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str | None, str | None]:
-    """Return the label, the place, the group and the part of a row."""
+    """Return (label, `place`, group, part) of a row; group and part are None if there is no column for them.
+
+    Raise CompileError if the label is empty, or the part is unknown.
+    """
     label = as_label(row[columns.label])
     if not label:
         raise CompileError(f"'{place}' has no label", "give one, or leave the line out")
@@ -135,7 +146,7 @@ def _recordings(
 ) -> list[Sample]:
     """Join successive rows with the same label, group, recording and part into recordings.
 
-    A group that is another one in each row numbers the rows, and is ignored.
+    If the group differs in every row, it only numbers the rows, and is ignored.
     """
     if columns.group is not None and len({row[columns.group] for _, row in rows}) == len(rows):
         columns = columns._replace(group=None)
