@@ -251,7 +251,7 @@ def cache_bytes() -> int:
 
 
 class BuildCache(NamedTuple):
-    """The cache of built programs: its folder, its size, and the size below which it is kept."""
+    """The cache of built programs: its folder, its size in bytes, and the size in bytes to which it is trimmed."""
 
     folder: Path
     bytes: int

@@ -84,8 +84,8 @@ class Remedy:
 
     Attributes:
         way: "quantize" (4-bit weights), "prune", "input" (a smaller input image) or "search" (another network).
-        planned: the plan with 4-bit weights, for "quantize".
-        share: estimated fraction that may stay, of the weights for "prune", of each side of the image for "input".
+        planned: the plan with 4-bit weights, for "quantize"; None for the others.
+        share: estimated fraction to keep: of the weights for "prune", of each side of the image for "input"; else None.
         changes: options to change as well.
         over: names of the limits ("ram", "flash") that pruning must meet.
     """
@@ -121,7 +121,10 @@ class _Candidate:
 
     @cached_property
     def proposal(self) -> Proposal | None:
-        """Return the plan that `tinyweave plan` would make, unchecked, or None if there is none; it is made on first use."""
+        """The plan that `tinyweave plan` would make with these options, without checking it; None if no plan can be made.
+
+        The plan is made when this attribute is first read, then cached.
+        """
         try:
             plan = self.choices.plan(checked=False)
         except CompileError:
@@ -252,7 +255,10 @@ def advise(
 
 
 def _less_flash(search: _Search) -> Options:
-    """Return the change to the first of LESS_FLASH whose constants meet the Flash limit, or none; all of them are tried."""
+    """Return the first objective of LESS_FLASH whose plan's constants meet the Flash limit, as {"optimize": name}, else {}.
+
+    All objectives of LESS_FLASH after the request's own are tried, and `search` keeps these tries.
+    """
     flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
     tried = [_try(search, {"optimize": each}) for each in others if _weight_bytes(search.model.graph) <= flash]
@@ -291,9 +297,10 @@ def _with_int4_weights(search: _Search, start: Proposal) -> list[Remedy]:
 
 
 def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
-    """Replan `start` with the smallest Flash limit that fits it, and return it as a list, empty if none fits.
+    """Return the proposal to raise the Flash limit of `start`, planned again with the new limit, as a list.
 
-    The limit is a power of two of KiB and leaves room for kernels that are faster than the smallest ones.
+    Two limits are tried, powers of two of KiB with room for faster kernels than those of `start`. The first with which the plan
+    fits is returned; the list is empty if neither fits.
     """
     least = math.ceil(math.log2(HEADROOM * start.need.upper_bound / 1024))
     sizes = (f"{kib // 1024}m" if kib >= 1024 else f"{kib}k" for kib in (1 << least, 2 << least))
@@ -326,7 +333,10 @@ def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
 
 
 def _cheapest(search: _Search) -> Proposal | None:
-    """Return a tried proposal within the RAM limit, without recomputation: with the fewest changes, then the least RAM."""
+    """Return the tried proposal with the fewest changes that meets the RAM limit without recomputation; None if none meets it.
+
+    If several have equally few changes, the one with the smallest arena is returned.
+    """
     able = [each for each in search.tried if not each.needs_too_much and "max_mac_overhead" not in each.changes]
     found = [each.proposal for each in able if each.proposal is not None and each.proposal.fits_ram]
     return min(found, key=lambda each: each.rank[2:], default=None)
@@ -401,9 +411,9 @@ def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> b
 
 
 def _try(search: _Search, changes: Options) -> _Candidate | None:
-    """Return the candidate with these changes, from the earlier tries if it is among them.
+    """Return the candidate with these changes; if they were tried before, return the earlier candidate.
 
-    None if inputs or outputs alone exceed the RAM, if MOST_TRIES is reached, or if no plan can be made.
+    Return None if the inputs or outputs alone exceed the RAM limit, if MOST_TRIES is reached, or if no plan can be made.
     """
     if known := [each for each in search.tried if each.changes == changes]:
         return known[0]
@@ -411,9 +421,9 @@ def _try(search: _Search, changes: Options) -> _Candidate | None:
 
 
 def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
-    """Return the changes of `start` on the board with the least RAM that fits, as a list with at most one proposal.
+    """Return the proposal to use another board with the changes of `start`: the board with the least RAM on which it fits.
 
-    At most MOST_BOARDS boards are planned for.
+    The result is a list with at most one proposal. At most MOST_BOARDS boards are tried.
     """
     large_enough = [
         board
@@ -427,9 +437,10 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
-    """Return whether a board would exceed the time limit clearly (see TOO_SLOW), by its clock alone, or has no cycle model.
+    """Return whether a board is not worth a try: it has no cycle model or clock, or clearly exceeds the time limit.
 
-    False if there is no time limit.
+    The latency on the board is the latency of `start`, scaled by the ratio of the two clocks. It exceeds the limit clearly if
+    it is above TOO_SLOW times the limit. No board is slow if there is no time limit or the latency of `start` is unknown.
     """
     limits = search.limits
     if limits.latency_ms is None or limits.clock_hz is None or start.latency_ms is None:
@@ -440,7 +451,7 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
 
 
 def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
-    """Return the fastest tried plan that meets the RAM and Flash limits, with its own latency as the time limit.
+    """Return the proposal to raise the time limit to the latency of the fastest tried plan that meets the RAM and Flash limits.
 
     The result is a list with at most one proposal.
     """

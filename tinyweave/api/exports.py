@@ -92,9 +92,10 @@ def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], S
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
-    """Return samples of a model with their reference outputs: `inputs`, or a random sample if there are none.
+    """Return samples for the example program, with their reference outputs: `inputs`, or a random sample if there are none.
 
-    A model that streams in time gets as many calls more as fill its window. The samples run in sequence.
+    The samples run in sequence. For a model that streams in time, samples are added until there are enough calls to fill the
+    model's window of frames.
     """
     cases = samples(model, 1, 0, inputs)
     right = compare.truth(model.whole.graph, network_inputs(model, cases))

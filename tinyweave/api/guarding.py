@@ -77,7 +77,12 @@ class ModelConfig:
 
 
 class Recorded(NamedTuple):
-    """What a tinyweave.lock.json says of a model: its measurements, and the limits for which they were made, if known."""
+    """The entry of a model in a tinyweave.lock.json.
+
+    Attributes:
+        values: the measurements, by name.
+        limits: the limits for which the model was planned then; None if the file does not have them.
+    """
 
     values: Values
     limits: Values | None

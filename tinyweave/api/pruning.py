@@ -81,7 +81,8 @@ def prune_model(
         samples: as for `quantize`.
         options: limits and training.
         read_as: scale, offset and labels of the samples.
-        path: where the caller will write the int8 file; None is beside the model, named STEM_pruned.tflite.
+        path: where the caller will write the int8 file, for the `path` of the resulting model. Nothing is written here. None is
+            beside the model, named STEM_pruned.tflite.
         progress: called during long steps.
 
     Raises:

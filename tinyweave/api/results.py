@@ -284,9 +284,12 @@ class Deployment:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The measurement of a model for one board of a comparison.
+    """The measurement of a model for one of several compared boards.
 
-    It was run on the board's core, or on the nearest core that can be emulated.
+    Attributes:
+        device: the board.
+        plan: the plan for the board's core.
+        profile: measurements on this core, or on the nearest core that can be emulated.
     """
 
     device: Device

@@ -54,7 +54,11 @@ class Constants:
 
 @dataclass(frozen=True)
 class Code:
-    """The C of one layer, as an emitter returns it."""
+    """The C of one layer, as an emitter returns it.
+
+    `params` are definitions of constants such as the kernel's parameter struct, `call` the call of the kernel, `note` words
+    for the comment above the call.
+    """
 
     params: str
     call: str
@@ -158,7 +162,11 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
 
 @dataclass(frozen=True)
 class Traced:
-    """A layer as the trace hooks TW_TRACE and TW_LAYER of the emitted C identify it."""
+    """A layer as the trace hooks TW_TRACE and TW_LAYER of the emitted C identify it.
+
+    A layer that runs unfused is identified by its step; `index` is None. A layer of a fused stage is identified by the step of
+    the stage and the index of the op.
+    """
 
     step: int
     index: int | None  # index of the op, if it is in a fused stage; None if the op is a step of its own

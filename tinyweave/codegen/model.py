@@ -33,7 +33,7 @@ Codes = Mapping[int, Code | None]  # index of an op -> its C; None for an op wit
 
 @dataclass(frozen=True)
 class Source:
-    """The emitted files of a model, kernels included."""
+    """The emitted files of a model, kernels included; `own` names the files that belong to this model alone."""
 
     name: str  # of the model
     own: tuple[str, ...]  # names of the files written for this model, as opposed to kernels

@@ -168,7 +168,7 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
     """Return the least arena in bytes, and layer -> live bytes of a layer-by-layer plan.
 
-    The result does not depend on the RAM limit, so it is cached while users move that slider.
+    The result does not depend on the RAM limit, so it is cached while users move the slider of the RAM limit.
     """
     model, request = _model(asked, given), _request(asked)
     least = api.make_plan(model, replace(request, objective="size"))

@@ -26,7 +26,7 @@ def place_file(memory: str) -> str:
 
 
 def place_macro(memory: str) -> str:
-    """Return the macro which makes the C put its arenas of this memory into the section that `place_file` places."""
+    """Return the name of the macro that moves the emitted arenas of a memory into the section that `place_file` places."""
     return f"TW_PLACE_{memory.upper()}"
 
 

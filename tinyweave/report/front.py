@@ -115,7 +115,10 @@ def _work(plan: Plan) -> float:
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return a published figure with its cycles converted to milliseconds; None if it has no cycles for the device's core."""
+    """Return a published figure with an additional key `latency_ms`: its cycles as milliseconds at the device's clock.
+
+    `latency_ms` is None if the figure has no cycles for the device's core, or if the clock is unknown.
+    """
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
     return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
@@ -128,7 +131,11 @@ def by_rows(record: Record) -> str:
 
 
 def front_entries(record: Record) -> list[tuple[str, Record]]:
-    """Return (label, plan record) of all plans: the Pareto front with the label "", "by Flash", then strategies by name."""
+    """Return (label, plan record) of all plans that a record of `plan --pareto` has.
+
+    The label is "" for the Pareto front in RAM and time, "by Flash" for the front in Flash and time, and the name of the
+    strategy for plans of other planners.
+    """
     others = [(each["schedule"], each) for each in record["schedules"] if "arena" in each]
     return [*(("", each) for each in record["points"]), *(("by Flash", each) for each in record["by_flash"]), *others]
 
@@ -219,10 +226,9 @@ def _missing(record: Record) -> list[str]:
 
 
 def published(graph: Graph) -> list[dict[str, Any]]:
-    """Return the published figures for a network with these layers.
+    """Return the RAM and time that others published for this network, recognised by its layers; empty if there are none.
 
-    Each has the tool, RAM in bytes, instructions and cycles by core, a note and the source. The list is empty if there are
-    none.
+    Each figure is a dict with the tool, RAM in bytes, instructions and cycles by core, a note and the source.
     """
     return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
 

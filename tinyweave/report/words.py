@@ -145,7 +145,7 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return a sentence: the placement of the buffers is proved optimal, or by how many bytes another could be smaller."""
+    """Return a sentence: no other placement of the buffers is smaller (proved), or the most bytes that another could save."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"
@@ -267,7 +267,7 @@ def fits_line(record: Record) -> str:
 
 
 def memory_limit_lines(record: Record) -> list[str]:
-    """Return a line with the bytes of each memory and its room, if the device has several memories for arenas."""
+    """Return a line with the used and the available bytes of each memory; [] unless the device has several for arenas."""
     room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
     each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
     return [f"    {', '.join(each)}"] if len(room) > 1 else []
@@ -279,7 +279,10 @@ def time_limit_lines(record: Record) -> list[str]:
 
 
 def board_lines(record: Record) -> list[str]:
-    """Return how many of the listed boards have room for the network, and those with the least RAM."""
+    """Return a line that names the listed boards with room for the network, at most MOST_BOARDS, and counts the others.
+
+    The list is empty if no boards were searched.
+    """
     boards = record["boards"]
     if not boards:
         return [] if boards is None else ["none of the listed boards has room for it"]
@@ -288,7 +291,10 @@ def board_lines(record: Record) -> list[str]:
 
 
 def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
-    """Return what a user does next with the C in `folder`, each as (sentence, command or file, "" if there is none)."""
+    """Return what a user can do next with the C in `folder`, as pairs (sentence, command or file); "" if a step has neither.
+
+    `model` is the path of the model file, for the command.
+    """
     options = f" --device {record['device']['name']}" if record["device"] else ""
     return [
         (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),

@@ -106,7 +106,10 @@ def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The reference outputs of all samples, and how far the two references differ."""
+    """The reference outputs of all samples, and the largest difference between LiteRT's and numpy's outputs.
+
+    If LiteRT's kernels were not used, `without_litert` says why, and the outputs are numpy's.
+    """
 
     outputs: list[Arrays]  # [sample][network output]
     reference: str  # name of the reference, for reports

@@ -344,10 +344,11 @@ def nearest(*cores: str) -> str:
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
-    """Return the estimated cycles of each part of a run, a step or a layer; {} for a core without timings.
+    """Return (step, layer) -> estimated cycles of a run; {} for a core without timings.
 
-    `run` must come from Unicorn, which counts basic blocks. `waits` is the number of wait states for each cache line that
-    is fetched from Flash; None means that Flash has zero wait states.
+    The layer "" is the code of a step outside the layers that were counted separately. `run` must come from Unicorn, which
+    counts basic blocks. `waits` is the number of wait states for each cache line that is fetched from Flash; None means that
+    Flash has zero wait states.
     """
     if core not in TIMINGS:
         return {}

@@ -131,7 +131,8 @@ def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) 
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
     """Return the bytes of each requested dump, in the order of the requests.
 
-    `taken` maps the index of a request to its bytes. Raises ValueError if a request is not in it, as its step never ran.
+    `taken` maps the index of a request to its bytes. Raises ValueError if a request is missing there, because its step never
+    ran.
     """
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
     if missing:
