@@ -164,7 +164,10 @@ class _Search:
         return self.models[io, layout]
 
     def needs_more(self, changes: Options) -> bool:
-        """Return whether the inputs alone, or the outputs alone, exceed the RAM limit; streamed ones do not count."""
+        """Return whether, with these changed options, the inputs alone or the outputs alone exceed the RAM limit.
+
+        Inputs or outputs that are streamed row by row do not count.
+        """
         graph, request = self.with_io(changes).graph, changed(self.request, changes)
         whole = [
             sum(graph.tensors[name].bytes for name in names)
@@ -175,6 +178,8 @@ class _Search:
 
     def candidate(self, changes: Options, board: Device | None = None, model: results.Model | None = None) -> _Candidate | None:
         """Return the candidate with these changes, or None if it cannot be planned.
+
+        Candidates of the same model and Flash limit are appended to `tried`.
 
         Args:
             changes: options to change in the request.
@@ -466,7 +471,14 @@ def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
 
 
 def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits) -> Proposal:
-    """Return the proposal of a plan with changed options, and its verdict for the limits."""
+    """Return a plan with changed options as a Proposal: its arena, its estimated Flash and latency, and whether it fits.
+
+    Args:
+        changes: the changed options.
+        plan: the plan.
+        board: the board, for the estimates; None if only a core is known.
+        limits: the limits that the plan should meet.
+    """
     over, need = limits.ram_excess(plan.arena), plans.estimate_flash(plan, board)
     too_much, too_long = need.excess(limits.flash), plans.latency_excess(plan, board, limits)
     is_open = (limits.flash is not None and too_much is None) or (limits.latency_ms is not None and too_long is None)

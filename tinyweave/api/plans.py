@@ -202,7 +202,11 @@ def limits_of(
 
 
 def _clock(device: Device | None, latency_ms: float) -> float:
-    """Return the device's clock in Hz; raise CompileError if a time limit cannot be compared with estimated cycles."""
+    """Return the device's clock in Hz, to convert a time limit to cycles.
+
+    Raises:
+        CompileError: `latency_ms` is not a time, there is no device, or its clock or the cycle model of its core is unknown.
+    """
     if not 0 < latency_ms < math.inf:
         raise CompileError(f"--latency-ms {latency_ms:g} is not a time", "give milliseconds above 0, for example 25")
     if device is None:

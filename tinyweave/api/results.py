@@ -314,7 +314,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        """Return whether measured RAM and Flash are within the board's."""
+        """Return whether measured RAM and Flash are within the RAM and Flash of the board."""
         return not any(self.excess.values())
 
 

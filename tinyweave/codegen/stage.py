@@ -144,7 +144,7 @@ def _tile(
 
 
 def _timing(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
-    """Return the C variable with the timing of a node, which is an op's index or the name of a streamed input."""
+    """Return the name of the C variable with the timing of a node, which is an op's index or the name of a streamed input."""
     return f"{maps[node].removesuffix('_map') if isinstance(node, str) else plan.graph.ops[node].name}_timing"
 
 

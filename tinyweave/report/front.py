@@ -141,9 +141,10 @@ def front_entries(record: Record) -> list[tuple[str, Record]]:
 
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per plan with arena, time, MACs, constants and gap.
+    """Return table cells: a header, then a row per plan.
 
-    Columns without any value are left out.
+    A row has label, arena, time, cycles relative to the fastest plan, MACs, constants, and the gap (bytes of the arena above
+    its lower bound). Columns without any value are left out.
     """
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
@@ -221,7 +222,7 @@ def verdict_line(record: Record) -> str:
 
 
 def _missing(record: Record) -> list[str]:
-    """Return the kinds of ops that have no cycle constants and are left out of the estimates."""
+    """Return the kinds of ops that have no cycle constants, so that the cycles of the Pareto-optimal plans leave them out."""
     return list(dict.fromkeys(kind for point in record["points"] for kind in point["cycles_missing"] or ()))
 
 

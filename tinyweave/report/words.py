@@ -259,7 +259,7 @@ def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
 
 
 def fits_line(record: Record) -> str:
-    """Return whether the network fits the device and the limits."""
+    """Return a line that says whether the network fits the device and the limits."""
     device, limits = record["device"]["name"] if record["device"] else "", record["limits"]
     if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
         return "no limit given: pass --device, --ram or --flash for a verdict"
@@ -274,7 +274,7 @@ def memory_limit_lines(record: Record) -> list[str]:
 
 
 def time_limit_lines(record: Record) -> list[str]:
-    """Return the time of an inference beside its limit, if there is one."""
+    """Return a line with the time of an inference and its limit, or an empty list if there is no time limit."""
     return [] if record["limits"]["latency_ms"] is None else [_latency_line(record)]
 
 

@@ -74,7 +74,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 def _range(tensor: Tensor, extents: Mapping[str, int]) -> tuple[float, float]:
     """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1).
 
-    `extents` is from `ops.index_extents`.
+    `extents`, from `ops.index_extents`, maps each network input that holds indices to the number of valid indices.
     """
     if tensor.name in extents:
         return 0, extents[tensor.name] - 1

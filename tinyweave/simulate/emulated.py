@@ -121,8 +121,8 @@ def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
     """Link object files and the compiler's support library to the ELF file `program`.
 
-    zig compiles its support library for each core at first use, which takes 4 s. Therefore it is linked only if functions are
-    undefined without it: for the cores here, those of a Cortex-M0, and of float32 code on a core without an FPU.
+    zig compiles its support library for each core at first use, which takes 4 s. Therefore zig links this library only if
+    functions are undefined without it. This is so on a Cortex-M0, and for float32 code on a core without an FPU.
     """
     words: list[str | Path] = [*flags, "-nostdlib", *compiled, "-o", program]
     if compiler.name != "zig":
@@ -379,9 +379,9 @@ _timings: dict[tuple[str, bytes], BlockCosts] = {}  # by core and code
 
 
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
-    """Return machine code -> cycle costs for the basic blocks `blocks`, which are given by their machine code.
+    """Return machine code of a basic block -> its cycle costs (see `block_costs`), for the machine code of all `blocks`.
 
-    Unicorn's process disassembles them, because only it imports capstone. Results are cached.
+    Unicorn's process disassembles the blocks, because only this process imports capstone. Results are cached.
     """
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
