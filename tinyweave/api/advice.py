@@ -69,10 +69,9 @@ class Proposal:
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """Return a sort key, the best proposal first.
+        """Return a sort key, the best proposal first: (only a build can tell, kind of change, number of changes, arena in bytes).
 
-        Plans that certainly fit come first. Then changed options precede a larger Flash, which precedes another board. Ties are
-        broken by the number of changes, then by the arena.
+        The kind is 0 if only options change, 1 for another Flash limit, 2 for another board, 3 for both.
         """
         memory = ("device" in self.changes) * 2 + ("flash" in self.changes)
         return self.fits is None, memory, len(self.changes), self.arena

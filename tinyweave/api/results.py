@@ -81,7 +81,7 @@ class Model:
 
 
 class Inspection(NamedTuple):
-    """A model as it was imported, and why ops of it cannot be compiled, one error per op."""
+    """The result of `inspect`: a model, and an error for each of its ops that cannot be compiled."""
 
     model: Model
     unsupported: tuple[CompileError, ...]

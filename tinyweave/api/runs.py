@@ -182,7 +182,8 @@ def verify_plan(
 def reference_outputs(model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None) -> compare.Truth:
     """Return the outputs of LiteRT on the imported file, or of the numpy reference if LiteRT cannot run it.
 
-    For a model that streams in time, they are the outputs for the whole window at each call.
+    If LiteRT runs, the result also says how far the numpy reference differs. For a model that streams in time, the outputs are
+    those for the whole window at each call.
     """
     return compare.truth(model.whole.graph, network_inputs(model, cases), _litert(model.whole), progress)
 

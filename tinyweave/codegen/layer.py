@@ -28,7 +28,10 @@ def stored(tensor: Tensor) -> np.ndarray:
 
 @dataclass
 class Constants:
-    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once."""
+    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once.
+
+    `arrays` maps (C type, content as bytes) to (C name, values), in the order in which the arrays were added.
+    """
 
     # (C type, content) -> (C name, values), in the order in which the arrays were added
     arrays: dict[tuple[str, bytes], tuple[str, np.ndarray]] = field(default_factory=dict)

@@ -422,7 +422,10 @@ def device_record(device: Device) -> Record:
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
-    """Return network inputs or outputs as plain values; scale and zero point are None if there is one per channel or none."""
+    """Return network inputs or outputs as plain values: name, type, shape, bytes, scale and zero point.
+
+    Scale and zero point are None for a tensor without quantisation, or with one scale per channel.
+    """
     return [
         {
             "name": tensor.name,

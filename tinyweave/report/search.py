@@ -111,7 +111,7 @@ def _stage_one(run: Record) -> Record:
 
 
 def _own_size(prepared: Record, arch: Arch) -> Record:
-    """Return the settings for preparing samples, with the image size of the network that was found."""
+    """Return the settings for preparing samples; an image size among them is replaced by the size of the network's input."""
     return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 

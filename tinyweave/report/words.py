@@ -46,7 +46,7 @@ def target_text(device: Record) -> str:
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """Return the layer table as rows of cells, the header first, and the indices of the columns that hold numbers.
 
-    The table has constants or, if they were measured, instructions, but not both.
+    The table has a column of measured instructions if there are any, else of constants.
     """
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),

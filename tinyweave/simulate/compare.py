@@ -58,8 +58,8 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
     The samples in `inputs` come first, even if there are more than `count`. Then follow up to three constant samples (all
     minima, all maxima, all zero points), then random samples, at least one if `inputs` has fewer than `count`. A network
-    input with only one legal value (the output shape of a transpose_conv) always has this value in them. Inputs that are
-    indices, such as tokens, are within the tensor that they index.
+    input with only one legal value (the output shape of a transpose_conv) has this value in every generated sample. Inputs that
+    are indices, such as tokens, are within the tensor that they index.
     """
     tensors, fixed, extents = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph), ops.index_extents(graph)
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]

@@ -337,7 +337,7 @@ def missing(core: str) -> tuple[str, str] | None:
 def nearest(*cores: str) -> str:
     """Return the first of these cores that can be emulated here, or the last known one if none can.
 
-    Cores that are not in CORES are skipped. Cores that Unicorn emulates always count, even if it is not installed.
+    Cores that are not in CORES are skipped. Cores that Unicorn emulates always count, even if Unicorn is not installed.
     """
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])

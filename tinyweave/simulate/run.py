@@ -96,7 +96,7 @@ class Inference:
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
-    """Return a region per memory: whole pages of `page` bytes that end with the arena, rounded up to ALIGN bytes.
+    """Return a region (whole pages of `page` bytes) per memory, at whose end is the arena, its size rounded up to ALIGN bytes.
 
     The page after a region is not mapped, so that an access beyond the arena faults. `memories` is memory -> arena bytes.
     """
@@ -131,8 +131,7 @@ def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) 
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
     """Return the bytes of each requested dump, in the order of the requests.
 
-    `taken` maps the index of a request to its bytes. Raises ValueError if a request is missing there, because its step never
-    ran.
+    `taken` maps the index of a request to its bytes. Raises ValueError if `taken` lacks a request, because its step never ran.
     """
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
     if missing:

@@ -454,7 +454,8 @@ machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories, 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
     """Return a machine for a request, reset to the memory contents of the request.
 
-    A kept machine is reused if it has the same program and sizes of memories; the least recently used machine is dropped.
+    A kept machine is reused if it has the same program and sizes of memories. At most MACHINES are kept; the least recently
+    used one is dropped.
     """
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))
