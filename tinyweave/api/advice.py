@@ -69,7 +69,7 @@ class Proposal:
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """Return a sort key, the best proposal first: (only a build can tell, kind of change, number of changes, arena in bytes).
+        """Return a sort key, the best proposal first: (whether only a build can tell, kind, number of changes, arena in bytes).
 
         The kind is 0 if only options change, 1 for another Flash limit, 2 for another board, 3 for both.
         """

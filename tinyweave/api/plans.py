@@ -129,9 +129,9 @@ def flash_front(
 ) -> list[Plan]:
     """Return the Pareto-optimal plans in constants (bytes of Flash) and estimated cycles, the fastest first.
 
-    All of them are within the request's RAM limit, and their constants within its Flash limit. Unlike for `make_plan`, the Flash
-    that TFLite Micro needs is no limit. The strategy and the objective of the request are ignored. `known` is the cache of
-    `make_plan`.
+    All of them are within the request's RAM limit, and their constants within its Flash limit. Unlike for `make_plan`, the
+    Flash that TFLite Micro needs is no limit. The strategy and the objective of the request are ignored. `known` is the cache
+    of `make_plan`.
     """
     limits = request.limits
     unlimited = replace(request, strategy="best", objective="speed", limits=replace(limits, flash=None))

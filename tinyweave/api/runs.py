@@ -222,7 +222,7 @@ def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
     """Return the values for the file's input that correspond to the values of the network's input `name`.
 
     Raises:
-        CannotRunError: no values of the file's input give these int8 values.
+        CannotRunError: the file's input has no values that become the int8 `values`.
     """
     fed = as_in_file(model.original, model.tensors, name, values)
     if fed is None:

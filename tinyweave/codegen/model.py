@@ -310,13 +310,13 @@ void {name}_reset(const {name}_memory *memory)
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """Return the C function that returns the address of an input or output, which may be a constant array.
+    """Return the C function that returns the address of an input (or output) by its index; the address may be a constant array's.
 
     Args:
         plan: The plan.
         name: The model's name.
         which: "input" or "output".
-        constants: The model's arrays, to which those of constant inputs or outputs are added.
+        constants: The model's arrays, to which the arrays of constant inputs or outputs are added.
 
     """
     names, by_rows = (

@@ -152,7 +152,10 @@ class Planner:
 
 
 def _refused(why: str, instead: str) -> CompileError:
-    """Return the error for a request that exceeds a limit; `instead` is the command that gives the same answer without limits."""
+    """Return the error for a request that exceeds a limit.
+
+    `why` names the limit, `instead` is the command that gives the same answer without limits.
+    """
     return CompileError(f"this cannot be planned on the page: {why}", f"use the command line: {instead}")
 
 

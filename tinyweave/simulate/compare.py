@@ -148,7 +148,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
     """Compute the reference outputs of all samples, and compare the two references with each other.
 
     `reference` runs LiteRT's reference kernels on all samples. If it is None or raises CannotRunError, the outputs are those
-    of the numpy reference. If the network has state, it is kept from each sample to the next.
+    of the numpy reference. If the network has state, its state is kept from each sample to the next.
     """
     report = progress or (lambda what, done, of: None)
     expected: list[Arrays] = []

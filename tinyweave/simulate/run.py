@@ -86,7 +86,10 @@ class Inference:
 
     @property
     def per_part(self) -> dict[StepPart, int]:
-        """Return the number of instructions of each part of invoke; {} on QEMU."""
+        """Return (step, layer) -> number of instructions of invoke; {} on QEMU.
+
+        The layer "" is the code of a step outside the layers that were counted separately.
+        """
         return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 
     def memory(self, name: str) -> bytes:
@@ -96,9 +99,10 @@ class Inference:
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
-    """Return a region (whole pages of `page` bytes) per memory, at whose end is the arena, its size rounded up to ALIGN bytes.
+    """Return a region per memory: whole pages of `page` bytes, with the arena at their end.
 
-    The page after a region is not mapped, so that an access beyond the arena faults. `memories` is memory -> arena bytes.
+    The size of the arena is rounded up to a multiple of ALIGN. The page after a region is not mapped, so that an access beyond
+    the arena faults. `memories` is memory -> arena bytes.
     """
     regions = []
     for name, count in memories.items():
