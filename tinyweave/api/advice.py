@@ -383,7 +383,7 @@ def _search_options(search: _Search, start: Options, base: Proposal, *, needs_fl
 
 
 def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
-    """Yield each option change (name, value) that could help this model."""
+    """Yield each option change (name, value) that could help this model; `base` is the proposal without changes."""
     graph, request = search.model.graph, search.request
     if request.strategy != "best":
         yield "schedule", "best"

@@ -140,7 +140,10 @@ def _check_trainable(graph: Graph, epochs: int) -> None:
 
 
 def _split(samples: Samples) -> tuple[list[int], list[int]]:
-    """Return the indices of the training samples and of the held-out samples; with few samples, both are all samples."""
+    """Return the indices of the training samples and of the held-out samples.
+
+    With fewer than LEAST_HELD samples, both have the indices of all samples.
+    """
     everything = list(range(len(samples)))
     if len(samples) < LEAST_HELD:
         return everything, everything

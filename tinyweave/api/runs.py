@@ -268,7 +268,7 @@ def profile_plan(
         plan: its plan.
         core: the emulated core.
         sample: one array per network input; None for a random sample.
-        device: device whose Flash wait states and caches count in the estimated cycles, if `core` is its core.
+        device: device whose Flash wait states and caches count in the estimated cycles, if `core` is the device's core.
         by_step: also measure each step and layer, which takes a second run.
     """
     cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]

@@ -310,7 +310,9 @@ void {name}_reset(const {name}_memory *memory)
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """Return the C function that returns the address of an input (or output) by its index; the address may be a constant array's.
+    """Return the C function that returns the address of an input or output by its index.
+
+    The address is in an arena, or is a constant array's.
 
     Args:
         plan: The plan.

@@ -187,7 +187,7 @@ class Given(NamedTuple):
     Attributes:
         path: path of the server's copy.
         source: path or name of the user's file.
-        told: its description for the page.
+        told: what the page shows of the model: `network` (SHA-256 of the file), `title`, and the result of `questions.look`.
     """
 
     path: Path

@@ -41,7 +41,10 @@ def place_files(package: Package) -> Files:
 
 
 def _place_script(package: Package, memory: str, region: AddressRange) -> str:
-    """Return the linker script that places all arenas of a memory at its end, where vendors' linker scripts put nothing."""
+    """Return the linker script that places all arenas of a memory at the end of the memory, which vendors' scripts leave free.
+
+    `region` is the address range of the memory.
+    """
     held = [model for model in package.models if has_memory_header(model.plan) and memory in model.plan.arena]
     sizes = [-(-model.plan.arena[memory] // ALIGN) * ALIGN for model in held]
     end = region.address + region.bytes

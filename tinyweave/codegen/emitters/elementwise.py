@@ -118,7 +118,7 @@ def emit_mul_dsp(layer: Layer) -> Code:
 
 
 def mul_members(layer: Layer) -> list[Members]:
-    """Return the members of the parameter struct tw_mul, in lines."""
+    """Return the members of the parameter struct tw_mul, in groups, each of which becomes one line of initialisers."""
     return [*binary_members(layer), elementwise.mul_rescale(layer.graph, layer.op)._asdict()]
 
 
@@ -141,7 +141,10 @@ def emit_prelu(layer: Layer) -> Code:
 
 
 def emit_prelu_dsp(layer: Layer) -> Code:
-    """Emit the C of prelu for the DSP kernel, which has linear functions instead of slopes."""
+    """Emit the C of prelu for the DSP kernel, which takes linear functions of the input in place of multipliers and shifts.
+
+    There is one function for inputs at or above the zero point, and a table of functions for inputs below it.
+    """
     found = prelu.lines(prelu.prelu_of(layer.graph, layer.op))
     assert found is not None
     table = {"negative": layer.table("negative", found.negative.ravel(), "int32_t")}
