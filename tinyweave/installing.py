@@ -63,7 +63,7 @@ def _source(extra: str) -> str:
 
 
 def _nearest(path: Path) -> str:
-    """Return a path in the current folder as `.` or `./...`, since pip takes a bare name for a package; other paths unchanged."""
+    """Return a path in the current folder as `.` or `./...`, since pip takes a bare name for a package; others unchanged."""
     here = Path.cwd()
     if path == here:
         return "."

@@ -309,7 +309,7 @@ class Fit:
 
     @property
     def excess(self) -> dict[str, float]:
-        """Return the bytes (`ram`, `flash`) above the board's memory; 0 if they fit or if the size of this memory is unknown."""
+        """Return the bytes (`ram`, `flash`) above the board's memory; 0 if they fit or if that memory's size is unknown."""
         return excess(self.profile, self.limits)
 
     @property
