@@ -120,7 +120,7 @@ class _Candidate:
 
     @cached_property
     def proposal(self) -> Proposal | None:
-        """The plan that `tinyweave plan` would make with these options, without checking it; None if no plan can be made.
+        """Return the plan that `tinyweave plan` would make with these options, unchecked; None if no plan can be made.
 
         The plan is made when this attribute is first read, then cached.
         """

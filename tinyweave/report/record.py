@@ -264,8 +264,8 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
     """Return the record of a remedy (a change of the network) of the advice.
 
-    RAM, Flash, time and verdict are those of the remedy's plan, or None if it was not planned. Then `share` is the estimated
-    fraction to keep of the weights, or of each side of the input image.
+    RAM, Flash, latency and `fits` are those of the remedy's plan, or None if the remedy was not planned. `share` is the
+    estimated fraction to keep of the weights, or of each side of the input image.
 
     Args:
         remedy: the remedy.

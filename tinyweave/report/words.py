@@ -267,7 +267,10 @@ def fits_line(record: Record) -> str:
 
 
 def memory_limit_lines(record: Record) -> list[str]:
-    """Return a line with the used and the available bytes of each memory; [] unless the device has several for arenas."""
+    """Return a line with the used and the available bytes of each memory for arenas.
+
+    The list is empty if the device has only one such memory, or none is known.
+    """
     room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
     each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
     return [f"    {', '.join(each)}"] if len(room) > 1 else []
