@@ -26,7 +26,10 @@ def install(extra: str) -> str:
 
 
 def pip() -> str:
-    """Return the command that starts pip for this Python: `pip` if the shell finds this one, else `<path of Python> -m pip`."""
+    """Return the command that starts pip for this Python.
+
+    It is `pip` if the shell finds the one in this Python's folder, else `<path of Python> -m pip`.
+    """
     found, own = shutil.which("pip"), Path(sys.executable).parent
     return "pip" if found and Path(found).parent == own else f"{shlex.quote(_nearest(Path(sys.executable)))} -m pip"
 
@@ -34,8 +37,8 @@ def pip() -> str:
 def _source(extra: str) -> str:
     """Return the arguments of `pip install` for an extra.
 
-    They are the source folder if this is a checkout or was installed from a local folder, the URL that pip recorded (PEP 610),
-    or the packages of the extra by name.
+    If this is a checkout or was installed from a local folder, the argument is this folder with the extra. Otherwise it is the
+    URL that pip recorded (PEP 610), or if there is no URL, the packages of the extra by name.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -60,7 +63,7 @@ def _source(extra: str) -> str:
 
 
 def _nearest(path: Path) -> str:
-    """Return a path below the current folder as `.` or `./...`, since pip takes a bare name for a package; others unchanged."""
+    """Return a path in the current folder as `.` or `./...`, since pip takes a bare name for a package; others unchanged."""
     here = Path.cwd()
     if path == here:
         return "."

@@ -34,9 +34,9 @@ def lazy(name: str) -> ModuleType:
 
 
 def make_callable(package: str, home: str) -> None:
-    """Let a package be called as the function of its name in the module `home` of tinyweave.
+    """Make tinyweave's package `package` callable: a call runs the function of the same name in tinyweave's module `home`.
 
-    Importing a package, such as `tinyweave.quantize`, replaces the function of the same name by the package.
+    This is needed because importing a package, such as `tinyweave.quantize`, hides the function of the same name.
     """
 
     class CallablePackage(ModuleType):

@@ -62,7 +62,10 @@ def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDA
 def _read(
     path: Path, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image resized to `size((rows, columns) of the file)`, and the (rows, columns) of the file."""
+    """Return an image, resized, and the (rows, columns) that it has in the file.
+
+    `size` maps the (rows, columns) of the file to the (rows, columns) of the result.
+    """
     return _decoded(read_file(path, MAX_SAMPLE, MEND), str(path), channels, size)
 
 
@@ -91,7 +94,7 @@ def _pillow() -> Any:
 def _decoded(
     raw: bytes, name: str, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return what `_read` does, of the bytes of an image file with a name for messages."""
+    """Decode the bytes of an image file, and return the same as `_read`; `name` names the file in error messages."""
     pillow = _pillow()
     try:
         with pillow.open(BytesIO(raw)) as image:
@@ -119,7 +122,7 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
 
 
 def recording_of_bytes(raw: bytes, name: str) -> tuple[int, NDArray[np.float64]]:
-    """Return what `read_recording` does, of the bytes of a wav file; `name` says in messages where they come from."""
+    """Return what `read_recording` returns, from the bytes of a wav file; `name` names the file in error messages."""
     try:
         with wave.open(BytesIO(raw)) as recording:
             width, channels, rate = recording.getsampwidth(), recording.getnchannels(), recording.getframerate()

@@ -187,7 +187,7 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         toolchain: the compiler.
         flags: its flags.
         files: all files that the build reads. The cache key is a hash of name, compiler, flags, and the names and contents of
-            these.
+            these files.
         make: builds the file at the path that it gets.
     """
     digest = hashlib.sha256()
@@ -223,7 +223,7 @@ LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 def library_file(compiler: Toolchain, *sources: Path) -> Path:
     """Return the path of a cached shared library, built from our C files `sources` and named like the first one.
 
-    Callers ask for it before each use, because this marks the library as recently used, so that it is not evicted.
+    Call this before each use of the library. It marks the library as recently used, so that the library is not evicted.
     """
     name, files = sources[0].with_suffix(".so").name, [path for source in sources for path in _read_with(source)]
     words: list[str | Path] = [*LIBRARY_FLAGS, *sources, "-o"]
@@ -251,7 +251,7 @@ def cache_bytes() -> int:
 
 
 class BuildCache(NamedTuple):
-    """The cache of built programs: its folder, its size, and the size below which it is kept."""
+    """The cache of built programs: its folder, its size in bytes, and the size in bytes to which it is trimmed."""
 
     folder: Path
     bytes: int

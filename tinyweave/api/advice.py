@@ -69,10 +69,9 @@ class Proposal:
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """Return a sort key, the best proposal first.
+        """Return a sort key, the best proposal first: (whether only a build can tell, kind, number of changes, arena in bytes).
 
-        Plans that certainly fit come first. Then changed options precede a larger Flash, which precedes another board. Ties are
-        broken by the number of changes, then by the arena.
+        The kind is 0 if only options change, 1 for another Flash limit, 2 for another board, 3 for both.
         """
         memory = ("device" in self.changes) * 2 + ("flash" in self.changes)
         return self.fits is None, memory, len(self.changes), self.arena
@@ -84,8 +83,8 @@ class Remedy:
 
     Attributes:
         way: "quantize" (4-bit weights), "prune", "input" (a smaller input image) or "search" (another network).
-        planned: the plan with 4-bit weights, for "quantize".
-        share: estimated fraction that may stay, of the weights for "prune", of each side of the image for "input".
+        planned: the plan with 4-bit weights, for "quantize"; None for the others.
+        share: estimated fraction to keep: of the weights for "prune", of each side of the image for "input"; else None.
         changes: options to change as well.
         over: names of the limits ("ram", "flash") that pruning must meet.
     """
@@ -121,7 +120,10 @@ class _Candidate:
 
     @cached_property
     def proposal(self) -> Proposal | None:
-        """Return the plan that `tinyweave plan` would make, unchecked, or None if there is none; it is made on first use."""
+        """Return the plan that `tinyweave plan` would make with these options, unchecked; None if no plan can be made.
+
+        The plan is made when this attribute is first read, then cached.
+        """
         try:
             plan = self.choices.plan(checked=False)
         except CompileError:
@@ -161,7 +163,10 @@ class _Search:
         return self.models[io, layout]
 
     def needs_more(self, changes: Options) -> bool:
-        """Return whether the inputs alone, or the outputs alone, exceed the RAM limit; streamed ones do not count."""
+        """Return whether, with these changed options, the inputs alone or the outputs alone exceed the RAM limit.
+
+        Inputs or outputs that are streamed row by row do not count.
+        """
         graph, request = self.with_io(changes).graph, changed(self.request, changes)
         whole = [
             sum(graph.tensors[name].bytes for name in names)
@@ -172,6 +177,8 @@ class _Search:
 
     def candidate(self, changes: Options, board: Device | None = None, model: results.Model | None = None) -> _Candidate | None:
         """Return the candidate with these changes, or None if it cannot be planned.
+
+        Candidates of the same model and Flash limit are appended to `tried`.
 
         Args:
             changes: options to change in the request.
@@ -252,7 +259,10 @@ def advise(
 
 
 def _less_flash(search: _Search) -> Options:
-    """Return the change to the first of LESS_FLASH whose constants meet the Flash limit, or none; all of them are tried."""
+    """Return the first objective of LESS_FLASH whose plan's constants meet the Flash limit, as {"optimize": name}, else {}.
+
+    All objectives of LESS_FLASH after the request's own are tried, and `search` keeps these tries.
+    """
     flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
     tried = [_try(search, {"optimize": each}) for each in others if _weight_bytes(search.model.graph) <= flash]
@@ -291,9 +301,10 @@ def _with_int4_weights(search: _Search, start: Proposal) -> list[Remedy]:
 
 
 def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
-    """Replan `start` with the smallest Flash limit that fits it, and return it as a list, empty if none fits.
+    """Return the proposal to raise the Flash limit of `start`, planned again with the new limit, as a list.
 
-    The limit is a power of two of KiB and leaves room for kernels that are faster than the smallest ones.
+    Two limits are tried, powers of two of KiB with room for faster kernels than those of `start`. The first with which the plan
+    fits is returned; the list is empty if neither fits.
     """
     least = math.ceil(math.log2(HEADROOM * start.need.upper_bound / 1024))
     sizes = (f"{kib // 1024}m" if kib >= 1024 else f"{kib}k" for kib in (1 << least, 2 << least))
@@ -326,7 +337,10 @@ def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
 
 
 def _cheapest(search: _Search) -> Proposal | None:
-    """Return a tried proposal within the RAM limit, without recomputation: with the fewest changes, then the least RAM."""
+    """Return the tried proposal with the fewest changes that meets the RAM limit without recomputation; None if none meets it.
+
+    If several have equally few changes, the one with the smallest arena is returned.
+    """
     able = [each for each in search.tried if not each.needs_too_much and "max_mac_overhead" not in each.changes]
     found = [each.proposal for each in able if each.proposal is not None and each.proposal.fits_ram]
     return min(found, key=lambda each: each.rank[2:], default=None)
@@ -369,7 +383,7 @@ def _search_options(search: _Search, start: Options, base: Proposal, *, needs_fl
 
 
 def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
-    """Yield each option change (name, value) that could help this model."""
+    """Yield each option change (name, value) that could help this model; `base` is the proposal without changes."""
     graph, request = search.model.graph, search.request
     if request.strategy != "best":
         yield "schedule", "best"
@@ -401,9 +415,9 @@ def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> b
 
 
 def _try(search: _Search, changes: Options) -> _Candidate | None:
-    """Return the candidate with these changes, from the earlier tries if it is among them.
+    """Return the candidate with these changes; if they were tried before, return the earlier candidate.
 
-    None if inputs or outputs alone exceed the RAM, if MOST_TRIES is reached, or if no plan can be made.
+    Return None if the inputs or outputs alone exceed the RAM limit, if MOST_TRIES is reached, or if no plan can be made.
     """
     if known := [each for each in search.tried if each.changes == changes]:
         return known[0]
@@ -411,9 +425,9 @@ def _try(search: _Search, changes: Options) -> _Candidate | None:
 
 
 def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
-    """Return the changes of `start` on the board with the least RAM that fits, as a list with at most one proposal.
+    """Return the proposal to use another board with the changes of `start`: the board with the least RAM on which it fits.
 
-    At most MOST_BOARDS boards are planned for.
+    The result is a list with at most one proposal. At most MOST_BOARDS boards are tried.
     """
     large_enough = [
         board
@@ -427,9 +441,10 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
-    """Return whether a board would exceed the time limit clearly (see TOO_SLOW), by its clock alone, or has no cycle model.
+    """Return whether a board is not worth a try: it has no cycle model or clock, or clearly exceeds the time limit.
 
-    False if there is no time limit.
+    The latency on the board is the latency of `start`, scaled by the ratio of the two clocks. It exceeds the limit clearly if
+    it is above TOO_SLOW times the limit. No board is slow if there is no time limit or the latency of `start` is unknown.
     """
     limits = search.limits
     if limits.latency_ms is None or limits.clock_hz is None or start.latency_ms is None:
@@ -440,7 +455,7 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
 
 
 def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
-    """Return the fastest tried plan that meets the RAM and Flash limits, with its own latency as the time limit.
+    """Return the proposal to raise the time limit to the latency of the fastest tried plan that meets the RAM and Flash limits.
 
     The result is a list with at most one proposal.
     """
@@ -455,7 +470,14 @@ def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
 
 
 def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits) -> Proposal:
-    """Return the proposal of a plan with changed options, and its verdict for the limits."""
+    """Return a plan with changed options as a Proposal: its arena, its estimated Flash and latency, and whether it fits.
+
+    Args:
+        changes: the changed options.
+        plan: the plan.
+        board: the board, for the estimates; None if only a core is known.
+        limits: the limits that the plan should meet.
+    """
     over, need = limits.ram_excess(plan.arena), plans.estimate_flash(plan, board)
     too_much, too_long = need.excess(limits.flash), plans.latency_excess(plan, board, limits)
     is_open = (limits.flash is not None and too_much is None) or (limits.latency_ms is not None and too_long is None)

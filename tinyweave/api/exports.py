@@ -26,7 +26,7 @@ class PackageOptions:
     """Options of a package.
 
     Attributes:
-        name: name of the package; None takes that of its only model.
+        name: name of the package; None takes the name of its only model.
         version: three numbers, such as 1.0.0.
         command: command that writes the package, for its README.
         options: planner options and device, as words of a command line, for the README.
@@ -56,8 +56,8 @@ def package(
         models: the models.
         plans: a plan per model.
         device: the device, or None for DEFAULT_CORE.
-        options: name, version and example inputs of the package.
-        code: options of the C of all models; `command` is replaced.
+        options: name, version, commands and example inputs of the package. At most EXAMPLES of the inputs are used.
+        code: options of the C of all models; `command` is replaced by the model's entry in `options.commands`.
 
     Raises:
         CompileError: there is no model, several models have no package name, or the name or version is not valid.
@@ -92,9 +92,10 @@ def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], S
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
-    """Return samples of a model with their reference outputs: `inputs`, or a random sample if there are none.
+    """Return samples for the example program, with their reference outputs: `inputs`, or a random sample if there are none.
 
-    A model that streams in time gets as many calls more as fill its window. The samples run in sequence.
+    The samples run in sequence. For a model that streams in time, samples are added until there are enough calls to fill the
+    model's window of frames.
     """
     cases = samples(model, 1, 0, inputs)
     right = compare.truth(model.whole.graph, network_inputs(model, cases))

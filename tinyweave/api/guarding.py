@@ -59,7 +59,7 @@ class ModelConfig:
         name: name of the entry.
         file: path of the model's file.
         device: name of the device, or path of its TOML file.
-        limits: the given limits: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points.
+        limits: the limits in the entry: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points.
         options: options of the planner.
         io: as for `load`.
         layout: as for `load`.
@@ -77,7 +77,12 @@ class ModelConfig:
 
 
 class Recorded(NamedTuple):
-    """What a tinyweave.lock.json says of a model: its measurements, and the limits for which they were made, if known."""
+    """The entry of a model in a tinyweave.lock.json.
+
+    Attributes:
+        values: the measurements, by name.
+        limits: the limits for which the model was planned then; None if the file does not have them.
+    """
 
     values: Values
     limits: Values | None
@@ -93,7 +98,7 @@ class GuardResult:
         compiler: the compiler with its flags.
         verified: whether every output byte is right.
         now: name in MEASURED -> value, or None if unknown. `accuracy` is 0 to 1, `accuracy_drop` in percentage points.
-        before: the same from tinyweave.lock.json; None if it does not have the model.
+        before: the earlier values, likewise; None if tinyweave.lock.json does not have the model.
         limits_before: the limits for which `before` was measured; None if tinyweave.lock.json does not have them.
     """
 
@@ -322,7 +327,10 @@ def _watched(table: _Table) -> ModelConfig:
 
 
 def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
-    """Return how to measure the accuracy of a model, or None if its table has no key `accuracy`."""
+    """Return how to measure the accuracy of a model, or None if its table has no key `accuracy`.
+
+    Paths in the table are relative to `folder`.
+    """
     given = table.take("accuracy", dict)
     if given is None:
         return None

@@ -68,10 +68,13 @@ def request_of(options: PlanOptions, device: Device | None = None) -> Request:
 def with_defaults(model: Model, request: Request) -> Request:
     """Return a request with its missing objective, Flash limit and kernels filled in.
 
-    The objective defaults to `speed` if a RAM limit replaces the device's memory maps, else to `balanced`. Objective `size`,
-    unless the time is limited, uses portable kernels, which need no scratch and less code. The core's own kernels are then only
-    used if they give a smaller arena. All objectives but `speed` limit the Flash to what TFLite Micro needs for the model's
-    file, if this is less than the request's limit. `balanced` compares the RAM with the Flash of the request's limit.
+    Objective: if missing, `speed` if there is a RAM limit without memory maps (the user gave the limit), else `balanced`.
+
+    Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. `balanced` still compares
+    the RAM with the Flash limit of the request.
+
+    Kernels: for `size` without a time limit, portable kernels, which need no scratch and less code. The core's own kernels are
+    then only used if they give a smaller arena.
     """
     limits = request.limits
     objective = request.objective or ("speed" if limits.ram is not None and not limits.maps else "balanced")
@@ -126,8 +129,9 @@ def flash_front(
 ) -> list[Plan]:
     """Return the Pareto-optimal plans in constants (bytes of Flash) and estimated cycles, the fastest first.
 
-    All of them are within the request's RAM limit, and their constants within its Flash limit, but they may use more Flash than
-    TFLite Micro. The strategy and the objective of the request are ignored. `known` is the cache of `make_plan`.
+    All of them are within the request's RAM limit, and their constants within its Flash limit. Unlike for `make_plan`, the
+    Flash that TFLite Micro needs is no limit. The strategy and the objective of the request are ignored. `known` is the cache
+    of `make_plan`.
     """
     limits = request.limits
     unlimited = replace(request, strategy="best", objective="speed", limits=replace(limits, flash=None))
@@ -199,7 +203,11 @@ def limits_of(
 
 
 def _clock(device: Device | None, latency_ms: float) -> float:
-    """Return the device's clock in Hz; raise CompileError if a time limit cannot be compared with estimated cycles."""
+    """Return the device's clock in Hz, to convert a time limit to cycles.
+
+    Raises:
+        CompileError: `latency_ms` is not a time, there is no device, or its clock or the cycle model of its core is unknown.
+    """
     if not 0 < latency_ms < math.inf:
         raise CompileError(f"--latency-ms {latency_ms:g} is not a time", "give milliseconds above 0, for example 25")
     if device is None:
@@ -262,7 +270,8 @@ def estimate_latency_ms(plan: Plan, device: Device | None) -> float | None:
 def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
     """Estimate the milliseconds by which a plan exceeds the time limit, 0 if it does not.
 
-    None if there is no time limit, or if some layers have no cycle constants and the others do not exceed it alone.
+    Return None if there is no time limit or no estimate, or if some layers have no cycle constants and the other layers alone
+    are within the limit.
     """
     needed = estimate_cycles(plan, device)
     return needed and (limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles))
@@ -329,9 +338,9 @@ def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
 
 
 def paper_chain(model: Model, count: str) -> Chain | None:
-    """Return the chain of convolutions that a paper's count of RAM and MACs covers.
+    """Return the chain of convolutions (each reads the output of the one before) whose RAM and MACs a paper counts.
 
-    None for the count `live`, which covers all tensors.
+    Return None if `count` is `live`, tinyweave's own way of counting, which covers all tensors.
 
     Raises:
         CompileError: the count is unknown, or the network's convolutions form no chain.
@@ -347,15 +356,15 @@ def paper_chain(model: Model, count: str) -> Chain | None:
 def paper_count(
     model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None
 ) -> counts.Counted:
-    """Count RAM and MACs of a plan, and of the paper's own solutions for the same network, as a paper counts them.
+    """Count RAM and MACs by a paper's rules, both of a plan and of the paper's own solutions for the same network.
 
     Args:
         model: the model.
         plan: its plan.
         count: name of the paper's count, in PLAN_COUNTS but not `live`.
         chain: result of `paper_chain`.
-        max_mac_overhead: limit on the MACs of the paper's solutions, as a multiple of the network's MACs.
-        ram: RAM limit in bytes of the paper's solutions; None for no limit.
+        max_mac_overhead: limit on the MACs of the solution with the least RAM, as a multiple of the MACs of the chain.
+        ram: RAM limit in bytes of the solution with the fewest MACs; None leaves this solution out.
     """
     with _counting(count):
         return counts.counted(count, plan, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)

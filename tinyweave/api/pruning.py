@@ -81,7 +81,8 @@ def prune_model(
         samples: as for `quantize`.
         options: limits and training.
         read_as: scale, offset and labels of the samples.
-        path: where the caller will write the int8 file; None is beside the model, named STEM_pruned.tflite.
+        path: where the caller will write the int8 file, for the `path` of the resulting model. Nothing is written here. None is
+            beside the model, named STEM_pruned.tflite.
         progress: called during long steps.
 
     Raises:
@@ -139,7 +140,10 @@ def _check_trainable(graph: Graph, epochs: int) -> None:
 
 
 def _split(samples: Samples) -> tuple[list[int], list[int]]:
-    """Return the indices of the training samples and of the held-out samples; with few samples, both are all samples."""
+    """Return the indices of the training samples and of the held-out samples.
+
+    With fewer than LEAST_HELD samples, both have the indices of all samples.
+    """
     everything = list(range(len(samples)))
     if len(samples) < LEAST_HELD:
         return everything, everything

@@ -78,7 +78,8 @@ def quantize_model(
         read_as: scale, offset and labels of the samples.
         options: method of choosing ranges, improvements, and limits of mixed precision.
         blamed: whether to measure the error of each layer too.
-        path: where the caller will write the int8 file; None is beside the model, named STEM_int8.tflite.
+        path: where the caller will write the int8 file, for the `path` of the resulting model. Nothing is written here. None is
+            beside the model, named STEM_int8.tflite.
         progress: called during long steps.
     """
     check_quantisable(model.original)

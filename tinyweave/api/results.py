@@ -81,7 +81,7 @@ class Model:
 
 
 class Inspection(NamedTuple):
-    """A model as it was imported, and why ops of it cannot be compiled, one error per op."""
+    """The result of `inspect`: a model, and an error for each of its ops that cannot be compiled."""
 
     model: Model
     unsupported: tuple[CompileError, ...]
@@ -284,9 +284,12 @@ class Deployment:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The measurement of a model for one board of a comparison.
+    """The measurement of a model for one of several compared boards.
 
-    It was run on the board's core, or on the nearest core that can be emulated.
+    Attributes:
+        device: the board.
+        plan: the plan for the board's core.
+        profile: measurements on this core, or on the nearest core that can be emulated.
     """
 
     device: Device
@@ -306,12 +309,12 @@ class Fit:
 
     @property
     def excess(self) -> dict[str, float]:
-        """Return the bytes (`ram`, `flash`) above the board's memory; 0 if they fit or if its size is unknown."""
+        """Return the bytes (`ram`, `flash`) above the board's memory; 0 if they fit or if that memory's size is unknown."""
         return excess(self.profile, self.limits)
 
     @property
     def fits(self) -> bool:
-        """Return whether measured RAM and Flash are within the board's."""
+        """Return whether measured RAM and Flash are within the RAM and Flash of the board."""
         return not any(self.excess.values())
 
 

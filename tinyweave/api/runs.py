@@ -129,7 +129,7 @@ def write(source: Source, folder: Path) -> None:
 def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
     """Return samples for a comparison, each with one array per network input.
 
-    A model that streams in time gets as many samples more as calls are needed to fill its window, less one.
+    If the model streams in time, `count` is raised by the number of calls before the first with a full window of frames.
 
     Args:
         model: the model.
@@ -182,7 +182,8 @@ def verify_plan(
 def reference_outputs(model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None) -> compare.Truth:
     """Return the outputs of LiteRT on the imported file, or of the numpy reference if LiteRT cannot run it.
 
-    For a model that streams in time, they are the outputs for the whole window at each call.
+    If LiteRT runs, the result also says how far the numpy reference differs. For a model that streams in time, the outputs are
+    those for the whole window at each call.
     """
     return compare.truth(model.whole.graph, network_inputs(model, cases), _litert(model.whole), progress)
 
@@ -221,7 +222,7 @@ def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
     """Return the values for the file's input that correspond to the values of the network's input `name`.
 
     Raises:
-        CannotRunError: no values of the file's input give these int8 values.
+        CannotRunError: the file's input has no values that become the int8 `values`.
     """
     fed = as_in_file(model.original, model.tensors, name, values)
     if fed is None:
@@ -267,7 +268,7 @@ def profile_plan(
         plan: its plan.
         core: the emulated core.
         sample: one array per network input; None for a random sample.
-        device: device whose Flash wait states and caches count in the estimated cycles, if `core` is its core.
+        device: device whose Flash wait states and caches count in the estimated cycles, if `core` is the device's core.
         by_step: also measure each step and layer, which takes a second run.
     """
     cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
@@ -287,8 +288,8 @@ def compare_boards(
 ) -> list[Fit]:
     """Measure a model for every known board, or for `devices`, and return one result per board.
 
-    The model is planned once per core with cycle constants of its own; other cores take the plan of a core that runs the same
-    kernels. It is built and run once per set of kernels and emulated core.
+    The model is planned once per core that has cycle constants of its own. A core without them takes the plan of a similar core
+    that runs the same kernels. Boards with the same kernels and the same emulated core share one build and run.
 
     Args:
         model: the model.
@@ -360,9 +361,9 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
-    """Return layer -> count (instructions or cycles).
+    """Return the count (instructions or cycles) of each layer, by name.
 
-    It is the count of the layer's step if the layer runs unfused, and of the layer's kernel calls if it runs in a fused stage.
+    A layer that runs unfused has the count of its step, a layer of a fused stage the count of its kernel calls.
 
     Args:
         plan: the plan.
@@ -497,9 +498,11 @@ def _other_flash(built: target.Build) -> planning.OtherFlash:
 
 
 def boards_that_fit(profile: Profile, more_ram: int = 0, more_flash: int = 0) -> list[Device]:
-    """Return the known boards whose RAM and Flash hold the measured program, although its code size differs slightly by core.
+    """Return the known boards whose RAM and Flash hold the measured program.
 
-    `more_ram` and `more_flash` are bytes of other code in the program, such as a row source.
+    The size of the code is not measured again for each board's core, although it differs slightly. A board of unknown RAM or
+    Flash is included if the known one suffices. `more_ram` and `more_flash` are bytes of other code in the program, such as a
+    row source.
     """
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), more_ram, more_flash).values())]
 

@@ -570,7 +570,8 @@ def train(
 ) -> SearchResult:
     """Train a given network on labelled samples, make it int8, and write its C into `folder`/firmware.
 
-    The same call resumes an interrupted run. Of the planner's options, the same have an effect as for `search`.
+    The same call resumes an interrupted run. Of the planner's options, only `stream_inputs`, `max_mac_overhead` and the limits
+    have an effect.
 
     Args:
         network: an architecture, or the path of its .json file, such as the arch.json of a search.

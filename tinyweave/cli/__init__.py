@@ -60,9 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _heed_signal() -> None:
-    """If a signal is pending, wait until its handler interrupts the command by raising an exception.
+    """If a signal is pending, wait until its handler interrupts the command by raising an exception; else return at once.
 
-    `__main__` delays a signal while an import runs. The signal may have ended a child process and so caused the error at hand.
+    Called after an error, because the signal may have caused the error by ending a child process. `__main__` delays signals
+    while an import runs.
     """
     while waiting_signals:
         time.sleep(0.001)
@@ -71,7 +72,8 @@ def _heed_signal() -> None:
 def _file_of(error: OSError) -> str:
     """Return the file that an OSError is about, as text.
 
-    A full disk without a file name means standard output, which is then redirected to nowhere.
+    A full disk without a file name means standard output. It is then redirected to the null device, so that the flush at exit
+    does not fail.
     """
     if error.filename is not None:
         return os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)

@@ -24,7 +24,7 @@ def pages() -> dict[str, Path]:
 
 
 def complete(start: str) -> list[str]:
-    """Return the names of the pages that begin with `start`, for the shell."""
+    """Return the names of the pages that begin with `start`, for completion in the shell."""
     return [name for name in pages() if name.startswith(start.lower())]
 
 

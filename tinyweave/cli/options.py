@@ -39,7 +39,7 @@ def option(syntax: str, help: str, **more: Any) -> Any:
 
 
 def complete_device(start: str) -> list[str]:
-    """Return the names of the known devices that begin with `start`, for the shell."""
+    """Return the names of the known devices that begin with `start`, for completion in the shell."""
     return [device.name for device in devices.all_devices() if device.name.startswith(start.lower())]
 
 

@@ -211,7 +211,7 @@ def train(
 
 
 def _is_beside() -> bool:
-    """Return whether this process is one of several that torchrun started, but not the first, which alone shows progress."""
+    """Return whether torchrun started this process as one of several, but not as the first; only the first shows progress."""
     return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 

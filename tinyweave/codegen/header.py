@@ -311,7 +311,7 @@ def _tensor_conversions(name: str, end: str, tensor: Tensor) -> list[str]:
 
 
 def _function(result: str, head: str, *lines: str) -> str:
-    """Return the definition of a static inline C function."""
+    """Return the definition of a static inline C function: result type, head (name and parameters), and lines of the body."""
     return "\n".join([f"static inline {result} {head}", "{", *(f"    {line}" for line in lines), "}"])
 
 
@@ -403,7 +403,12 @@ def _callbacks(name: str, plan: Plan) -> list[str]:
 
 
 def _callback_lines(head: str, *lines: str) -> list[str]:
-    """Return the lines of a callback that returns 0."""
+    """Return the lines of a static C callback that returns 0 at its end.
+
+    Args:
+        head: The result type, name and parameters.
+        lines: The other statements.
+    """
     return [f"static {head}", "{", *(f"    {line}" for line in (*lines, "return 0;")), "}", ""]
 
 

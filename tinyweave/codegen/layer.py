@@ -28,7 +28,10 @@ def stored(tensor: Tensor) -> np.ndarray:
 
 @dataclass
 class Constants:
-    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once."""
+    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once.
+
+    `arrays` maps (C type, content as bytes) to (C name, values), in the order in which the arrays were added.
+    """
 
     # (C type, content) -> (C name, values), in the order in which the arrays were added
     arrays: dict[tuple[str, bytes], tuple[str, np.ndarray]] = field(default_factory=dict)
@@ -54,7 +57,11 @@ class Constants:
 
 @dataclass(frozen=True)
 class Code:
-    """The C of one layer, as an emitter returns it."""
+    """The C of one layer, as an emitter returns it.
+
+    `params` are definitions of constants such as the kernel's parameter struct, `call` the call of the kernel, `note` words
+    for the comment above the call.
+    """
 
     params: str
     call: str
@@ -158,7 +165,11 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
 
 @dataclass(frozen=True)
 class Traced:
-    """A layer as the trace hooks TW_TRACE and TW_LAYER of the emitted C identify it."""
+    """A layer as the trace hooks TW_TRACE and TW_LAYER of the emitted C identify it.
+
+    A layer that runs unfused is identified by its step; `index` is None. A layer of a fused stage is identified by the step of
+    the stage and the index of the op.
+    """
 
     step: int
     index: int | None  # index of the op, if it is in a fused stage; None if the op is a step of its own

@@ -33,7 +33,7 @@ Codes = Mapping[int, Code | None]  # index of an op -> its C; None for an op wit
 
 @dataclass(frozen=True)
 class Source:
-    """The emitted files of a model, kernels included."""
+    """The emitted files of a model, kernels included; `own` names the files that belong to this model alone."""
 
     name: str  # of the model
     own: tuple[str, ...]  # names of the files written for this model, as opposed to kernels
@@ -310,13 +310,15 @@ void {name}_reset(const {name}_memory *memory)
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """Return the C function that returns the address of an input or output, which may be a constant array.
+    """Return the C function that returns the address of an input or output by its index.
+
+    The address is in an arena, or is a constant array's.
 
     Args:
         plan: The plan.
         name: The model's name.
         which: "input" or "output".
-        constants: The model's arrays, to which those of constant inputs or outputs are added.
+        constants: The model's arrays, to which the arrays of constant inputs or outputs are added.
 
     """
     names, by_rows = (

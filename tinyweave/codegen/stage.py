@@ -144,7 +144,7 @@ def _tile(
 
 
 def _timing(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
-    """Return the C variable with the timing of a node, which is an op's index or the name of a streamed input."""
+    """Return the name of the C variable with the timing of a node, which is an op's index or the name of a streamed input."""
     return f"{maps[node].removesuffix('_map') if isinstance(node, str) else plan.graph.ops[node].name}_timing"
 
 
@@ -168,7 +168,14 @@ def _read_row(plan: Plan, label: str, name: str) -> list[str]:
 
 
 def _write_rows(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) -> list[str]:
-    """Return the lines that pass the rows of a streamed output that were last computed to the caller."""
+    """Return the lines that pass the newest rows of a streamed output to the caller of the model, by its callback write_rows.
+
+    Args:
+        plan: The plan.
+        op: The op that computes the output.
+        maps: Activation -> C expression of its view.
+        timing: The row timing of the op.
+    """
     name, begin, end = op.outputs[0], f"{op.name}_timing.begin", f"{op.name}_timing.end"
     count = f"{end} - {begin}" if timing.rows_per_iteration > 1 else "1"
     return _callback(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")

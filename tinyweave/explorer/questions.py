@@ -49,7 +49,7 @@ class Asked:
         width: channel multiplier; ignored for a dropped model.
         schedule: strategy of the planner.
         stream: whether the input is streamed row by row, if the strategy can do so.
-        overhead: limit on the MACs, as a multiple of the network's.
+        overhead: limit on the MACs, as a multiple of the network's MACs.
         ram: RAM limit in bytes.
         device: name of the device.
     """
@@ -168,7 +168,7 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
     """Return the least arena in bytes, and layer -> live bytes of a layer-by-layer plan.
 
-    The result does not depend on the RAM limit, so it is cached while users move that slider.
+    The result does not depend on the RAM limit, so it is cached while users move the slider of the RAM limit.
     """
     model, request = _model(asked, given), _request(asked)
     least = api.make_plan(model, replace(request, objective="size"))
@@ -177,7 +177,7 @@ def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, 
 
 
 def _request(asked: Asked) -> Request:
-    """Return what the page asks for as a Request for the planner, without the RAM limit."""
+    """Return the planner's Request for a request of the page, without the RAM limit."""
     return Request(
         asked.schedule,
         max_mac_overhead=asked.overhead if asked.schedule in ("best", "msf") else None,

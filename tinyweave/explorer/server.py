@@ -152,7 +152,10 @@ class Planner:
 
 
 def _refused(why: str, instead: str) -> CompileError:
-    """Return the error for a request that exceeds a limit, with the command that answers it."""
+    """Return the error for a request that exceeds a limit.
+
+    `why` names the limit, `instead` is the command that gives the same answer without limits.
+    """
     return CompileError(f"this cannot be planned on the page: {why}", f"use the command line: {instead}")
 
 
@@ -184,7 +187,7 @@ class Given(NamedTuple):
     Attributes:
         path: path of the server's copy.
         source: path or name of the user's file.
-        told: its description for the page.
+        told: what the page shows of the model: `network` (SHA-256 of the file), `title`, and the result of `questions.look`.
     """
 
     path: Path

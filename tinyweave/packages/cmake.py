@@ -98,7 +98,10 @@ def _toolchain(package: Package) -> Files:
 
 
 def _build(package: Package, toolchains: list[str]) -> list[str]:
-    """Return lines of the README on how to build the library and run the example."""
+    """Return lines of the README on how to build the library and run the example.
+
+    `toolchains` has the path of the toolchain file for the core, or is empty if there is none.
+    """
     name = package.name
     use = f"`add_subdirectory({name})`, or `cmake --install` and `find_package({name})`; link `tinyweave::{name}`."
     file = " < FILE" if package.program else ""

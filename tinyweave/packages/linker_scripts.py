@@ -26,7 +26,7 @@ def place_file(memory: str) -> str:
 
 
 def place_macro(memory: str) -> str:
-    """Return the macro which makes the C put its arenas of this memory into the section that `place_file` places."""
+    """Return the name of the macro that moves the emitted arenas of a memory into the section that `place_file` places."""
     return f"TW_PLACE_{memory.upper()}"
 
 
@@ -41,7 +41,10 @@ def place_files(package: Package) -> Files:
 
 
 def _place_script(package: Package, memory: str, region: AddressRange) -> str:
-    """Return the linker script that places all arenas of a memory at its end, where vendors' linker scripts put nothing."""
+    """Return the linker script that places all arenas of a memory at the end of the memory, which vendors' scripts leave free.
+
+    `region` is the address range of the memory.
+    """
     held = [model for model in package.models if has_memory_header(model.plan) and memory in model.plan.arena]
     sizes = [-(-model.plan.arena[memory] // ALIGN) * ALIGN for model in held]
     end = region.address + region.bytes

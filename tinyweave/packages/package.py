@@ -99,7 +99,7 @@ class Package:
 
     @property
     def placed(self) -> list[str]:
-        """Return the memories that hold arenas but are not the default RAM, so that a linker script must place these arenas."""
+        """Return the memories of the models that do not use the default RAM alone; a linker script must place their arenas."""
         placed = [memory for model in self.models if has_memory_header(model.plan) for memory in model.plan.arena]
         return list(dict.fromkeys(placed))
 

@@ -116,9 +116,9 @@ def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) ->
 
 
 def bar(value: int, largest: int, width: int, blocks: bool) -> str:
-    """Return a bar whose length is `value` relative to `largest`, which has `width` columns; "" for values up to 0.
+    """Return a bar for `value`, in proportion to the bar for `largest`, which has `width` columns; "" for values up to 0.
 
-    `blocks` draws it with block characters, in steps of an eighth of a column; otherwise it consists of #.
+    If `blocks`, the bar consists of block characters, in steps of an eighth of a column; otherwise of #.
     """
     if largest <= 0 or value <= 0:
         return ""

@@ -96,7 +96,7 @@ def _overlaps(plan: Plan) -> bool:
 
 
 def _apart(overlap: Overlap, plan: Plan) -> str:
-    """Return a sentence on why two buffers share no bytes: they must not, they cannot, or the plan does not need it."""
+    """Return a sentence on why two buffers share no bytes: they must not, they cannot, or the plan does not use the overlap."""
     if overlap.overlap_distance is None:
         return f"it must: {overlap.why}"
     if not overlap.possible:

@@ -114,7 +114,7 @@ def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
 
 
 def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -> list[str]:
-    """Return faint horizontal lines at round numbers of bytes, each with a label unless it would cover that of the peak.
+    """Return faint horizontal lines at round numbers of bytes, each with a label unless it would cover the label of the peak.
 
     Args:
         largest: bytes at the top of the panel.
@@ -156,7 +156,10 @@ def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
-    """Return the list of tensors that are alive in the first of `steps`, at (x, top); the smallest of many are summed up."""
+    """Return the legend at (x, top): the tensors that are alive in the first of `steps`, with their bytes and colours.
+
+    If there are more than MOST_NAMED tensors, the smallest share one line. `producers` maps a tensor to its layer.
+    """
     if not steps:
         return []
     tensors = list(steps[0]["tensors"].items())[::-1]

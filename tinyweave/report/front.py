@@ -115,7 +115,10 @@ def _work(plan: Plan) -> float:
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return a published figure with its cycles converted to milliseconds; None if it has no cycles for the device's core."""
+    """Return a published figure with an additional key `latency_ms`: its cycles as milliseconds at the device's clock.
+
+    `latency_ms` is None if the figure has no cycles for the device's core, or if the clock is unknown.
+    """
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
     return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
@@ -128,15 +131,20 @@ def by_rows(record: Record) -> str:
 
 
 def front_entries(record: Record) -> list[tuple[str, Record]]:
-    """Return (label, plan record) of all plans: the Pareto front with the label "", "by Flash", then strategies by name."""
+    """Return (label, plan record) of all plans that a record of `plan --pareto` has.
+
+    The label is "" for the Pareto front in RAM and time, "by Flash" for the front in Flash and time, and the name of the
+    strategy for plans of other planners.
+    """
     others = [(each["schedule"], each) for each in record["schedules"] if "arena" in each]
     return [*(("", each) for each in record["points"]), *(("by Flash", each) for each in record["by_flash"]), *others]
 
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per plan with arena, time, MACs, constants and gap.
+    """Return table cells: a header, then a row per plan.
 
-    Columns without any value are left out.
+    A row has label, arena, time, cycles relative to the fastest plan, MACs, constants, and the gap (bytes of the arena above
+    its lower bound). Columns without any value are left out.
     """
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
@@ -214,15 +222,14 @@ def verdict_line(record: Record) -> str:
 
 
 def _missing(record: Record) -> list[str]:
-    """Return the kinds of ops that have no cycle constants and are left out of the estimates."""
+    """Return the kinds of ops that have no cycle constants, so that the cycles of the Pareto-optimal plans leave them out."""
     return list(dict.fromkeys(kind for point in record["points"] for kind in point["cycles_missing"] or ()))
 
 
 def published(graph: Graph) -> list[dict[str, Any]]:
-    """Return the published figures for a network with these layers.
+    """Return the RAM and time that others published for this network, recognised by its layers; empty if there are none.
 
-    Each has the tool, RAM in bytes, instructions and cycles by core, a note and the source. The list is empty if there are
-    none.
+    Each figure is a dict with the tool, RAM in bytes, instructions and cycles by core, a note and the source.
     """
     return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
 

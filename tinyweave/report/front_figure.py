@@ -122,7 +122,10 @@ def _square(name: str, x: float, y: float) -> list[str]:
 
 
 def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return a dotted line at the RAM of other tools with this figure; their times were measured on other devices."""
+    """Return a dotted line at `size` bytes of RAM, labelled with the tools of the published figures that have exactly this RAM.
+
+    It is a line, not a point, because the published times were measured on other devices.
+    """
     y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
     return [
         f'<path d="M{LEFT} {y:.2f}H{END}" stroke="{PUBLISHED}" stroke-dasharray="1 3"/>',

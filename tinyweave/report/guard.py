@@ -98,7 +98,10 @@ def show_guard(out: Console, record: Record) -> None:
 
 
 def trades(record: Record) -> list[str]:
-    """Return a sentence for each model whose limits are not those of its recorded values: its plan may be another one."""
+    """Return a sentence for each model whose limits changed since its values were recorded in tinyweave.lock.json.
+
+    The sentence has the old and the new limits, and warns that another plan may have been chosen for the new ones.
+    """
     sentences = []
     for each in record["guarded"]:
         now, before = each["limits"], each["limits_before"]

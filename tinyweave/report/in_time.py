@@ -13,7 +13,10 @@ HEADS = ("layer", "rows", "top", "new", "kept", "state", "MACs", "of", "why not 
 
 
 def stream_record(model: Model) -> dict[str, Any] | None:
-    """Return how many rows of each layer a call computes and keeps; None if the model does not stream in time."""
+    """Return frames, state bytes and MACs of a call, and for each layer the rows that a call computes and keeps.
+
+    Return None if the model does not stream in time.
+    """
     stream = model.stream
     if stream is None:
         return None
@@ -39,8 +42,9 @@ def stream_title(stream: dict[str, Any]) -> str:
 
 
 def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per layer with rows of its map, rows computed and kept, MACs, and why not fewer.
+    """Return table cells: a header, then a row per layer.
 
+    A row has the rows of the layer's map, the rows that a call computes and keeps, MACs, and why a call cannot compute fewer.
     Of the layers after the last one with a time axis, the first has a row, and the others share a row.
     """
     layers = stream["layers"]

@@ -19,7 +19,10 @@ def kernel_text(layer: Record) -> str:
 
 
 def kernel_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed table row per kernel: its share of the MACs and of the cycles (the most first), and its layers."""
+    """Return table cells: a header, then a row per kernel with its share of the MACs and of the cycles, and its layers.
+
+    The kernel with the most cycles comes first.
+    """
     layers: dict[str, list[Record]] = {}
     for layer in record["layers"]:
         if layer["kernel"]:
@@ -44,7 +47,10 @@ def _abbreviated(names: Sequence[str]) -> str:
 
 
 def _costs(record: Record) -> dict[str, float]:
-    """Return layer -> its share of the cycles: of measured instructions if known, else by the layers' shapes."""
+    """Return layer -> its fraction of the estimated cycles, or {} if no cycles are known.
+
+    The cycles are estimated from measured instructions if there are any, else from the layers' shapes.
+    """
     key = "cycles" if record["cycles"] is not None else "cycles_by_shape"
     cycles = {layer["name"]: layer[key] or 0 for layer in record["layers"]}
     whole = sum(cycles.values())
@@ -52,7 +58,11 @@ def _costs(record: Record) -> dict[str, float]:
 
 
 def fast_share_lines(record: Record) -> list[str]:
-    """Return the share of the MACs in kernels for the core's own instructions, and which costly layers have portable ones."""
+    """Return lines: the share of the MACs in kernels for the core's own instructions, then the costly layers in portable C.
+
+    A layer is costly if it takes at least the fraction COSTLY of the cycles, together with the layers that have the same kernel
+    for the same reason. The list is empty if the share is unknown.
+    """
     if record["fast_macs"] is None:
         return []
     core, costs = record["core"] or record["device"]["core"], _costs(record)
@@ -73,7 +83,10 @@ def fast_share_lines(record: Record) -> list[str]:
 
 
 def kernel_lines(record: Record) -> list[str]:
-    """Return a line per reason why layers have no faster kernel, with the names of these layers."""
+    """Return a line per reason why layers whose kernel uses the core's own instructions cannot have a faster one.
+
+    Each line ends with the names of these layers. Layers with portable kernels are left out; see `fast_share_lines`.
+    """
     layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
         if layer["fast"] and ("faster" in layer["why"] or "cannot" in layer["why"]):

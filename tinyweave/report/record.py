@@ -264,7 +264,8 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
     """Return the record of a remedy (a change of the network) of the advice.
 
-    The needs of its plan are None if it was not planned; then `share` estimates the part of weights or input that may stay.
+    RAM, Flash, latency and `fits` are those of the remedy's plan, or None if the remedy was not planned. `share` is the
+    estimated fraction to keep of the weights, or of each side of the input image.
 
     Args:
         remedy: the remedy.
@@ -293,10 +294,10 @@ def _energy_mj(profile: results.Profile | None, device: Device | None) -> float 
 
 
 def foreseen(plan: Plan | None, device: Device | None) -> Record:
-    """Return the cycles and milliseconds of a plan as estimated from its layers' shapes; None if the core has no cycle model.
+    """Return the cycles and milliseconds of a plan, estimated from its layers' shapes.
 
-    `cycles_at_least` leaves out ops without cycle constants, whose kinds are in `cycles_missing`; `cycles` is None if there are
-    any.
+    `cycles_at_least` and `latency_ms_at_least` leave out ops without cycle constants; `cycles_missing` has their kinds. If any
+    op is left out, `cycles` and `latency_ms` are None. All values are None without a plan or a cycle model of the core.
     """
     needed = api.estimate_cycles(plan, device) if plan else None
     if needed is None:
@@ -392,7 +393,13 @@ def _fit(board: results.Fit) -> Record:
 
 
 def _standing(device: Device, ram: int, flash: int) -> Record:
-    """Return a device with its RAM and Flash limits, and the bytes left (negative: missing) beside a model of this size."""
+    """Return a device with, for RAM and Flash, the bytes that a model needs, the limit, and the bytes left (negative: missing).
+
+    Args:
+        device: the device.
+        ram: bytes of RAM that the model needs.
+        flash: bytes of Flash that it needs.
+    """
     parts = {
         key: {"total": size, "limit": limit, "left": None if limit is None else limit - size}
         for key, size, limit in (("ram", ram, device.ram), ("flash", flash, device.flash))
@@ -415,7 +422,10 @@ def device_record(device: Device) -> Record:
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
-    """Return network inputs or outputs as plain values; scale and zero point are None if there is one per channel or none."""
+    """Return network inputs or outputs as plain values: name, type, shape, bytes, scale and zero point.
+
+    Scale and zero point are None for a tensor without quantisation, or with one scale per channel.
+    """
     return [
         {
             "name": tensor.name,

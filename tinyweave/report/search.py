@@ -102,16 +102,16 @@ def search_record(found: SearchResult, run: Record) -> Record:
 
 
 def _stage_one(run: Record) -> Record:
-    """Return how a supernet's width was chosen (stage one of TinyNAS).
+    """Return how a supernet's width (channel multiplier) was chosen, which TinyNAS calls stage one.
 
-    `share` is the fraction of the width's networks that fit. `enough` has the limits within which sufficiently many would fit,
-    or None if they do.
+    `widths` are the widths that the supernet has, `share` the fraction of the sampled networks of the chosen width that fit. If
+    this fraction is too small at every width, `enough` has limits within which enough networks would fit; else it is None.
     """
     return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
 
 
 def _own_size(prepared: Record, arch: Arch) -> Record:
-    """Return the settings for preparing samples, with the image size of the network that was found."""
+    """Return the settings for preparing samples; an image size among them is replaced by the size of the network's input."""
     return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 

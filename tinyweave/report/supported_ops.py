@@ -49,7 +49,10 @@ def supported_ops() -> str:
 
 
 def _items(kind: str, common: Mapping[str, int]) -> tuple[str, ...]:
-    """Return what the page says of an op kind; `common` has the numbers of the common constraints."""
+    """Return the items of the list under an op kind: its types, the numbers of its common constraints, its other constraints.
+
+    `common` maps the sentence of each common constraint to its number on the page.
+    """
     numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
     types = f"types: {_types(kind)}{', custom op' * (OPS[kind].numbers is not None)}"
     shared = [f"[common constraints](#common-constraints) {', '.join(map(str, numbers))}"] if numbers else []

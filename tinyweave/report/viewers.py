@@ -35,7 +35,10 @@ def trace(record: Record) -> Record:
 
 
 def node_data(record: Record) -> dict[str, str]:
-    """Return file name -> JSON text of Model Explorer's custom node data, a file per figure that is known for some layer."""
+    """Return file name -> JSON text of Model Explorer's custom node data, with the values of each layer.
+
+    There is a file each for live bytes, MACs, constants, cycles and instructions. A file without any known value is left out.
+    """
     gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
     layers = [layer | {"cycles": layer["cycles_by_shape"]} if layer["cycles"] is None else layer for layer in record["layers"]]
     known = {

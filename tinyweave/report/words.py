@@ -46,7 +46,7 @@ def target_text(device: Record) -> str:
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """Return the layer table as rows of cells, the header first, and the indices of the columns that hold numbers.
 
-    The table has constants or, if they were measured, instructions, but not both.
+    The table has a column of measured instructions if there are any, else of constants.
     """
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
@@ -145,7 +145,7 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return a sentence: the placement of the buffers is proved optimal, or by how many bytes another could be smaller."""
+    """Return a sentence: no other placement of the buffers is smaller (proved), or the most bytes that another could save."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"
@@ -259,7 +259,7 @@ def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
 
 
 def fits_line(record: Record) -> str:
-    """Return whether the network fits the device and the limits."""
+    """Return a line that says whether the network fits the device and the limits."""
     device, limits = record["device"]["name"] if record["device"] else "", record["limits"]
     if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
         return "no limit given: pass --device, --ram or --flash for a verdict"
@@ -267,19 +267,25 @@ def fits_line(record: Record) -> str:
 
 
 def memory_limit_lines(record: Record) -> list[str]:
-    """Return a line with the bytes of each memory and its room, if the device has several memories for arenas."""
+    """Return a line with the used and the available bytes of each memory for arenas.
+
+    The list is empty if the device has only one such memory, or none is known.
+    """
     room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
     each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
     return [f"    {', '.join(each)}"] if len(room) > 1 else []
 
 
 def time_limit_lines(record: Record) -> list[str]:
-    """Return the time of an inference beside its limit, if there is one."""
+    """Return a line with the time of an inference and its limit, or an empty list if there is no time limit."""
     return [] if record["limits"]["latency_ms"] is None else [_latency_line(record)]
 
 
 def board_lines(record: Record) -> list[str]:
-    """Return how many of the listed boards have room for the network, and those with the least RAM."""
+    """Return a line that names the listed boards with room for the network, at most MOST_BOARDS, and counts the others.
+
+    The list is empty if no boards were searched.
+    """
     boards = record["boards"]
     if not boards:
         return [] if boards is None else ["none of the listed boards has room for it"]
@@ -288,7 +294,10 @@ def board_lines(record: Record) -> list[str]:
 
 
 def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
-    """Return what a user does next with the C in `folder`, each as (sentence, command or file, "" if there is none)."""
+    """Return what a user can do next with the C in `folder`, as pairs (sentence, command or file); "" if a step has neither.
+
+    `model` is the path of the model file, for the command.
+    """
     options = f" --device {record['device']['name']}" if record["device"] else ""
     return [
         (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),

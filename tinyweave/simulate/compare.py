@@ -58,8 +58,8 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
     The samples in `inputs` come first, even if there are more than `count`. Then follow up to three constant samples (all
     minima, all maxima, all zero points), then random samples, at least one if `inputs` has fewer than `count`. A network
-    input with only one legal value (the output shape of a transpose_conv) always has this value in them. Inputs that are
-    indices, such as tokens, are within the tensor that they index.
+    input with only one legal value (the output shape of a transpose_conv) has this value in every generated sample. Inputs that
+    are indices, such as tokens, are within the tensor that they index.
     """
     tensors, fixed, extents = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph), ops.index_extents(graph)
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
@@ -74,7 +74,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 def _range(tensor: Tensor, extents: Mapping[str, int]) -> tuple[float, float]:
     """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1).
 
-    `extents` is from `ops.index_extents`.
+    `extents`, from `ops.index_extents`, maps each network input that holds indices to the number of valid indices.
     """
     if tensor.name in extents:
         return 0, extents[tensor.name] - 1
@@ -106,7 +106,10 @@ def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The reference outputs of all samples, and how far the two references differ."""
+    """The reference outputs of all samples, and the largest difference between LiteRT's and numpy's outputs.
+
+    If LiteRT's kernels were not used, `without_litert` says why, and the outputs are numpy's.
+    """
 
     outputs: list[Arrays]  # [sample][network output]
     reference: str  # name of the reference, for reports
@@ -145,7 +148,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
     """Compute the reference outputs of all samples, and compare the two references with each other.
 
     `reference` runs LiteRT's reference kernels on all samples. If it is None or raises CannotRunError, the outputs are those
-    of the numpy reference. If the network has state, it is kept from each sample to the next.
+    of the numpy reference. If the network has state, its state is kept from each sample to the next.
     """
     report = progress or (lambda what, done, of: None)
     expected: list[Arrays] = []

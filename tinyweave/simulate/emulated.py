@@ -121,8 +121,8 @@ def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
     """Link object files and the compiler's support library to the ELF file `program`.
 
-    zig compiles its support library for each core at first use, which takes 4 s. Therefore it is linked only if functions are
-    undefined without it: for the cores here, those of a Cortex-M0, and of float32 code on a core without an FPU.
+    zig compiles its support library for each core at first use, which takes 4 s. Therefore zig links this library only if
+    functions are undefined without it. This is so on a Cortex-M0, and for float32 code on a core without an FPU.
     """
     words: list[str | Path] = [*flags, "-nostdlib", *compiled, "-o", program]
     if compiler.name != "zig":
@@ -337,17 +337,18 @@ def missing(core: str) -> tuple[str, str] | None:
 def nearest(*cores: str) -> str:
     """Return the first of these cores that can be emulated here, or the last known one if none can.
 
-    Cores that are not in CORES are skipped. Cores that Unicorn emulates always count, even if it is not installed.
+    Cores that are not in CORES are skipped. Cores that Unicorn emulates always count, even if Unicorn is not installed.
     """
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
-    """Return the estimated cycles of each part of a run, a step or a layer; {} for a core without timings.
+    """Return (step, layer) -> estimated cycles of a run; {} for a core without timings.
 
-    `run` must come from Unicorn, which counts basic blocks. `waits` is the number of wait states for each cache line that
-    is fetched from Flash; None means that Flash has zero wait states.
+    The layer "" is the code of a step outside the layers that were counted separately. `run` must come from Unicorn, which
+    counts basic blocks. `waits` is the number of wait states for each cache line that is fetched from Flash; None means that
+    Flash has zero wait states.
     """
     if core not in TIMINGS:
         return {}
@@ -378,9 +379,9 @@ _timings: dict[tuple[str, bytes], BlockCosts] = {}  # by core and code
 
 
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
-    """Return machine code -> cycle costs for the basic blocks `blocks`, which are given by their machine code.
+    """Return machine code of a basic block -> its cycle costs (see `block_costs`), for the machine code of all `blocks`.
 
-    Unicorn's process disassembles them, because only it imports capstone. Results are cached.
+    Unicorn's process disassembles the blocks, because only this process imports capstone. Results are cached.
     """
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):

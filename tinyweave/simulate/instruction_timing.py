@@ -174,7 +174,8 @@ def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
 def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
     """Add the wait states of Flash to estimated cycles.
 
-    Fewest cycles: all code lines are prefetched in time. Most: each line also takes one cycle per word.
+    The fewest cycles assume that all code lines are prefetched in time. The likely cycles wait for every line. The most cycles
+    add a cycle for each word of a line.
 
     Args:
         cycles: The estimate with zero wait states.

@@ -34,7 +34,7 @@ class CannotRunError(CompileError):
 
 @dataclass(frozen=True)
 class LitertRun:
-    """The result of one inference by LiteRT."""
+    """The result of one inference by LiteRT: the network's outputs and, if requested, the outputs of each op."""
 
     outputs: list[Array]  # one per network output
     layers: list[list[Array]]  # outputs of each op of the file that computes something, in order; [] unless asked for

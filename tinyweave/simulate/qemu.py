@@ -45,7 +45,8 @@ GRANULE = 8  # bytes of stack compared at a time; a written granule equals the n
 class _Board:
     """A stopped board in QEMU: its memory and registers can be read and written, and functions on it can be called.
 
-    `gdb` and `monitor` are connected sockets to QEMU's gdb server and its monitor (QMP); `deadline` is in time.monotonic().
+    `gdb` and `monitor` are connected sockets to QEMU's gdb server and its monitor (QMP). `deadline` is the time, as
+    time.monotonic() counts it, after which QEMU's answers are not waited for.
     """
 
     def __init__(self, gdb: socket.socket, monitor: socket.socket, deadline: float):

@@ -86,7 +86,10 @@ class Inference:
 
     @property
     def per_part(self) -> dict[StepPart, int]:
-        """Return the number of instructions of each part of invoke; {} on QEMU."""
+        """Return (step, layer) -> number of instructions of invoke; {} on QEMU.
+
+        The layer "" is the code of a step outside the layers that were counted separately.
+        """
         return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 
     def memory(self, name: str) -> bytes:
@@ -96,9 +99,10 @@ class Inference:
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
-    """Return a region per memory: whole pages of `page` bytes that end with the arena, rounded up to ALIGN bytes.
+    """Return a region per memory: whole pages of `page` bytes, with the arena at their end.
 
-    The page after a region is not mapped, so that an access beyond the arena faults. `memories` is memory -> arena bytes.
+    The size of the arena is rounded up to a multiple of ALIGN. The page after a region is not mapped, so that an access beyond
+    the arena faults. `memories` is memory -> arena bytes.
     """
     regions = []
     for name, count in memories.items():
@@ -131,7 +135,7 @@ def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) 
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
     """Return the bytes of each requested dump, in the order of the requests.
 
-    `taken` maps the index of a request to its bytes. Raises ValueError if a request is not in it, as its step never ran.
+    `taken` maps the index of a request to its bytes. Raises ValueError if `taken` lacks a request, because its step never ran.
     """
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
     if missing:

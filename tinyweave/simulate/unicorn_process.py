@@ -393,7 +393,8 @@ class UnicornMachine:
     def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> NDArray[np.int64]:
         """Return an array [blocks that ran, 5] with a block's address, bytes, instructions, executions, taken branches.
 
-        `table` holds a BlockCounter per 2 bytes of code; `executions` and `taken` are the counts to use instead of its own.
+        `table` holds a BlockCounter per 2 bytes of code. `executions` and `taken` have an entry per BlockCounter, and are used
+        in place of the counts in `table`.
         """
         ran = np.flatnonzero((executions > 0) & (table["flags"] & IS_TRACE == 0))
         columns = (self.counter.first + 2 * ran, table["bytes"][ran], table["instructions"][ran], executions[ran], taken[ran])
@@ -453,7 +454,8 @@ machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories, 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
     """Return a machine for a request, reset to the memory contents of the request.
 
-    A kept machine is reused if it has the same program and sizes of memories; the least recently used machine is dropped.
+    A kept machine is reused if it has the same program and sizes of memories. At most MACHINES are kept; the least recently
+    used one is dropped.
     """
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))

@@ -146,7 +146,8 @@ def operand_members(layer: Layer) -> tuple[Members, Members]:
     """Return two groups of struct members for an op on operands a and b.
 
     Returns:
-        The extents of a, b and the output; the zero points of those that are quantised.
+        The members a, b and out: the extents of the operands and the output. Then the members a_zero, b_zero and out_zero: the
+        zero points of the tensors that are quantised.
 
     """
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))

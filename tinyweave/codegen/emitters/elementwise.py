@@ -66,7 +66,7 @@ def emit_add(layer: Layer) -> Code:
 
 
 def emit_add_linear(layer: Layer) -> Code:
-    """Emit add and sub as one linear function of both operands."""
+    """Emit the C of add and sub for kernels that compute the output as one linear function of both operands."""
     found = sums.line(sums.sum_of(layer.graph, layer.op))
     assert found is not None
     n, h, w, c = geometry.extents(layer.output.shape)
@@ -118,12 +118,15 @@ def emit_mul_dsp(layer: Layer) -> Code:
 
 
 def mul_members(layer: Layer) -> list[Members]:
-    """Return the members of the parameter struct tw_mul, in lines."""
+    """Return the members of the parameter struct tw_mul, in groups, each of which becomes one line of initialisers."""
     return [*binary_members(layer), elementwise.mul_rescale(layer.graph, layer.op)._asdict()]
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
-    """Return two groups of struct members: multiplier and shift for inputs at or above the zero point, and for inputs below."""
+    """Return the struct members of two factors: for inputs at or above the zero point, and for inputs below it.
+
+    Each of the two groups has the multiplier and shift of its factor.
+    """
     (positive, positive_shift), (negative, negative_shift) = slopes
     return (
         {"positive_multiplier": positive, "positive_shift": positive_shift},
@@ -138,7 +141,10 @@ def emit_prelu(layer: Layer) -> Code:
 
 
 def emit_prelu_dsp(layer: Layer) -> Code:
-    """Emit the C of prelu for the DSP kernel, which has linear functions instead of slopes."""
+    """Emit the C of prelu for the DSP kernel, which takes linear functions of the input in place of multipliers and shifts.
+
+    There is one function for inputs at or above the zero point, and a table of functions for inputs below it.
+    """
     found = prelu.lines(prelu.prelu_of(layer.graph, layer.op))
     assert found is not None
     table = {"negative": layer.table("negative", found.negative.ravel(), "int32_t")}
@@ -230,9 +236,10 @@ def emit_requantization(layer: Layer) -> Code:
 
 
 def emit_lookup(layer: Layer) -> Code:
-    """Emit the C of a function of one byte as a table of its values: of the bytes 128 .. 255, then of 0 .. 127.
+    """Emit the C of an op that maps each byte of its one activation input to a byte, as a table [256] of the op's values.
 
-    The function may have constant operands besides.
+    The table starts with the value of byte 128 (-128 as int8), since the index is byte - 128 modulo 256. Constant operands of
+    the op are included in the values.
     """
     operands = layer.graph.inputs_of(layer.op)
     index = next(index for index, x in enumerate(operands) if x is not None and x.data is None)
@@ -244,7 +251,7 @@ def emit_lookup(layer: Layer) -> Code:
 
 
 def emit_flip(layer: Layer) -> Code:
-    """Emit the C of a quantize between int8 and uint8 values that differ by 128."""
+    """Emit the C of a quantize between int8 and uint8 that only adds 128 to each value, or subtracts it."""
     return plain_code(layer, shape(layer), note=types_note(layer))
 
 

@@ -48,7 +48,10 @@ def emit_pad(layer: Layer) -> Code:
 
 
 def block_members(block: copies.Box, layer: Layer) -> Members:
-    """Return the struct members for a tensor that is placed inside a larger one; extents of the last axis are in bytes."""
+    """Return the struct members in, out and before: the extents of a tensor, of the larger tensor around it, and its position.
+
+    Each has four values (n, h, w, c), the last in bytes.
+    """
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
@@ -101,7 +104,9 @@ def emit_gather_nd(layer: Layer) -> Code:
 
 
 def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
-    """Return the C of a copying op: one kernel call per piece of its outputs; the pieces follow each other.
+    """Return the C of an op that copies its outputs in pieces: one kernel call per piece.
+
+    Each output is one piece, or the only output consists of pieces of equal size, one after the other.
 
     Args:
         layer: The layer.

@@ -65,7 +65,7 @@ def emit_streamed_conv(layer: Layer) -> Code:
 
 
 def emit_conv_mve(layer: Layer) -> Code:
-    """Emit the C of a convolution for the MVE kernel."""
+    """Emit the C of a convolution for the MVE kernel, whose parameters also say how many windows it computes at once."""
     graph, op = layer.graph, layer.op
     own = {"windows": mve.windows_at_once(*conv.kernel_size(graph, op), layer.input().shape[3])}
     return image_code(layer, *streamed_members(layer, depthwise.whole(graph, op)), own, note=window_note(layer))
@@ -81,7 +81,7 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
 
 
 def of_isa(layer: Layer) -> str:
-    """Return how the names of C functions for the kernel's instruction set end: "" for DSP, else "_" and its name."""
+    """Return the suffix of the C functions for the kernel's instruction set: "" for DSP, else "_" and the set's name."""
     return "" if layer.row.isa == "dsp" else f"_{layer.row.isa}"
 
 
@@ -132,7 +132,8 @@ def weights_table(layer: Layer) -> str:
 def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
     """Return the definition of the parameter struct with these members.
 
-    If the weights have a zero point, the struct has the member `inner` with these members, and the zero point.
+    If the weights have a zero point, the struct is one with two members instead: `inner`, a struct with these members, and
+    `weights_zero`.
     """
     zero = conv.weights_zero(layer.graph, layer.op)
     return layer.struct(*inner_members(inner, members), {"weights_zero": zero}) if zero else layer.struct(*members)

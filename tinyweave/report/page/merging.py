@@ -32,7 +32,8 @@ def report(*sources: Deployment | str | Path, file: str | Path = "report.html") 
         The path of the page.
 
     Raises:
-        CompileError: a record is damaged or has no plan, or there is none.
+        CompileError: there are no sources, a record is damaged, or a record has no plan and no source of the same model has
+            one.
     """
     if not sources:
         raise CompileError("a report needs a plan", "give a result of deploy, or the path of a report.json")
