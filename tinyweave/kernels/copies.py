@@ -126,7 +126,10 @@ def _progressions(positions: Positions, itemsize: int) -> Strides | None:
 
 
 def _step(axis: NDArray[np.int64]) -> int | None:
-    """Return the distance between neighbouring positions, or None if it varies or some position is padding (negative)."""
+    """Return the distance between neighbouring input positions along an axis; 0 for a single position.
+
+    None if the distance varies, or if some position is padding (negative).
+    """
     steps = np.diff(axis)
     if axis.min() < 0 or (steps != steps[:1]).any():
         return None

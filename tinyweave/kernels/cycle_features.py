@@ -41,7 +41,7 @@ def plain(graph: Graph, op: Op) -> Features:
 
 
 def steps(graph: Graph, op: Op) -> Features:
-    """Return the counts of MACs, states of single cells, time steps and calls of a recurrent layer."""
+    """Return the counts of a recurrent layer: MACs, cells times time steps, time steps, and calls (1)."""
     time, cells = graph.input(op).shape[1], graph.output(op).shape[-1]
     return Features("", (SPECS[op.kind].macs(graph, op, True), time * cells, time, 1.0), time)
 
@@ -54,7 +54,8 @@ def broadcast(graph: Graph, op: Op) -> Features:
 def pixels(graph: Graph, op: Op) -> Features:
     """Return the loop counts of convolutions that compute one output pixel at a time.
 
-    They are MACs, window rows of all outputs, outputs, window rows of all pixels, pixels, and calls.
+    They are, in this order: MACs; output elements times rows of the window; output elements; output pixels times rows of the
+    window; output pixels; calls (1).
     """
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])

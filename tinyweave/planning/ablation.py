@@ -90,7 +90,7 @@ def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
 
 
 def _kernels_of(graph: Graph, plan: Plan) -> KernelRule:
-    """Return the kernel choice of a plan, for the ops of `graph`, which has no relocations and no recomputation."""
+    """Return the kernel choice of a plan as a rule for the ops of `graph`, which has no relocations or recomputation."""
     names = {op.name: name for op, name in zip(plan.graph.ops, plan.variants, strict=True)}
     cores = [BY_NAME[name].cores for name in plan.variants if name and BY_NAME[name].cores]
     core = next(core for core in cores[0] if all(core in others for others in cores)) if cores else ""

@@ -60,7 +60,11 @@ class LayoutSearch:
         return best.plan
 
     def front(self) -> list[Candidate]:
-        """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first."""
+        """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first.
+
+        Raises:
+            CompileError: a streamed input is read by an op that cannot run row by row.
+        """
         self.pareto.caps.clear()
         solutions, candidates = self.pareto.front(), list[Candidate]()
         if not solutions:

@@ -33,7 +33,7 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
     Args:
         plan: a plan in one memory.
         memories: name -> bytes, the fastest memory first.
-        overlap: whether outputs may overlap operands, as in `plan`.
+        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
         checked: whether to check the result; if not, the caller must check it.
 
     Returns:
@@ -83,7 +83,8 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
 def traffic(plan: Plan) -> dict[str, int]:
     """Return, for each buffer, an estimate of the bytes that one inference reads and writes in it.
 
-    An op reads its data operand once per multiplication. It reads or writes every other tensor once.
+    Per multiply-accumulate, an op counts one byte of its data operand and one byte of its scratch, but at least all bytes of
+    each. It reads or writes every other tensor once.
     """
     graph = plan.graph
     heat = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)

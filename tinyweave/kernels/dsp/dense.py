@@ -214,17 +214,17 @@ def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 
-    It begins with the number of quads of a segment, after which the kernel adds the packed sums up. Groups of eight filters
-    follow.
+    The stream begins with the number of quads (four neighbouring inputs) of a segment. After each segment, the kernel unpacks
+    the packed sums and adds them to full accumulators. Groups of eight filters follow.
     """
     return np.concatenate([np.array([segment(given)], np.uint32), eight_at_a_time(given, packed=False).ravel()])
 
 
 def segment(given: Filters) -> int:
-    """Return the number of quads of the longest segment whose sums fit the packed accumulator of two filters.
+    """Return the number of quads (four neighbouring inputs) of the longest segment whose sums fit a packed accumulator.
 
-    A row of a fully_connected is split into segments of equal length. A segment of 128 quads always fits. The sums of segments
-    include no bias.
+    A packed accumulator holds the sums of two filters. An input row of a fully_connected is split into segments of equal
+    length. A segment of 128 quads always fits. The sums of segments include no bias.
     """
     quads = -(-given.weights.shape[1] // 4)
     magnitudes = np.pad(np.abs(given.weights), ((0, 0), (0, 4 * quads - given.weights.shape[1])))
@@ -285,7 +285,7 @@ def scratch(graph: Graph, op: Op) -> int:
 def copying_scratch(graph: Graph, op: Op) -> int:
     """Return the scratch memory of the kernels that first copy their weight stream to it, in bytes.
 
-    It holds the stream, then what `scratch` counts.
+    It holds the weight stream, then the windows and rows of the kernels that read the stream from Flash (`scratch`).
     """
     return flash(graph, op) + scratch(graph, op)
 
@@ -293,8 +293,8 @@ def copying_scratch(graph: Graph, op: Op) -> int:
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
     """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes.
 
-    It holds two windows of 16-bit values, the incomplete quads at the ends of their rows, and a row with padding if pixels are
-    not whole words.
+    It holds two windows of 16-bit values, the incomplete quads (groups of up to three inputs) at the ends of their rows, and a
+    row with padding if pixels are not whole words.
 
     Args:
         rows: The rows of a window.
@@ -325,7 +325,7 @@ def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
 def by_rows(given: Filters, rows: int) -> Filters:
     """Reorder the weights of each filter as tw_conv_pairs.h reads inputs.
 
-    First come the whole quads of each row of the window, then the incomplete quads at the ends of all rows.
+    First come the whole quads (four neighbouring inputs) of each row of the window, then the incomplete quads of all rows.
 
     Args:
         given: The filters.
@@ -339,7 +339,7 @@ def by_rows(given: Filters, rows: int) -> Filters:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution, without outliers."""
+    """Return the bytes of the weight stream of a convolution, without the table of outliers that may follow."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
@@ -372,7 +372,10 @@ def stream(given: Filters) -> Words:
 
 
 def stream_with_outliers(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers."""
+    """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers.
+
+    An outlier is a filter that fails a requirement of the fast arithmetic; the kernel computes it from the table.
+    """
     return followed_by_outliers(given, PAIRS_EXACTLY, stream, IN_LANES)
 
 

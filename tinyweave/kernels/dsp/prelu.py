@@ -31,7 +31,10 @@ class Prelu(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Linear functions of the inputs at or above the zero point, and of each channel's inputs below."""
+    """Linear functions that replace a prelu: one for inputs at or above the zero point, one per channel for inputs below.
+
+    They compute `(x - in_zero) * factor + constant >> shift`.
+    """
 
     shift: int
     positive: Numbers  # factor, constant
@@ -39,7 +42,7 @@ class Lines(NamedTuple):
 
 
 def prelu_of(graph: Graph, op: Op) -> Prelu:
-    """Return a prelu with a constant slope per channel as numbers."""
+    """Return the zero points, slopes (one per channel) and rescales of an int8 prelu whose slopes are constant."""
     x, slope, out = graph.input(op), graph.input(op, 1), graph.output(op)
     assert slope.data is not None
     slopes = np.broadcast_to(slope.data.astype(np.int64).ravel() - slope.zero_point, x.shape[-1])

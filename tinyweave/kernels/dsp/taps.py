@@ -110,7 +110,7 @@ def padding(graph: Graph, op: Op) -> int:
 
 
 def stream_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream."""
+    """Return the bytes of the weight stream of tw_taps.h for a depthwise convolution."""
     channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
     return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols)
 

@@ -61,9 +61,10 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 
 
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
-    """Return the ops that compute a map channel by channel, back to the convolutions that they begin with.
+    """Return the ops that compute a map channel by channel, back to the ungrouped convolutions that they begin with.
 
-    Empty if another kind of op is among them, or if an op outside reads the maps between them.
+    Empty if the way back meets any other op or a network input, or if an intermediate map is also read by an op that is not
+    among them or is a network output.
     """
     makers, waiting = set[int](), [name]
     while waiting:

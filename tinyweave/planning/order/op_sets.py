@@ -247,7 +247,7 @@ def _can_merge(problem: OrderProblem, first: OpSequence, second: OpSequence) -> 
     """Return whether running `second` directly after `first` never raises the peak of an order.
 
     That holds if `second` can run and frees memory without a higher peak, or if nothing is lost by delaying `first` until
-    `second`. Both use bounds: an op needs less memory the more ops have run before it.
+    `second`. Both tests bound what the sequences need in any order: an op needs less memory the more ops have run before it.
     """
     ancestors, second_ancestors = _union(problem.ancestors, first), _union(problem.ancestors, second) & ~second.mask
     others = problem.everything & ~_union(problem.descendants, first) & ~first.mask

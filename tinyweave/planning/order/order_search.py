@@ -62,9 +62,9 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 
 
 def without_views(graph: Graph) -> dict[str, str]:
-    """Return each activation as the owner of its own memory: views such as reshapes count as copies.
+    """Return activation -> owner of its memory, where each activation owns its own: views such as reshapes count as copies.
 
-    The paper on operator reordering counts RAM so (`working_set`).
+    The paper on operator reordering (Liberis and Lane) counts RAM in this way. The option `working_set` selects it.
     """
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 

@@ -67,7 +67,10 @@ class PlacementProblem:
         return [self.load(section, weights) for section, weights in zip(self.sections, self.weights, strict=True)]
 
     def by_buffer(self) -> tuple[list[int], list[int], list[list[int]]]:
-        """Return per buffer: the first section that has it, one past the last, and its weight in each of these sections."""
+        """Return three lists with an entry per buffer: its first section, one past its last, and its weight in each of them.
+
+        A weight is the least bytes from the start of a buffer to the start of the buffer above it.
+        """
         first, end = [0] * len(self.buffers), [0] * len(self.buffers)
         weights: list[list[int]] = [[] for _ in self.buffers]
         for number, (section, of_section) in enumerate(zip(self.sections, self.weights, strict=True)):
