@@ -59,7 +59,8 @@ class Box(NamedTuple):
 def moved(graph: Graph, op: Op) -> list[Strides] | None:
     """Return the strides of each piece of a copying op's output, or None if some piece cannot be copied with strides.
 
-    That is so if positions along an axis are not equally far apart, or if more than four axes remain after merging.
+    A piece cannot if its input positions along an axis are not equally far apart, or if it has more than four axes after
+    contiguous axes are merged.
     """
     size = itemsize(data(graph, op).dtype)
     found = [_progressions(piece, size) for piece in pieces(graph, op)]

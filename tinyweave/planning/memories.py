@@ -68,8 +68,8 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
     Args:
         plan: a plan in one memory.
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
-        overlap: as for `distribute`.
-        checked: as for `distribute`.
+        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
+        checked: whether to check the result; if not, the caller must check it.
     """
     plans: list[Plan] = []
     for memories in maps:

@@ -81,7 +81,7 @@ def filters(graph: Graph, op: Op) -> Filters:
 def needs_sign(graph: Graph, op: Op) -> bool:
     """Return whether outputs can be below the zero point, so that the rounding of negative halves matters.
 
-    They cannot if the activation, such as ReLU, clamps them.
+    Outputs cannot be below the zero point if the activation, such as ReLU, clamps them to at least the zero point.
     """
     out = graph.output(op)
     return activation_range(op.attrs["activation"], out)[0] < out.zero_point
@@ -264,7 +264,7 @@ def _both(weights: Numbers, quads: int) -> Numbers:
 
 
 def _begins(bias: Numbers) -> Numbers:
-    """Return the initial sums: of even filters the bias, of odd filters 256 * bias plus the bias of the filter before."""
+    """Return the initial sums: for even filters the bias, for odd filters 256 * bias plus the bias of the filter before."""
     begins = bias.copy()
     begins[1::2] = bias[0::2] + 256 * bias[1::2]
     return np.asarray(begins)
@@ -390,7 +390,7 @@ def followed_by_outliers(
         given: The filters.
         exact: The requirements of the fast arithmetic; a filter that fails one is an outlier.
         stream: The function that builds the weight stream.
-        order: The order of four weights of an outlier in two words.
+        order: The order in which each four weights of an outlier fill the four lanes of two words.
 
     """
     mask = are_outliers(given, exact)
@@ -412,10 +412,10 @@ def outlier_bytes(graph: Graph, op: Op) -> int:
 
 
 def rescales(given: Filters, period: int) -> Numbers:
-    """Return (multiplier, power 2^(32 + shift)) of each filter as rows; both are 0 for a multiplier of 0.
+    """Return an array with a row (multiplier, power 2^(32 + shift)) per filter; both are 0 for a multiplier of 0.
 
-    Every `period`-th filter, from the first on, has twice its multiplier: the kernel computes its product as sum + sum * (2 *
-    multiplier - 2^32) / 2^32.
+    Every `period`-th filter, from the first on, has twice its multiplier instead. The kernel computes the product as
+    sum + sum * (2 * multiplier - 2^32) / 2^32 for such a filter.
     """
     doubled = given.multiplier * np.where(np.arange(len(given.bias)) % period, 1, 2)
     return np.stack((doubled, np.where(given.multiplier != 0, given.powers(), 0)), axis=1)

@@ -80,10 +80,10 @@ def stream(given: dense.Filters) -> dense.Words:
 
 
 def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_inside: bool) -> int:
-    """Count how often tw_taps.h computes the addresses of taps anew in a row of outputs.
+    """Count how often tw_taps.h computes the addresses of window taps in a row of outputs.
 
-    It computes them once for all successive pairs of outputs whose windows are inside the map, once for each other pair, and
-    once for a single last output.
+    The addresses are computed once for all successive pairs of outputs whose windows are inside the map, once for each other
+    pair, and once for a single last output.
 
     Args:
         size: The input columns.

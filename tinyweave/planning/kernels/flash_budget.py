@@ -64,8 +64,9 @@ class OtherFlash(NamedTuple):
 def flash_bytes(graph: Graph, variants: Sequence[str], other: OtherFlash | None) -> int:
     """Return the bytes of Flash of a plan with these kernels: its constants, and all other bytes as measured or estimated.
 
-    `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So it
-    adds code only if some kernel keeps many more constants than others; no other kernel is dropped because of an estimate.
+    `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So the
+    estimate is 0 unless some kernel keeps many more constants than usual (`flash_heavy`). In this way, no other kernel is
+    dropped because of an estimate.
     """
     constants, names = constant_bytes(graph, variants), {*variants} - {""}
     if other is None:

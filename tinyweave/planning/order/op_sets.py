@@ -210,7 +210,7 @@ def sequence_of(problem: OrderProblem, ops: tuple[int, ...], predecessors: int, 
 
 
 def merged_sequences(problem: OrderProblem) -> list[OpSequence]:
-    """Return all ops as sequences. Sequences are merged if no order gains from running other ops between them."""
+    """Return all ops, merged into sequences that run without interruption, since no order gains from other ops in between."""
     sequences = {
         index: sequence_of(problem, (index,), problem.predecessors[index], problem.successors[index])
         for index in range(len(problem.owners))

@@ -57,9 +57,9 @@ class Solution(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """A scratch size and a largest tile buffer that a stage may have, in bytes, and the stage's cycles with them.
+    """A choice of scratch size and largest tile buffer of a stage, both in bytes, and the stage's cycles with this choice.
 
-    `bytes` is how much more RAM the stage then needs than with its smallest option.
+    `bytes` is how much more RAM the stage needs with this option than with its smallest option.
     """
 
     bytes: int

@@ -141,10 +141,12 @@ class StageCycles:
         return {index: self._calls(index, _calls_of(down[index], across[index])) for index in tile.ops}
 
     def _sizes(self, tile: Tile, rows: int | None) -> tuple[dict[int, Lengths], dict[int, Lengths]]:
-        """Return the sizes of the output parts that the kernel calls in a tile compute: op -> heights, and op -> widths.
+        """Return which heights and widths the output parts have that kernel calls in a tile compute.
 
-        Heights and widths are lists of (rows or columns, number of such calls). `rows` limits the last op's output rows (None:
-        all).
+        `rows` is how many output rows of the last op are computed in total, None for all.
+
+        Returns:
+            op -> heights, as a tuple of (rows, number of iterations); op -> widths, as a tuple of (columns, number of blocks).
         """
         return self._lengths_of(tile, 0, tile.rows, rows), self._lengths_of(tile, 1, tile.cols, None)
 
