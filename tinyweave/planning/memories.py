@@ -123,8 +123,8 @@ def _assigned(
 ) -> dict[str, str]:
     """Return buffer -> memory. Each memory takes the buffers that still fit, in the order of `key`.
 
-    A buffer that fits into no memory goes to the one with the most free bytes. `allowed` are the rules by which buffers may
-    overlap.
+    A buffer that fits into no memory is assigned to the memory with the most free bytes. `allowed` are the rules by which
+    buffers may overlap.
     """
     left, homes, room = sorted(buffers, key=key), dict[str, str](), dict(memories)
     for memory, capacity in memories.items():

@@ -188,9 +188,10 @@ def _out_of_budget(problem: OrderProblem) -> bool:
 
 
 def _improve(problem: OrderProblem, section: _Section, bound: int) -> None:
-    """Raise the lower bound of a section (part of the network), or find a better order of it; else double its budget.
+    """Raise the lower bound of a section (part of the network), or replace its order by a better one; else double its budget.
 
-    `bound` is a lower bound on the peak of the whole network: a section need not go below it.
+    The section is changed in place. Its budget is the number of sets of ops that a search may visit. `bound` is a lower bound
+    on the peak of the whole network, so an order of the section with this peak is good enough.
     """
     lowest = max(section.lower, bound)
     for attempt in range(3):

@@ -96,9 +96,9 @@ Search = Callable[[Sequence[int], bool, int, int], Result]  # order, reorder, ca
 def searcher(problem: PlacementProblem) -> Search:
     """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
-    Its arguments are an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
-    equally low, it first tries the one whose sections (sets of buffers alive together) have the largest load in bytes, then the
-    first in the order. With `reorder`, loads are computed again whenever the search splits into independent parts.
+    The function takes an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
+    equally low, the search first tries the buffer whose sections (sets of buffers alive together) have the largest load. Ties
+    are broken by the order. With `reorder`, loads are computed again when the search splits into independent parts.
     """
     cells, spent = len(problem.buffers) + sum(map(len, problem.sections)), 0
 
@@ -186,10 +186,10 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         return True
 
     def solve_parts(part: Sequence[int], sections: range, low: int, x: int, split: bool) -> bool | None:
-        """Divide the sections into parts that no unplaced buffer links, and place the buffers of each part; return as `solve`.
+        """Divide the sections into parts that no unplaced buffer links, and place the buffers of each part at `low` or above.
 
         `part` are the buffers that are alive in `sections`. x is the buffer that was placed last, -1 for none. If not `split`,
-        the sections are one part.
+        the sections are one part. Return whether all buffers fit, or None if the tries ran out.
         """
         begin = sections.start
         for s in sections:

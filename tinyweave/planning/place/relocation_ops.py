@@ -43,7 +43,7 @@ def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[st
 
     Args:
         graph: the network.
-        steps: the new order of ops: the index of an op, or the name of a tensor to relocate at this point.
+        steps: the new ops in order: each is the index of an op of `graph`, or the name of a tensor to relocate at this point.
 
     Returns:
         The new graph, and the mapping original name -> names of the tensor before the first relocation, then after each. A
