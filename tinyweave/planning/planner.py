@@ -234,7 +234,8 @@ class PlanSearch:
         """Yield (objective, search) over the plan spaces of a kernel set, the searches whose plans have the least code first.
 
         The code of a relocation is a call, the code of a fused stage a loop. So plans without both come first, then plans that
-        only relocate. The fastest plan within the RAM comes last: among plans with fused stages, it fuses the fewest layers.
+        only relocate, if strategy and streams allow plans without fusion. The fastest plan within the RAM comes last: among
+        plans with fused stages, it fuses the fewest layers.
         """
         spaces = self._spaces_of(kernel_set)
         if self.request.strategy in ("best", "unfused") and not any(self._streams):
@@ -273,7 +274,7 @@ class PlanSearch:
         *,
         last: int = -1,
     ) -> Plan:
-        """Return a plan that fits into Flash, or the plan with the smallest kernel set if none is found; `check` has not run.
+        """Return a plan that fits into Flash, or the plan with the smallest kernel set if no plan fits; `check` has not run.
 
         Kernel sets are numbered from the smallest to the fastest. Sets after number `last` are left out. Set `last` is planned
         first. If its plan does not fit, the kernels that smaller sets would have are predicted without planning

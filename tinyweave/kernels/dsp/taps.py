@@ -116,7 +116,7 @@ def stream_bytes(graph: Graph, op: Op) -> int:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream and of the pixel of zero points that is read for taps in the padding."""
+    """Return the bytes of a tw_taps.h kernel's constants: its weight stream, and a pixel of zero points to read as padding."""
     return stream_bytes(graph, op) + padding(graph, op)
 
 

@@ -32,9 +32,9 @@ def is_view(op: Op) -> bool:
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Return activation -> the tensor that owns its memory: itself, or the source of a chain of reshape-like ops.
 
-    The order of the ops, by default the file's, matters for state. The output of a read_variable is a view of the state if all
-    its uses precede the next change of the state. A value that is assigned to a state is computed in the state's memory if no
-    op reads the old state meanwhile. Otherwise both are copies.
+    `order` are the indices of the ops in execution order; None for the file's order. It matters for state. The output of a
+    read_variable is a view of the state if all uses of this output precede the next change of the state. A value that is
+    assigned to a state is computed in the state's memory if no op reads the old state meanwhile. Otherwise the value is copied.
     """
     order = tuple(range(len(graph.ops))) if order is None else order
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}

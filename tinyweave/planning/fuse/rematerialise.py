@@ -21,10 +21,10 @@ from ...ops.reduce import axes
 class Rematerialisable(NamedTuple):
     """The ops around a map that may be rematerialised, that is computed twice; ops are given by index."""
 
-    makers: tuple[int, ...]  # compute it, back to convolutions
-    summing: tuple[int, ...]  # compute means over its pixels
+    makers: tuple[int, ...]  # compute the map, back to the convolutions that they begin with
+    summing: tuple[int, ...]  # compute means over the map's pixels
     sums: tuple[str, ...]  # the tensors of these means
-    reader: int  # the first other op that reads it
+    reader: int  # the first other op that reads the map
 
 
 def candidates(graph: Graph) -> dict[str, Rematerialisable]:

@@ -219,7 +219,8 @@ def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
 def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: KernelRule) -> list[str]:
     """Return the ops whose kernel in `others` keeps more constants than the one in `names`, most cycles saved per byte first.
 
-    Kernels with many more constants that save no cycles are left out.
+    Kernels with many more constants that save no cycles are left out. `names` and `others` have a kernel per op. Cycles
+    are estimated for the core and the wait states of `kernels`.
     """
     rates = list[tuple[float, int, str]]()
     for op, name, other in zip(graph.ops, names, others, strict=True):

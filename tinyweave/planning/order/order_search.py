@@ -330,9 +330,11 @@ class _Traversal:
         return need - change, -change
 
     def within(self, byte_limit: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
-        """Return which of the `ready` sequences need at most `byte_limit` more bytes, as (sequence, change of live bytes).
+        """Return which of the `ready` sequences need at most `byte_limit` more bytes after the set `done`.
 
-        Also return the least need above the limit. If a sequence lowers memory, it is the only one returned.
+        Returns:
+            A list of (sequence, change of live bytes), and the least need above the limit, in bytes. If one of these sequences
+            does not raise the live bytes, the list has only this sequence.
         """
         children, beyond = [], [NEVER]
         for position in ready:
@@ -366,7 +368,10 @@ class _Traversal:
         return (*ready[:at], *ready[at + 1 :], *[p for p, required in self.next[position] if not required & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
-        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown."""
+        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown.
+
+        A set is between if it contains `low` and is part of `high`. `low_live` and `high_live` are the live bytes of the two.
+        """
         inside = [
             (position, sequence)
             for position, sequence in enumerate(self.problem.sequences)

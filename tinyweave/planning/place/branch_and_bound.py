@@ -167,9 +167,10 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         placed[x] = False
 
     def may_fit(part: list[int], sections: range, at: int) -> bool:
-        """Return whether the unplaced buffers of `part` may fit: False if a section surely exceeds the capacity.
+        """Return False if the unplaced buffers of `part` surely do not fit, because a section exceeds the capacity; else True.
 
-        All later buffers start at `at` or above, and not below the lowest offset of their section's unplaced buffers.
+        All buffers still to be placed start at offset `at` or above. In each section, they also start at or above the least of
+        their own lowest offsets.
         """
         nonlocal next_bound
         begin = sections.start
