@@ -103,7 +103,8 @@ class PlanSearch:
     def __init__(self, graph: Graph, request: Request = DEFAULT, known: SpaceCache | None = None) -> None:
         """Compute the kernel sets of the request.
 
-        Plan spaces are built on first use. If `known` is not None, they are shared with all searches that have the same cache.
+        Plan spaces are built on first use and added to the cache `known`; searches with the same cache share them. None for a
+        cache of this search alone.
         """
         self.graph, self.request, self.flash_limit = graph, request, request.limits.flash
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)

@@ -50,7 +50,7 @@ def prelu_of(graph: Graph, op: Op) -> Prelu:
 
 
 def lines(given: Prelu) -> Lines | None:
-    """Return linear functions that equal a prelu for all int8 inputs, or None if there are none."""
+    """Return linear functions that equal a prelu for all int8 inputs, or None if no such functions are found."""
     (in_zero, zero), (positive, negative) = given.zeros, given.rescales
     x, slopes = np.arange(-128, 128) - in_zero, given.slopes
     steepest = max(_real(positive), _real(negative) * int(np.abs(slopes).max()))
@@ -63,7 +63,7 @@ def lines(given: Prelu) -> Lines | None:
 
 
 def _lines(x: Numbers, slopes: Numbers, rescale: Rescale, zero: int, shift: int) -> Numbers | None:
-    """Return the factor and the constant for each slope, or None if there are none for a slope.
+    """Return an array with a row (factor, constant) per slope, or None if a slope has no exact factor and constant.
 
     Each output limits the product of its input and the factor, and so the factor, from both sides.
 

@@ -122,7 +122,7 @@ def distances(
 
     Args:
         graph: the network.
-        variants: the kernel of each op, "" for none.
+        variants: the name of each op's kernel, "" for ops without code.
         owner: activation -> the tensor that owns its memory.
         max_distance: larger distances are left out.
         offset: activation -> where it begins in its owner, if not at 0.

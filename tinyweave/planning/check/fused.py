@@ -86,7 +86,7 @@ class _Fused:
         return self.repeated[id(op), name]
 
     def scratch(self, index: int) -> Region | None:
-        """Return the region of an op's scratch, None if it needs none."""
+        """Return the region of the scratch of op `index`, or None if its kernel needs no scratch."""
         if index not in self.areas:
             self.areas[index] = scratch_of(self.plan, index)
         return self.areas[index]

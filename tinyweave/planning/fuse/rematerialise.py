@@ -81,7 +81,7 @@ def _makers(graph: Graph, name: str) -> tuple[int, ...]:
 
 
 def _summing(graph: Graph, index: int) -> list[int]:
-    """Return the chain of channelwise ops from op `index` on that reduces a map to one pixel; empty if there is none."""
+    """Return the chain of channelwise ops from op `index` on that reduces a map to one pixel; [] if it has no such chain."""
     path: list[int] = []
     while True:
         path.append(index)

@@ -88,8 +88,8 @@ def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int]
     Args:
         graph: the network.
         owner: activation -> the tensor that owns its memory.
-        scratch: bytes per op; empty for none.
-        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        scratch: bytes per op; empty if no op needs scratch.
+        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
     """
     count = len(graph.ops)
     state = {name for name in owner.values() if graph.tensors[name].role == "state"}

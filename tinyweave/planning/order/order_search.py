@@ -87,8 +87,8 @@ def live_bytes(
         graph: the network.
         order: indices of the ops.
         owner: activation -> the tensor that owns its memory.
-        scratch: bytes per op (not per step); empty for none.
-        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        scratch: bytes per op (not per step); empty if no op needs scratch.
+        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
     """
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
@@ -120,7 +120,7 @@ def best_order(
         graph: the network.
         owner: activation -> the tensor that owns its memory, as by `overlap.views`.
         scratch: bytes per op.
-        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
         sets: how many sets of ops the search visits at most.
         seconds: time limit.
     """

@@ -58,7 +58,7 @@ def find_relocation(
     present: Sequence[Collection[str]],
     movable: Movable,
 ) -> Relocation | None:
-    """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if none were found.
+    """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if the search fails.
 
     Args:
         buffers: buffers of one memory.

@@ -86,7 +86,7 @@ class ParetoSearch:
         return best
 
     def best(self, objective: PathObjective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if there is none."""
+        """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if no solution fits."""
         fastest = self.fastest(byte_limit)
         if fastest is None or fastest.cycles > cycles:
             return None

@@ -116,7 +116,7 @@ class PathSearch:
         self._set_lower_bounds()
 
     def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest solution that needs at most `byte_limit` bytes, or None if there is none."""
+        """Return the fastest solution that needs at most `byte_limit` bytes, or None if no solution fits."""
         # per edge, the index of the largest scratch size within the limit
         level = np.searchsorted(self.cycles_of.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
         cost = self.min_cycles[np.arange(len(level)), level] * TIES + self.ties

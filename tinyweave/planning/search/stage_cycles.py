@@ -51,7 +51,7 @@ class StageCycles:
     def __init__(
         self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str, reads: FlashReads | None = None
     ) -> None:
-        """List the scratch sizes of all kernels, and share the cycles that other searches of this graph have computed."""
+        """List the scratch sizes of all kernels, and share the cached cycles of instances for the same graph and core."""
         self.row_graph, self.kernels, self.core, self.reads = row_graph, kernels, core, reads
         self.scratch_sizes = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
         self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault((core, reads), {})
