@@ -248,10 +248,11 @@ class PlanSearch:
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
         """Return the number of the fastest kernel set that objective `balanced` may use; -1 is the fastest set of all.
 
-        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. It is
-        returned if Flash is tighter than RAM: its plan takes a larger fraction of the Flash than the plan of the fastest set
-        takes of the RAM. Its plan must also have the smaller product. Neither plan depends on the Flash limit, so more Flash
-        never gives a worse plan. Without memory maps, return -1: raising a plain RAM limit must not change the set.
+        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. This
+        set is returned if Flash is tighter than RAM, that is if the set's plan takes a larger fraction of the Flash than the
+        plan of the fastest set takes of the RAM. The set's plan must also have the smaller product of the two plans.
+        Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return -1: raising
+        a plain RAM limit must not change the set.
         """
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:

@@ -93,8 +93,8 @@ def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool
 def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
     """Let an assigned value be computed directly in the memory of its state, by changing `owner`; do nothing if that is unsafe.
 
-    The assign_variable at `step` stores the value. It is safe if no op reads the old state after the value's memory is first
-    written, and if the value's last use precedes the next write of the state.
+    The assign_variable at `step` stores the value. This is safe if no op reads the old state after the first write to the
+    memory that the value uses, and if the value's last use precedes the next write of the state.
     """
     op = graph.ops[order[step]]
     value, state = op.inputs[0], op.outputs[0]

@@ -41,7 +41,7 @@ def is_rematerialised(op: Op) -> bool:
 def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
     """Return a graph that computes only the first n channels of some maps once, and all other channels of these maps twice.
 
-    `channels_once` maps the name of each such map to its n.
+    `channels_once` maps the name of each of these maps to n.
     """
     for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)

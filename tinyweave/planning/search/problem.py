@@ -130,7 +130,7 @@ def _reads(saved: Sequence[Any] | None) -> tuple[RowRead, ...] | None:
 
 
 def tensor_numbers(row_graph: RowGraph) -> dict[str, int]:
-    """Return the name of each activation -> its number in a `Problem`."""
+    """Return a mapping from the name of each activation to its number in a `Problem`."""
     names = (name for name, tensor in row_graph.graph.tensors.items() if tensor.data is None)
     return {name: number for number, name in enumerate(names)}
 
