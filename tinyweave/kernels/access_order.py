@@ -118,7 +118,7 @@ def _bytes(count: Numbers, tensor: Tensor) -> Numbers:
 
 
 def _first_byte(element: Numbers, tensor: Tensor) -> Numbers:
-    """Return the byte offset of elements in a tensor, or in a pixel of an int4 tensor."""
+    """Return the byte offsets of elements, given by index in a tensor, or for int4 by index in a pixel."""
     return element // 2 if tensor.dtype == "int4" else element * itemsize(tensor.dtype)
 
 
@@ -195,7 +195,7 @@ def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     """
 
     def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
-        """Return for each output position along an axis the first input position that a tap of the kernel maps to it."""
+        """Return for each output position along an axis the first input position that contributes; `NOTHING` if none does."""
         reached = (np.arange(size) * stride - pad)[:, None] + np.arange(kernel)
         meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
         return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
@@ -387,8 +387,8 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
     """Return the steps of a 1x1 convolution that reads two pixels at a time, for four output channels per step.
 
-    If `units` is not a multiple of four, the remaining channels of up to `PAIRS` pairs of pixels are computed before all other
-    channels of these pixels, and written after them.
+    If `units` is not a multiple of four, the kernel takes up to `PAIRS` pairs of pixels at a time. For these pixels, the
+    last one to three channels are computed before all other channels, and written after them.
 
     Args:
         begins: The offset of each pixel's first input byte.
@@ -513,7 +513,7 @@ def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
 def cells(graph: Graph, op: Op) -> dict[int, Steps]:
     """List the reads and writes of the LSTM: each step reads all inputs of a time step and writes the output of one cell.
 
-    Returns no input if the batch is not 1.
+    Return {} if the batch is not 1.
     """
     x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
@@ -524,8 +524,8 @@ def cells(graph: Graph, op: Op) -> dict[int, Steps]:
 def steps_in_time(graph: Graph, op: Op) -> dict[int, Steps]:
     """List the reads and writes of a gru or simple_rnn: a step reads the inputs of a time step and writes four cells' outputs.
 
-    If fewer than four cells remain, a step writes the output of one. Returns no input if the layer runs from the last time step
-    to the first, or if it writes each state to the place of the one before.
+    If fewer than four cells remain, a step writes the output of one. Return {} if the layer runs from the last time step to
+    the first, or if its output is only the last state: then each time step overwrites the output of the step before.
     """
     if op.attrs["reverse"] or op.attrs["last"]:
         return {}

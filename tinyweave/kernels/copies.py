@@ -59,7 +59,8 @@ class Box(NamedTuple):
 def moved(graph: Graph, op: Op) -> list[Strides] | None:
     """Return the strides of each piece of a copying op's output, or None if some piece cannot be copied with strides.
 
-    That is so if positions along an axis are not equally far apart, or if more than four axes remain after merging.
+    A piece cannot if its input positions along an axis are not equally far apart, or if it has more than four axes after
+    contiguous axes are merged.
     """
     size = itemsize(data(graph, op).dtype)
     found = [_progressions(piece, size) for piece in pieces(graph, op)]
@@ -126,7 +127,10 @@ def _progressions(positions: Positions, itemsize: int) -> Strides | None:
 
 
 def _step(axis: NDArray[np.int64]) -> int | None:
-    """Return the distance between neighbouring positions, or None if it varies or some position is padding (negative)."""
+    """Return the distance between neighbouring input positions along an axis; 0 for a single position.
+
+    None if the distance varies, or if some position is padding (negative).
+    """
     steps = np.diff(axis)
     if axis.min() < 0 or (steps != steps[:1]).any():
         return None

@@ -41,20 +41,21 @@ def plain(graph: Graph, op: Op) -> Features:
 
 
 def steps(graph: Graph, op: Op) -> Features:
-    """Return the counts of MACs, states of single cells, time steps and calls of a recurrent layer."""
+    """Return the counts of a recurrent layer: MACs, cells times time steps, time steps, and calls (1)."""
     time, cells = graph.input(op).shape[1], graph.output(op).shape[-1]
     return Features("", (SPECS[op.kind].macs(graph, op, True), time * cells, time, 1.0), time)
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
-    """Return the counts of `plain`; operands of different shapes have their own constants."""
+    """Return the counts of `plain`; if the operands differ in shape, `case` selects constants of their own."""
     return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")
 
 
 def pixels(graph: Graph, op: Op) -> Features:
     """Return the loop counts of convolutions that compute one output pixel at a time.
 
-    They are MACs, window rows of all outputs, outputs, window rows of all pixels, pixels, and calls.
+    They are, in this order: MACs; output elements times rows of the window; output elements; output pixels times rows of the
+    window; output pixels; calls (1).
     """
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
@@ -120,7 +121,10 @@ def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
 
 
 def taps(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of depthwise kernels that add tap by tap; depth multipliers above 1 have their own constants."""
+    """Return the loop counts of depthwise kernels that add tap by tap.
+
+    If the depth multiplier is above 1, `case` selects other constants.
+    """
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
@@ -174,6 +178,6 @@ def lines(graph: Graph, op: Op) -> Features:
 
 
 def lines_in_pairs(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of `lines`, with separate constants if pairs of rows are computed together."""
+    """Return the loop counts of `lines`; if pairs of output rows are computed together, `case` selects other constants."""
     found = lines(graph, op)
     return found._replace(case=f"{found.case}, pairs") if depthwise.rows_in_pairs(graph, op) else found

@@ -39,7 +39,13 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
 
 
 def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
-    """Return the strides of at most three batch axes for items of `size` elements; 0 for an axis that broadcasts (extent 1)."""
+    """Return the strides, in elements, along the last three batch axes; missing leading axes count as extent 1.
+
+    Args:
+        batch: The extents of at most three batch axes. An axis of extent 1 broadcasts, so its stride is 0.
+        size: The elements of an item (for example a matrix).
+
+    """
     whole = (1,) * (3 - len(batch)) + tuple(batch)
     h, w, c = (0 if extent == 1 else size * prod(whole[axis + 1 :]) for axis, extent in enumerate(whole))
     return h, w, c

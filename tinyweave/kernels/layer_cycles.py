@@ -97,9 +97,10 @@ def layer_cycles(
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
-    """Return a graph and an op that compute only `part` of the output, with maps cut to the rows and columns that this needs.
+    """Return a graph of one op that computes only `part` of the output, and this op.
 
-    An axis that is cut has no padding. If `part` is None or the whole output, or the op has no windows, return the arguments.
+    The input maps are cut to the rows and columns that the part needs. An axis that is cut has no padding. If `part` is None or
+    the whole output, or the op has no windows, return `graph` and `op` unchanged.
     """
     if part is None:
         return graph, op

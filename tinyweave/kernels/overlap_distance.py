@@ -83,7 +83,9 @@ def elementwise(graph: Graph, op: Op) -> Distances:
 
 @lru_cache(maxsize=1024)
 def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out_size: int) -> int:
-    """Return how many bytes below an operand that broadcasts the output of an elementwise op must begin.
+    """Return the overlap distance of an operand that broadcasts: how many bytes below it the output must begin.
+
+    The op is elementwise, and reads each element of the operand several times.
 
     Args:
         shape: The shape of the operand.
@@ -97,7 +99,7 @@ def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out
 
 
 def _two_by_two(x: Tensor, out: Tensor) -> int:
-    """Return how many bytes below the operand `x` the output of an elementwise op must begin, if one of them is int4.
+    """Return how many bytes below its operand `x` the output of an elementwise op must begin, if `x` or `out` is int4.
 
     The kernel reads two channels of a pixel before it writes them.
     """
@@ -213,7 +215,10 @@ def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_filter(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of conv_2d must begin that reads a window per output channel."""
+    """Return how many bytes below its input the output of conv_2d must begin.
+
+    The kernel reads a window once per output channel.
+    """
     return _by_filters(graph, op, windows, 1)
 
 
@@ -374,8 +379,8 @@ def by_time(graph: Graph, op: Op) -> Distances:
 def by_step(graph: Graph, op: Op) -> Distances:
     """Return how many bytes below its input the output of a gru or simple_rnn must begin.
 
-    Four cells read all inputs of a time step and then write their outputs. Nothing if the layer runs from the last step to the
-    first, or if it writes each state to the place of the one before.
+    Four cells read all inputs of a time step and then write their outputs. Return {} if the layer runs from the last time
+    step to the first, or if its output is only the last state: then each time step overwrites the output of the step before.
     """
     if op.attrs["reverse"] or op.attrs["last"]:
         return {}

@@ -32,14 +32,14 @@ Requirement = Callable[[Graph, Op], Check]
 
 
 class EachFilter(NamedTuple):
-    """A condition on each filter of a layer, and the number of each filter that decides whether the filter meets it."""
+    """Whether each filter of a layer meets a condition, and the number that decides it, such as the filter's rescale shift."""
 
     met: Mask  # whether each filter meets the condition
     number: str  # what the number is, such as "rescale shift"
     values: NDArray[Any]  # the number of each filter
 
     def check(self) -> Check:
-        """Return whether all filters meet the condition; if not, the result quotes the number of the first one that fails."""
+        """Return whether all filters meet the condition; if not, the result quotes the first failing filter's number."""
         (failing,) = np.nonzero(~self.met)
         if not failing.size:
             return Check(True, "")

@@ -125,8 +125,8 @@ def _no_kernel(graph: Graph, op: Op, core: str) -> CompileError:
 def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
     """Return (kernel, reason) for each faster kernel that `op` cannot use on `core`, then for the kernel that runs it.
 
-    The reason is the first requirement that the op fails. For a kernel whose requirements the op meets, but which has more
-    constants, it is the number of additional bytes.
+    The reason against a faster kernel is the first requirement that the op fails. If the op meets all requirements, but the
+    kernel has more constants, the reason is the number of additional bytes. The last reason says why the kernel was chosen.
     """
     chosen, passed = variant_for(graph, op, core), list[tuple[str, str]]()
     for row in _candidates(graph, op, core):

@@ -72,7 +72,8 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", 
 def _in_order(graph: Graph, memory: str, kernels: KernelRule, *, share: bool, max_distance: int) -> int:
     """Return the arena bytes of unfused ops: the smaller of the file's order and of the order with the least peak RAM.
 
-    `share` and `max_distance` are as for `plan_in_order`.
+    `share` says whether views share the memory of their input. `max_distance` is the largest overlap distance, in bytes, of an
+    output to an operand; NO_OVERLAP lets no output overlap an operand.
     """
     how = partial(plan_in_order, max_distance=max_distance, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph), memory)
@@ -90,7 +91,7 @@ def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
 
 
 def _kernels_of(graph: Graph, plan: Plan) -> KernelRule:
-    """Return the kernel choice of a plan, for the ops of `graph`, which has no relocations and no recomputation."""
+    """Return the kernel choice of a plan as a rule for the ops of `graph`, which has no relocations or recomputation."""
     names = {op.name: name for op, name in zip(plan.graph.ops, plan.variants, strict=True)}
     cores = [BY_NAME[name].cores for name in plan.variants if name and BY_NAME[name].cores]
     core = next(core for core in cores[0] if all(core in others for others in cores)) if cores else ""

@@ -162,11 +162,16 @@ def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> B
 
 
 def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> list[Plan]:
-    """Return the unchecked plan of a layout, which gives each buffer an offset.
+    """Place the buffers of a layout: return one or two unchecked plans.
 
-    With `moves`, tensors are relocated if that makes the arena smaller. The second item is then the plan without relocations,
-    which needs more bytes and fewer cycles. The exact search stops after it has placed single buffers `tries` times. With
-    `tries` 0, the placement is only greedy.
+    Args:
+        layout: the layout.
+        moves: whether tensors may be relocated (copied between steps) if that makes the arena smaller.
+        tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
+
+    Returns:
+        The plan. If it relocates tensors, a second item is the plan without relocations, which needs more bytes and fewer
+        cycles.
     """
     placed, unmoved = place(layout.buffers, layout.rules, tries=0), list[Plan]()
     lower_bound = placed.lower_bound
@@ -183,9 +188,10 @@ def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> l
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
-    """Search for a placement with relocations in `lower_bound` bytes, else in a few larger sizes below `upper_bound`.
+    """Search for a placement with relocations in an arena of `lower_bound` bytes, else of larger sizes below `upper_bound`.
 
-    Return the first placement found, or None. Without `moves`, no buffer is relocated.
+    At most five sizes are tried, the smallest first. Return the first placement found, or None. Without `moves`, no buffer is
+    relocated.
     """
     graph = layout.row_graph.graph
     lone = lone_tensors(graph, [stage.ops for stage in layout.stages], layout.shared.owner) if moves else {}
@@ -231,7 +237,7 @@ def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, d
 
 
 def _plan(layout: Layout, placed: Placement, lower_bound: int) -> Plan:
-    """Return the plan of a layout whose buffers are placed; `lower_bound` is that of the plan."""
+    """Return the plan of a layout with the offsets of `placed`. The plan records `lower_bound`, in bytes."""
     row_graph = layout.row_graph
     return Plan(
         graph=row_graph.graph,

@@ -235,13 +235,16 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
 
 
 def is_fast(plan: Plan, index: int, core: str) -> bool | None:
-    """Return whether op `index` runs on a kernel that uses instructions of `core` which plain C does not; None without code."""
+    """Return whether the kernel of op `index` uses instructions of `core` beyond plain C; None if the op runs no code."""
     name = plan.variants[index]
     return core in BY_NAME[name].cores if name else None
 
 
 def why_portable(plan: Plan, index: int, core: str) -> str:
-    """Return why an op runs on a portable kernel although `core` has faster ones for its kind; "" if that is not so."""
+    """Return why op `index` runs on a portable kernel although `core` has faster kernels for ops of its kind.
+
+    Return "" if `core` is "", or if the op runs no code, runs on a kernel of `core`, or has no faster kernel.
+    """
     if not core or is_fast(plan, index, core) is not False:
         return ""
     reason = kernel_reason(plan, index, core)

@@ -43,8 +43,8 @@ class LayoutSearch:
     ) -> Plan:
         """Return the best plan by `objective` within the limits (NEVER for no limit). It is not checked.
 
-        If no plan is within both limits, return the fastest plan within `byte_limit`. If there is none either, return the
-        smallest plan.
+        If no plan is within both limits, return the fastest plan within `byte_limit`. If no plan is within `byte_limit` either,
+        return the smallest plan.
 
         Raises:
             CompileError: a streamed input is read by an op that cannot run row by row.
@@ -60,7 +60,11 @@ class LayoutSearch:
         return best.plan
 
     def front(self) -> list[Candidate]:
-        """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first."""
+        """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first.
+
+        Raises:
+            CompileError: a streamed input is read by an op that cannot run row by row.
+        """
         self.pareto.caps.clear()
         solutions, candidates = self.pareto.front(), list[Candidate]()
         if not solutions:

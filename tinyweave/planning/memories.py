@@ -33,7 +33,7 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
     Args:
         plan: a plan in one memory.
         memories: name -> bytes, the fastest memory first.
-        overlap: whether outputs may overlap operands, as in `plan`.
+        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
         checked: whether to check the result; if not, the caller must check it.
 
     Returns:
@@ -68,8 +68,8 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
     Args:
         plan: a plan in one memory.
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
-        overlap: as for `distribute`.
-        checked: as for `distribute`.
+        overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
+        checked: whether to check the result; if not, the caller must check it.
     """
     plans: list[Plan] = []
     for memories in maps:
@@ -83,7 +83,8 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
 def traffic(plan: Plan) -> dict[str, int]:
     """Return, for each buffer, an estimate of the bytes that one inference reads and writes in it.
 
-    An op reads its data operand once per multiplication. It reads or writes every other tensor once.
+    Per multiply-accumulate, an op counts one byte of its data operand and one byte of its scratch, but at least all bytes of
+    each. It reads or writes every other tensor once.
     """
     graph = plan.graph
     heat = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)
@@ -122,8 +123,8 @@ def _assigned(
 ) -> dict[str, str]:
     """Return buffer -> memory. Each memory takes the buffers that still fit, in the order of `key`.
 
-    A buffer that fits into no memory goes to the one with the most free bytes. `allowed` are the rules by which buffers may
-    overlap.
+    A buffer that fits into no memory is assigned to the memory with the most free bytes. `allowed` are the rules by which
+    buffers may overlap.
     """
     left, homes, room = sorted(buffers, key=key), dict[str, str](), dict(memories)
     for memory, capacity in memories.items():

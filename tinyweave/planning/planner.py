@@ -103,7 +103,8 @@ class PlanSearch:
     def __init__(self, graph: Graph, request: Request = DEFAULT, known: SpaceCache | None = None) -> None:
         """Compute the kernel sets of the request.
 
-        Plan spaces are built on first use. If `known` is not None, they are shared with all searches that have the same cache.
+        Plan spaces are built on first use and added to the cache `known`; searches with the same cache share them. None for a
+        cache of this search alone.
         """
         self.graph, self.request, self.flash_limit = graph, request, request.limits.flash
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)
@@ -141,8 +142,12 @@ class PlanSearch:
     ) -> Plan:
         """Return the best plan by an objective within limits of RAM and time, by default those of the request.
 
-        The limit of Flash is always that of the request. If `checked` is False, the plan has not been verified: callers may
-        compare it with other plans, but not generate code from it.
+        If no plan is within the limits, return the fastest plan within the RAM, else the smallest plan. The limit of Flash is
+        always that of the request. If `checked` is False, the plan has not been verified: callers may compare it with other
+        plans, but not generate code from it.
+
+        Raises:
+            CompileError: the plan would execute more multiply-accumulates than the request allows, or inputs cannot stream.
         """
         objective = objective or self.request.objective or ("balanced" if self.request.core else "size")
         limits = limits or self.request.limits
@@ -211,7 +216,10 @@ class PlanSearch:
         return self._layouts[number]
 
     def _least_flash(self, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Plan:
-        """Return the plan with the least code and constants within the limits, else the fastest plan; not checked."""
+        """Return the plan with the least code and constants within the limits. It is not checked.
+
+        If none of the plans tried is within both limits, return the plan of `_within_flash` for speed.
+        """
         core, reads = self.request.core, self.request.limits.reads
         sets = [compact_kernels(self.graph), *self.kernel_sets]
         needs = flash_and_cycles(self.graph, sets, core, reads)
@@ -224,9 +232,11 @@ class PlanSearch:
         return self._within_flash("speed", byte_limit, cycle_limit, progress)
 
     def _by_code(self, kernel_set: Sequence[KernelRule]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
-        """Yield searches of a kernel set's plan spaces with their objectives, those of plans with the least code first.
+        """Yield (objective, search) over the plan spaces of a kernel set, the searches whose plans have the least code first.
 
-        A relocation takes a call, and a fused stage a loop; the fastest plan within the RAM has the fewest fused layers.
+        The code of a relocation is a call, the code of a fused stage a loop. So plans without both come first, then plans that
+        only relocate, if strategy and streams allow plans without fusion. The fastest plan within the RAM comes last: among
+        plans with fused stages, it fuses the fewest layers.
         """
         spaces = self._spaces_of(kernel_set)
         if self.request.strategy in ("best", "unfused") and not any(self._streams):
@@ -236,12 +246,13 @@ class PlanSearch:
         yield "speed", LayoutSearch(spaces.of(self.request.strategy, self.request.max_mac_overhead))
 
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
-        """Return the number of the last kernel set that objective `balanced` uses; -1 is the fastest set.
+        """Return the number of the fastest kernel set that objective `balanced` may use; -1 is the fastest set of all.
 
-        If a device's Flash is tighter than its RAM, it is the set whose plan has the least product of Flash and cycles. Flash
-        is tighter if that plan takes a larger share of the Flash than the plan with the fastest set takes of the RAM. Neither
-        plan depends on the Flash, so more Flash never gives a worse plan. A RAM limit that replaces the device's memories has
-        no part in this, since a looser one would then give another plan.
+        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. This
+        set is returned if Flash is tighter than RAM, that is if the set's plan takes a larger fraction of the Flash than the
+        plan of the fastest set takes of the RAM. The set's plan must also have the smaller product of the two plans.
+        Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return -1: raising
+        a plain RAM limit must not change the set.
         """
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:
@@ -265,7 +276,7 @@ class PlanSearch:
         *,
         last: int = -1,
     ) -> Plan:
-        """Return a plan that fits into Flash, or the plan with the smallest kernel set if none is found; `check` has not run.
+        """Return a plan that fits into Flash, or the plan with the smallest kernel set if no plan fits; `check` has not run.
 
         Kernel sets are numbered from the smallest to the fastest. Sets after number `last` are left out. Set `last` is planned
         first. If its plan does not fit, the kernels that smaller sets would have are predicted without planning

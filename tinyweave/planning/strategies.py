@@ -197,7 +197,8 @@ class PlanSpaces:
     ) -> PlanSpace:
         """Return the plan space of one order of the ops of `graph`, which is the network or one with rematerialised tensors.
 
-        `fusion` says which fused stages are searched, as the keywords of PathSearch; the other arguments are as in PlanSpace.
+        `shared` says which tensors share memory. `overlap`, `nested` and `channels_once` are fields of PlanSpace. `fusion` are
+        keywords of PathSearch, which say which fused stages are searched.
         """
         has_cycles = not self.fast or len(self.kernel_set) > 1
         cycles_of = stage_cycles_of(

@@ -81,7 +81,7 @@ def filters(graph: Graph, op: Op) -> Filters:
 def needs_sign(graph: Graph, op: Op) -> bool:
     """Return whether outputs can be below the zero point, so that the rounding of negative halves matters.
 
-    They cannot if the activation, such as ReLU, clamps them.
+    Outputs cannot be below the zero point if the activation, such as ReLU, clamps them to at least the zero point.
     """
     out = graph.output(op)
     return activation_range(op.attrs["activation"], out)[0] < out.zero_point
@@ -214,17 +214,17 @@ def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 
-    It begins with the number of quads of a segment, after which the kernel adds the packed sums up. Groups of eight filters
-    follow.
+    The stream begins with the number of quads (four neighbouring inputs) of a segment. After each segment, the kernel unpacks
+    the packed sums and adds them to full accumulators. Groups of eight filters follow.
     """
     return np.concatenate([np.array([segment(given)], np.uint32), eight_at_a_time(given, packed=False).ravel()])
 
 
 def segment(given: Filters) -> int:
-    """Return the number of quads of the longest segment whose sums fit the packed accumulator of two filters.
+    """Return the number of quads (four neighbouring inputs) of the longest segment whose sums fit a packed accumulator.
 
-    A row of a fully_connected is split into segments of equal length. A segment of 128 quads always fits. The sums of segments
-    include no bias.
+    A packed accumulator holds the sums of two filters. An input row of a fully_connected is split into segments of equal
+    length. A segment of 128 quads always fits. The sums of segments include no bias.
     """
     quads = -(-given.weights.shape[1] // 4)
     magnitudes = np.pad(np.abs(given.weights), ((0, 0), (0, 4 * quads - given.weights.shape[1])))
@@ -264,7 +264,7 @@ def _both(weights: Numbers, quads: int) -> Numbers:
 
 
 def _begins(bias: Numbers) -> Numbers:
-    """Return the initial sums: of even filters the bias, of odd filters 256 * bias plus the bias of the filter before."""
+    """Return the initial sums: for even filters the bias, for odd filters 256 * bias plus the bias of the filter before."""
     begins = bias.copy()
     begins[1::2] = bias[0::2] + 256 * bias[1::2]
     return np.asarray(begins)
@@ -285,7 +285,7 @@ def scratch(graph: Graph, op: Op) -> int:
 def copying_scratch(graph: Graph, op: Op) -> int:
     """Return the scratch memory of the kernels that first copy their weight stream to it, in bytes.
 
-    It holds the stream, then what `scratch` counts.
+    It holds the weight stream, then the windows and rows of the kernels that read the stream from Flash (`scratch`).
     """
     return flash(graph, op) + scratch(graph, op)
 
@@ -293,8 +293,8 @@ def copying_scratch(graph: Graph, op: Op) -> int:
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
     """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes.
 
-    It holds two windows of 16-bit values, the incomplete quads at the ends of their rows, and a row with padding if pixels are
-    not whole words.
+    It holds two windows of 16-bit values, the incomplete quads (groups of up to three inputs) at the ends of their rows, and a
+    row with padding if pixels are not whole words.
 
     Args:
         rows: The rows of a window.
@@ -325,7 +325,7 @@ def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
 def by_rows(given: Filters, rows: int) -> Filters:
     """Reorder the weights of each filter as tw_conv_pairs.h reads inputs.
 
-    First come the whole quads of each row of the window, then the incomplete quads at the ends of all rows.
+    First come the whole quads (four neighbouring inputs) of each row of the window, then the incomplete quads of all rows.
 
     Args:
         given: The filters.
@@ -339,7 +339,7 @@ def by_rows(given: Filters, rows: int) -> Filters:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution, without outliers."""
+    """Return the bytes of the weight stream of a convolution, without the table of outliers that may follow."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
@@ -372,7 +372,10 @@ def stream(given: Filters) -> Words:
 
 
 def stream_with_outliers(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers."""
+    """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers.
+
+    An outlier is a filter that fails a requirement of the fast arithmetic; the kernel computes it from the table.
+    """
     return followed_by_outliers(given, PAIRS_EXACTLY, stream, IN_LANES)
 
 
@@ -387,7 +390,7 @@ def followed_by_outliers(
         given: The filters.
         exact: The requirements of the fast arithmetic; a filter that fails one is an outlier.
         stream: The function that builds the weight stream.
-        order: The order of four weights of an outlier in two words.
+        order: The order in which each four weights of an outlier fill the four lanes of two words.
 
     """
     mask = are_outliers(given, exact)
@@ -409,10 +412,10 @@ def outlier_bytes(graph: Graph, op: Op) -> int:
 
 
 def rescales(given: Filters, period: int) -> Numbers:
-    """Return (multiplier, power 2^(32 + shift)) of each filter as rows; both are 0 for a multiplier of 0.
+    """Return an array with a row (multiplier, power 2^(32 + shift)) per filter; both are 0 for a multiplier of 0.
 
-    Every `period`-th filter, from the first on, has twice its multiplier: the kernel computes its product as sum + sum * (2 *
-    multiplier - 2^32) / 2^32.
+    Every `period`-th filter, from the first on, has twice its multiplier instead. The kernel computes the product as
+    sum + sum * (2 * multiplier - 2^32) / 2^32 for such a filter.
     """
     doubled = given.multiplier * np.where(np.arange(len(given.bias)) % period, 1, 2)
     return np.stack((doubled, np.where(given.multiplier != 0, given.powers(), 0)), axis=1)

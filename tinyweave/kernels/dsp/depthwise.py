@@ -62,7 +62,7 @@ def fits(rows: int, width: int, stride: int) -> bool:
 
 
 def _has_its_own(rows: int, width: int) -> bool:
-    """Return whether windows of this size have C functions for their width."""
+    """Return whether C functions for exactly this width take windows of `rows` x `width`; other windows share a function."""
     return rows <= MOST_TAPS and taps(width) in ITS_OWN
 
 
@@ -101,7 +101,7 @@ def block(columns: int, width: int, stride: int) -> int:
     """Return the output columns that are computed at a time (a block); the last block of a row may have fewer.
 
     The number of blocks is the smallest for which a block fits into a line of LINE_WORDS words. The columns are evenly
-    distributed over the blocks, in whole fours, which are computed at once, or for windows of three columns in whole pairs.
+    distributed over the blocks, rounded up to multiples of four columns, or of two columns for windows of three columns.
 
     Args:
         columns: The output columns of a row.
@@ -164,7 +164,7 @@ def scratch_of(kernel: tuple[int, int], stride: tuple[int, int], columns: int, r
 
 
 def function(rows: int, width: int, stride: int) -> str:
-    """Return the name of the C function that computes the outputs of a block for a window of `rows` x `width`."""
+    """Return the name of the C function for a block of outputs, for windows of `rows` x `width` at a horizontal `stride`."""
     odd = taps(width)
     if not _has_its_own(rows, width):
         return "tw_line_any_1"
@@ -200,7 +200,7 @@ def words(graph: Graph, op: Op) -> dense.Words:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a depthwise convolution, without outliers."""
+    """Return the bytes of the weight stream of a depthwise convolution, without the table of outliers that may follow."""
     shape, channels = whole(graph, op), graph.input(op).shape[3]
     width = taps(shape.kernel[1])
     words = 3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2)
@@ -215,6 +215,8 @@ def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
 
 def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.Words:
     """Return the weight stream of tw_line.h with zeros in place of outliers, followed by the table of outliers.
+
+    An outlier is a filter that fails a requirement of the fast arithmetic.
 
     Args:
         given: The filters.

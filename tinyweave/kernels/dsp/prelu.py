@@ -31,7 +31,10 @@ class Prelu(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Linear functions of the inputs at or above the zero point, and of each channel's inputs below."""
+    """Linear functions that replace a prelu: one for inputs at or above the zero point, one per channel for inputs below.
+
+    They compute `(x - in_zero) * factor + constant >> shift`.
+    """
 
     shift: int
     positive: Numbers  # factor, constant
@@ -39,7 +42,7 @@ class Lines(NamedTuple):
 
 
 def prelu_of(graph: Graph, op: Op) -> Prelu:
-    """Return a prelu with a constant slope per channel as numbers."""
+    """Return the zero points, slopes (one per channel) and rescales of an int8 prelu whose slopes are constant."""
     x, slope, out = graph.input(op), graph.input(op, 1), graph.output(op)
     assert slope.data is not None
     slopes = np.broadcast_to(slope.data.astype(np.int64).ravel() - slope.zero_point, x.shape[-1])
@@ -47,7 +50,7 @@ def prelu_of(graph: Graph, op: Op) -> Prelu:
 
 
 def lines(given: Prelu) -> Lines | None:
-    """Return linear functions that equal a prelu for all int8 inputs, or None if there are none."""
+    """Return linear functions that equal a prelu for all int8 inputs, or None if no such functions are found."""
     (in_zero, zero), (positive, negative) = given.zeros, given.rescales
     x, slopes = np.arange(-128, 128) - in_zero, given.slopes
     steepest = max(_real(positive), _real(negative) * int(np.abs(slopes).max()))
@@ -60,7 +63,7 @@ def lines(given: Prelu) -> Lines | None:
 
 
 def _lines(x: Numbers, slopes: Numbers, rescale: Rescale, zero: int, shift: int) -> Numbers | None:
-    """Return the factor and the constant for each slope, or None if there are none for a slope.
+    """Return an array with a row (factor, constant) per slope, or None if a slope has no exact factor and constant.
 
     Each output limits the product of its input and the factor, and so the factor, from both sides.
 

@@ -37,7 +37,7 @@ class Sum(NamedTuple):
 
 
 class LinearSum(NamedTuple):
-    """The parameters of the linear function."""
+    """The parameters of `(a * a_factor >> 8) + (b * b_factor >> 8) + constant >> SHIFT`, which replaces an int8 add or sub."""
 
     a_factor: int
     b_factor: int

@@ -80,10 +80,10 @@ def stream(given: dense.Filters) -> dense.Words:
 
 
 def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_inside: bool) -> int:
-    """Count how often tw_taps.h computes the addresses of taps anew in a row of outputs.
+    """Count how often tw_taps.h computes the addresses of window taps in a row of outputs.
 
-    It computes them once for all successive pairs of outputs whose windows are inside the map, once for each other pair, and
-    once for a single last output.
+    The addresses are computed once for all successive pairs of outputs whose windows are inside the map, once for each other
+    pair, and once for a single last output.
 
     Args:
         size: The input columns.
@@ -110,13 +110,13 @@ def padding(graph: Graph, op: Op) -> int:
 
 
 def stream_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream."""
+    """Return the bytes of the weight stream of tw_taps.h for a depthwise convolution."""
     channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
     return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols)
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream and of the pixel of zero points that is read for taps in the padding."""
+    """Return the bytes of a tw_taps.h kernel's constants: its weight stream, and a pixel of zero points to read as padding."""
     return stream_bytes(graph, op) + padding(graph, op)
 
 

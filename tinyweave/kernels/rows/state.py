@@ -12,17 +12,20 @@ from ..variant import ANY, Variant, constant_bytes
 
 
 def with_factors(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constants of a layer, which has two int32 factors per row of the weights."""
+    """Return the bytes of a recurrent layer's constants: `constant_bytes`, and two int32 factors per row of the weights."""
     return constant_bytes(graph, op) + 8 * graph.input(op, layers.WEIGHTS).shape[0]
 
 
 def gru_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the int16 state, of the int8 hidden state and, if needed, of its product with the reset gate."""
+    """Return the scratch bytes of a gru: 3 per cell, or 4 without `reset_after`.
+
+    These are the int16 state, the int8 hidden state and, without `reset_after`, the product of hidden state and reset gate.
+    """
     return graph.output(op).shape[-1] * (3 if op.attrs["reset_after"] else 4)
 
 
 def hidden_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the int8 hidden state."""
+    """Return the scratch bytes of a recurrent layer: its int8 hidden state, one byte per cell."""
     return graph.output(op).shape[-1]
 
 

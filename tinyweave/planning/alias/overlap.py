@@ -32,9 +32,9 @@ def is_view(op: Op) -> bool:
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Return activation -> the tensor that owns its memory: itself, or the source of a chain of reshape-like ops.
 
-    The order of the ops, by default the file's, matters for state. The output of a read_variable is a view of the state if all
-    its uses precede the next change of the state. A value that is assigned to a state is computed in the state's memory if no
-    op reads the old state meanwhile. Otherwise both are copies.
+    `order` are the indices of the ops in execution order; None for the file's order. It matters for state. The output of a
+    read_variable is a view of the state if all uses of this output precede the next change of the state. A value that is
+    assigned to a state is computed in the state's memory if no op reads the old state meanwhile. Otherwise the value is copied.
     """
     order = tuple(range(len(graph.ops))) if order is None else order
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
@@ -93,8 +93,8 @@ def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool
 def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
     """Let an assigned value be computed directly in the memory of its state, by changing `owner`; do nothing if that is unsafe.
 
-    The assign_variable at `step` stores the value. It is safe if no op reads the old state after the value's memory is first
-    written, and if the value's last use precedes the next write of the state.
+    The assign_variable at `step` stores the value. This is safe if no op reads the old state after the first write to the
+    memory that the value uses, and if the value's last use precedes the next write of the state.
     """
     op = graph.ops[order[step]]
     value, state = op.inputs[0], op.outputs[0]
@@ -122,7 +122,7 @@ def distances(
 
     Args:
         graph: the network.
-        variants: the kernel of each op, "" for none.
+        variants: the name of each op's kernel, "" for ops without code.
         owner: activation -> the tensor that owns its memory.
         max_distance: larger distances are left out.
         offset: activation -> where it begins in its owner, if not at 0.

@@ -86,7 +86,7 @@ class _Fused:
         return self.repeated[id(op), name]
 
     def scratch(self, index: int) -> Region | None:
-        """Return the region of an op's scratch, None if it needs none."""
+        """Return the region of the scratch of op `index`, or None if its kernel needs no scratch."""
         if index not in self.areas:
             self.areas[index] = scratch_of(self.plan, index)
         return self.areas[index]
@@ -334,8 +334,8 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
     """Simulate one iteration of a tile: it computes `rows` of the tile's output, some columns at a time.
 
     The cells (pixels) of a tile's inner tensors are read only in the iteration that wrote them. So two iterations are alike if
-    their ops read inner rows at equal distances, and overwrite no row from outside the tile. If one that is alike has been
-    simulated before, only the rows from outside are checked.
+    their ops read inner rows at equal distances, and overwrite no row from outside the tile. If an iteration like this one has
+    been simulated before, only the rows read from outside the tile are checked (unless `watch` needs all accesses).
     """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]

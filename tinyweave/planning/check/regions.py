@@ -49,7 +49,7 @@ def overwrite(held: dict[str, Region], name: str, region: Region) -> None:
 
 
 def scratch_of(plan: Plan, index: int) -> Region | None:
-    """Return the region of an op's scratch, in the scratch buffer of its stage; None if the op's kernel needs none."""
+    """Return the region of an op's scratch, in the scratch buffer of its stage; None if the kernel needs no scratch."""
     op, stage = plan.graph.ops[index], next(stage for stage in plan.stages if index in stage.ops)
     size = BY_NAME[plan.variants[index]].scratch(plan.graph, op)
     return area_of(plan, scratch_name(plan.graph.ops[stage.ops[0]].name), size, op) if size else None

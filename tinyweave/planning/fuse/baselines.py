@@ -27,15 +27,16 @@ def patches(
     grid: int = 0,
     layers: int = 0,
 ) -> list[Stage]:
-    """Return the stages with the least RAM of which the first runs in patches and the others are unfused.
+    """Return stages of which the first, fused, runs in patches and all others are single unfused ops.
 
-    Empty if the first layers cannot run in patches.
+    The number of patches and of layers that run in patches are chosen for the least RAM. Empty if the first layers cannot run
+    in patches.
 
     Args:
         row_graph: the network.
         order: indices of the ops in execution order.
         step_bytes: RAM of each step if its op runs unfused.
-        budget: multiply-accumulates that may be recomputed.
+        budget: the most multiply-accumulates that the patches may recompute.
         grid: n for n x n patches, 0 to try all n.
         layers: how many layers run in patches, 0 to try all numbers.
 
@@ -93,9 +94,10 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
 
 
 def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> list[Stage]:
-    """Return the stages with the least RAM of which the first runs by whole rows and the others are unfused.
+    """Return stages of which the first, fused, runs row by row and all others are single unfused ops.
 
-    The first stage contains all readers of a streamed input. Empty if the first layers cannot be fused.
+    The number of ops in the first stage is chosen for the least RAM. If a streamed input has several readers, the first stage
+    contains all of them. Empty if the first layers cannot be fused.
 
     Args:
         row_graph: the network.

@@ -21,10 +21,10 @@ from ...ops.reduce import axes
 class Rematerialisable(NamedTuple):
     """The ops around a map that may be rematerialised, that is computed twice; ops are given by index."""
 
-    makers: tuple[int, ...]  # compute it, back to convolutions
-    summing: tuple[int, ...]  # compute means over its pixels
+    makers: tuple[int, ...]  # compute the map, back to the convolutions that they begin with
+    summing: tuple[int, ...]  # compute means over the map's pixels
     sums: tuple[str, ...]  # the tensors of these means
-    reader: int  # the first other op that reads it
+    reader: int  # the first other op that reads the map
 
 
 def candidates(graph: Graph) -> dict[str, Rematerialisable]:
@@ -41,7 +41,7 @@ def is_rematerialised(op: Op) -> bool:
 def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
     """Return a graph that computes only the first n channels of some maps once, and all other channels of these maps twice.
 
-    `channels_once` maps the name of each such map to its n.
+    `channels_once` maps the name of each of these maps to n.
     """
     for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)
@@ -61,9 +61,10 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 
 
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
-    """Return the ops that compute a map channel by channel, back to the convolutions that they begin with.
+    """Return the ops that compute a map channel by channel, back to the ungrouped convolutions that they begin with.
 
-    Empty if another kind of op is among them, or if an op outside reads the maps between them.
+    Empty if the way back meets any other op or a network input, or if an intermediate map is also read by an op that is not
+    among them or is a network output.
     """
     makers, waiting = set[int](), [name]
     while waiting:
@@ -80,7 +81,7 @@ def _makers(graph: Graph, name: str) -> tuple[int, ...]:
 
 
 def _summing(graph: Graph, index: int) -> list[int]:
-    """Return the chain of channelwise ops from op `index` on that reduces a map to one pixel; empty if there is none."""
+    """Return the chain of channelwise ops from op `index` on that reduces a map to one pixel; [] if it has no such chain."""
     path: list[int] = []
     while True:
         path.append(index)

@@ -358,7 +358,10 @@ def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans |
 
 
 def _taps_before(graph: Graph, op: Op, windows: Windows, axis: int) -> NDArray[np.int64]:
-    """Return how many window taps read inside the map before each output row (axis 0) or column (axis 1) of an op."""
+    """Return how many window taps read inside the map (not padding) in all output rows or columns before each one.
+
+    `axis` is 0 for rows, 1 for columns. The result is a prefix sum of length size + 1.
+    """
     if op.kind == "transpose_conv":
         return np.append(0, np.cumsum(transpose_conv.taps_inside(graph, op, axis)))
     extent, stride, pad, *_ = windows[axis]

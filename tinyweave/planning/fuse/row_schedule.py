@@ -120,7 +120,8 @@ def rows_needed(
 ) -> dict[Node, int]:
     """Return how many rows each node (op, tile or streamed input) of a stage must compute.
 
-    These are all rows of the last node and of tensors that another stage reads, else the rows that the stage itself reads.
+    The last node computes all its rows, and so do nodes whose tensor another stage reads. All other nodes compute only the rows
+    that the stage itself reads.
 
     Args:
         row_graph: the network.

@@ -88,7 +88,7 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
 
 
 def lengths(spans: Spans) -> list[tuple[int, int]]:
-    """Return how many spans have each length above 0, as (length, number of spans)."""
+    """Return how many spans (begin, end) of rows or columns have each length above 0, as (length, number of spans)."""
     begin, end = spans
     counts = np.bincount(np.maximum(end - begin, 0), minlength=1)
     counts[0] = 0

@@ -64,8 +64,9 @@ class OtherFlash(NamedTuple):
 def flash_bytes(graph: Graph, variants: Sequence[str], other: OtherFlash | None) -> int:
     """Return the bytes of Flash of a plan with these kernels: its constants, and all other bytes as measured or estimated.
 
-    `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So it
-    adds code only if some kernel keeps many more constants than others; no other kernel is dropped because of an estimate.
+    `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So the
+    estimate is 0 unless some kernel keeps many more constants than usual (`flash_heavy`). In this way, no other kernel is
+    dropped because of an estimate.
     """
     constants, names = constant_bytes(graph, variants), {*variants} - {""}
     if other is None:
@@ -218,7 +219,8 @@ def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
 def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: KernelRule) -> list[str]:
     """Return the ops whose kernel in `others` keeps more constants than the one in `names`, most cycles saved per byte first.
 
-    Kernels with many more constants that save no cycles are left out.
+    Kernels with many more constants that save no cycles are left out. `names` and `others` have a kernel per op. Cycles
+    are estimated for the core and the wait states of `kernels`.
     """
     rates = list[tuple[float, int, str]]()
     for op, name, other in zip(graph.ops, names, others, strict=True):

@@ -88,8 +88,8 @@ def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int]
     Args:
         graph: the network.
         owner: activation -> the tensor that owns its memory.
-        scratch: bytes per op; empty for none.
-        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        scratch: bytes per op; empty if no op needs scratch.
+        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
     """
     count = len(graph.ops)
     state = {name for name in owner.values() if graph.tensors[name].role == "state"}
@@ -210,7 +210,7 @@ def sequence_of(problem: OrderProblem, ops: tuple[int, ...], predecessors: int, 
 
 
 def merged_sequences(problem: OrderProblem) -> list[OpSequence]:
-    """Return all ops as sequences. Sequences are merged if no order gains from running other ops between them."""
+    """Return all ops, merged into sequences that run without interruption, since no order gains from other ops in between."""
     sequences = {
         index: sequence_of(problem, (index,), problem.predecessors[index], problem.successors[index])
         for index in range(len(problem.owners))
@@ -247,7 +247,7 @@ def _can_merge(problem: OrderProblem, first: OpSequence, second: OpSequence) -> 
     """Return whether running `second` directly after `first` never raises the peak of an order.
 
     That holds if `second` can run and frees memory without a higher peak, or if nothing is lost by delaying `first` until
-    `second`. Both use bounds: an op needs less memory the more ops have run before it.
+    `second`. Both tests bound what the sequences need in any order: an op needs less memory the more ops have run before it.
     """
     ancestors, second_ancestors = _union(problem.ancestors, first), _union(problem.ancestors, second) & ~second.mask
     others = problem.everything & ~_union(problem.descendants, first) & ~first.mask

@@ -62,9 +62,9 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 
 
 def without_views(graph: Graph) -> dict[str, str]:
-    """Return each activation as the owner of its own memory: views such as reshapes count as copies.
+    """Return activation -> owner of its memory, where each activation owns its own: views such as reshapes count as copies.
 
-    The paper on operator reordering counts RAM so (`working_set`).
+    The paper on operator reordering (Liberis and Lane) counts RAM in this way. The option `working_set` selects it.
     """
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
@@ -87,8 +87,8 @@ def live_bytes(
         graph: the network.
         order: indices of the ops.
         owner: activation -> the tensor that owns its memory.
-        scratch: bytes per op (not per step); empty for none.
-        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        scratch: bytes per op (not per step); empty if no op needs scratch.
+        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
     """
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
@@ -120,7 +120,7 @@ def best_order(
         graph: the network.
         owner: activation -> the tensor that owns its memory, as by `overlap.views`.
         scratch: bytes per op.
-        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
         sets: how many sets of ops the search visits at most.
         seconds: time limit.
     """
@@ -188,9 +188,10 @@ def _out_of_budget(problem: OrderProblem) -> bool:
 
 
 def _improve(problem: OrderProblem, section: _Section, bound: int) -> None:
-    """Raise the lower bound of a section (part of the network), or find a better order of it; else double its budget.
+    """Raise the lower bound of a section (part of the network), or replace its order by a better one; else double its budget.
 
-    `bound` is a lower bound on the peak of the whole network: a section need not go below it.
+    The section is changed in place. Its budget is the number of sets of ops that a search may visit. `bound` is a lower bound
+    on the peak of the whole network, so an order of the section with this peak is good enough.
     """
     lowest = max(section.lower, bound)
     for attempt in range(3):
@@ -329,9 +330,11 @@ class _Traversal:
         return need - change, -change
 
     def within(self, byte_limit: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
-        """Return which of the `ready` sequences need at most `byte_limit` more bytes, as (sequence, change of live bytes).
+        """Return which of the `ready` sequences need at most `byte_limit` more bytes after the set `done`.
 
-        Also return the least need above the limit. If a sequence lowers memory, it is the only one returned.
+        Returns:
+            A list of (sequence, change of live bytes), and the least need above the limit, in bytes. If one of these sequences
+            does not raise the live bytes, the list has only this sequence.
         """
         children, beyond = [], [NEVER]
         for position in ready:
@@ -365,7 +368,10 @@ class _Traversal:
         return (*ready[:at], *ready[at + 1 :], *[p for p, required in self.next[position] if not required & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
-        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown."""
+        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown.
+
+        A set is between if it contains `low` and is part of `high`. `low_live` and `high_live` are the live bytes of the two.
+        """
         inside = [
             (position, sequence)
             for position, sequence in enumerate(self.problem.sequences)

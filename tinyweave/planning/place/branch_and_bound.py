@@ -67,7 +67,10 @@ class PlacementProblem:
         return [self.load(section, weights) for section, weights in zip(self.sections, self.weights, strict=True)]
 
     def by_buffer(self) -> tuple[list[int], list[int], list[list[int]]]:
-        """Return per buffer: the first section that has it, one past the last, and its weight in each of these sections."""
+        """Return three lists with an entry per buffer: its first section, one past its last, and its weight in each of them.
+
+        A weight is the least bytes from the start of a buffer to the start of the buffer above it.
+        """
         first, end = [0] * len(self.buffers), [0] * len(self.buffers)
         weights: list[list[int]] = [[] for _ in self.buffers]
         for number, (section, of_section) in enumerate(zip(self.sections, self.weights, strict=True)):
@@ -93,9 +96,9 @@ Search = Callable[[Sequence[int], bool, int, int], Result]  # order, reorder, ca
 def searcher(problem: PlacementProblem) -> Search:
     """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
-    Its arguments are an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
-    equally low, it first tries the one whose sections (sets of buffers alive together) have the largest load in bytes, then the
-    first in the order. With `reorder`, loads are computed again whenever the search splits into independent parts.
+    The function takes an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
+    equally low, the search first tries the buffer whose sections (sets of buffers alive together) have the largest load. Ties
+    are broken by the order. With `reorder`, loads are computed again when the search splits into independent parts.
     """
     cells, spent = len(problem.buffers) + sum(map(len, problem.sections)), 0
 
@@ -114,7 +117,11 @@ def searcher(problem: PlacementProblem) -> Search:
 
 
 def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
-    """Search for a placement within a capacity, as `tw_search` in branch_and_bound.c. Arguments as in `searcher`."""
+    """Search for a placement within `capacity` bytes, with at most `tries` placements of one buffer.
+
+    `order` and `reorder` choose between buffers that fit equally low, as `searcher` describes. `tw_search` in
+    branch_and_bound.c does the same.
+    """
     size, align = [b.bytes for b in problem.buffers], [b.align for b in problem.buffers]
     first, end, weights = problem.by_buffer()
     offsets = [0] * len(size)
@@ -160,9 +167,10 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         placed[x] = False
 
     def may_fit(part: list[int], sections: range, at: int) -> bool:
-        """Return whether the unplaced buffers of `part` may fit: False if a section surely exceeds the capacity.
+        """Return False if the unplaced buffers of `part` surely do not fit, because a section exceeds the capacity; else True.
 
-        All later buffers start at `at` or above, and not below the lowest offset of their section's unplaced buffers.
+        All buffers still to be placed start at offset `at` or above. In each section, they also start at or above the least of
+        their own lowest offsets.
         """
         nonlocal next_bound
         begin = sections.start
@@ -179,10 +187,10 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         return True
 
     def solve_parts(part: Sequence[int], sections: range, low: int, x: int, split: bool) -> bool | None:
-        """Divide the sections into parts that no unplaced buffer links, and place the buffers of each part; return as `solve`.
+        """Divide the sections into parts that no unplaced buffer links, and place the buffers of each part at `low` or above.
 
         `part` are the buffers that are alive in `sections`. x is the buffer that was placed last, -1 for none. If not `split`,
-        the sections are one part.
+        the sections are one part. Return whether all buffers fit, or None if the tries ran out.
         """
         begin = sections.start
         for s in sections:

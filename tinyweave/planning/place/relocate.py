@@ -58,7 +58,7 @@ def find_relocation(
     present: Sequence[Collection[str]],
     movable: Movable,
 ) -> Relocation | None:
-    """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if none were found.
+    """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if the search fails.
 
     Args:
         buffers: buffers of one memory.
@@ -102,7 +102,7 @@ def _alive(search: _Search, layout: Offsets, step: int) -> Offsets:
 def _step(search: _Search, states: list[_State], step: int, starting: list[int]) -> list[_State]:
     """Return the states in which the buffers that start in this step are placed, after relocations that make room for them.
 
-    If there is room already, relocations of buffers that a new one may overlap are tried as well.
+    If there is room without a relocation, relocations of buffers that a starting buffer may overlap are tried as well.
     """
     fitting: list[_State] = []
     moved: list[_State] = []

@@ -19,7 +19,7 @@ def is_move(op: Op) -> bool:
 
 
 def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
-    """Return (buffer, step) -> tensor, for each buffer that may be relocated before a step by copying this one tensor.
+    """Return (buffer, step) -> tensor, for each buffer that may be relocated before a step by copying this tensor alone.
 
     From that step on, no other tensor of the buffer is needed, and this tensor fills the buffer. State is never relocated, nor
     a tensor that is both input and output of the network. `owner` maps each tensor to its buffer.
@@ -39,10 +39,18 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:
-    """Return the graph with relocations added, and the names of each relocated tensor before and after each relocation.
+    """Add relocations (ops that copy a tensor to another offset) to a graph.
 
-    Each of `steps` is the index of an op, or the name of a tensor to relocate. Network outputs have their original name after
-    the last relocation, all other tensors before the first.
+    Args:
+        graph: the network.
+        steps: the new ops in order: each is the index of an op of `graph`, or the name of a tensor to relocate at this point.
+
+    Returns:
+        The new graph, and the mapping original name -> names of the tensor before the first relocation, then after each. A
+        network output has its original name after the last relocation, every other tensor before the first.
+
+    Raises:
+        CompileError: a name in `steps` is no activation of the graph.
     """
     counts = {name: steps.count(name) for name in steps if isinstance(name, str)}
     names = {}

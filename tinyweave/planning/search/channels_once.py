@@ -123,8 +123,8 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
 def _ops_around_maps(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
     """Return, for each map that may be rematerialised, the graph of the ops around it.
 
-    It begins with the first op that computes the map. It ends where the fewest bytes are alive before the next such map. Maps
-    computed from a streamed input are left out, since the input would have to arrive twice.
+    Each graph begins with the first op that computes the map. It ends where the fewest bytes are alive between the map's last
+    reader and the next such map. Maps computed from a streamed input are left out, since the input would have to arrive twice.
     """
     parts, by_map = {}, candidates(graph)
     lives = lifetimes(graph, [(index,) for index in file_order(graph)], without_views(graph))

@@ -34,7 +34,7 @@ def stage_cycles_of(
         graph: the network.
         order: indices of its ops.
         shared: which tensors share memory.
-        kernels: the kernels that ops may use, the portable ones first.
+        kernels: rules, each of which gives each op one kernel that it may use; the rule for portable kernels first.
         streams: network inputs and outputs that are streamed.
         overlap: whether outputs may overlap operands of their op.
         has_cycles: whether to estimate cycles; if not, all are 0.

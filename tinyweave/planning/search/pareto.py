@@ -1,7 +1,8 @@
 """The Pareto front of all solutions in bytes and cycles, and the best solution by an objective.
 
-A solution splits an order of the ops into stages. Both are found by queries for the fastest solution within a byte limit, over
-several path searches. The set of solutions does not depend on the limit, so a larger limit never gives a worse one.
+A solution splits an order of the ops into stages. The front and the best solution are found by queries, over several path
+searches, for the fastest solution within a byte limit. The set of solutions does not depend on the limit, so a larger limit
+never gives a worse solution.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class ParetoSearch:
     Attributes:
         searches: the path searches, one per plan space.
         known: (number of a path search, byte limit) -> its fastest solution.
-        caps: number of a path search -> byte limit for its solutions, which a caller may set.
+        caps: number of a path search -> byte limit for its solutions, which a caller may set. All queries but `fastest_of` obey
+            these limits.
     """
 
     def __init__(self, searches: Sequence[PathSearch]) -> None:
@@ -47,7 +49,7 @@ class ParetoSearch:
         self.caps = dict[int, int]()
 
     def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest solution of all path searches, the smaller of equally fast ones; None if there is none.
+        """Return the fastest solution of all path searches, the smaller of equally fast solutions; None if none fits.
 
         A solution must fit `byte_limit` and, if `caps` has a byte limit for its path search, also that limit.
         """
@@ -56,9 +58,9 @@ class ParetoSearch:
         return min((each for each in found if each is not None), key=_speed, default=None)
 
     def fastest_of(self, number: int, byte_limit: int) -> Solution | None:
-        """Return the fastest solution of path search `number` within a byte limit, None if there is none.
+        """Return the fastest solution of path search `number` within a byte limit, None if no solution fits.
 
-        It is cached, and ignores the caps.
+        The solution is cached. The byte limit of the path search in `caps` does not apply.
         """
         if (number, byte_limit) not in self.known:
             found = self.searches[number].fastest(byte_limit)
@@ -84,7 +86,7 @@ class ParetoSearch:
         return best
 
     def best(self, objective: PathObjective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if there is none."""
+        """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if no solution fits."""
         fastest = self.fastest(byte_limit)
         if fastest is None or fastest.cycles > cycles:
             return None

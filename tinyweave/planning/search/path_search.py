@@ -57,9 +57,9 @@ class Solution(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """A scratch size and a largest tile buffer that a stage may have, in bytes, and the stage's cycles with them.
+    """A choice of scratch size and largest tile buffer of a stage, both in bytes, and the stage's cycles with this choice.
 
-    `bytes` is how much more RAM the stage then needs than with its smallest option.
+    `bytes` is how much more RAM the stage needs with this option than with its smallest option.
     """
 
     bytes: int
@@ -116,7 +116,7 @@ class PathSearch:
         self._set_lower_bounds()
 
     def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest solution that needs at most `byte_limit` bytes, or None if there is none."""
+        """Return the fastest solution that needs at most `byte_limit` bytes, or None if no solution fits."""
         # per edge, the index of the largest scratch size within the limit
         level = np.searchsorted(self.cycles_of.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
         cost = self.min_cycles[np.arange(len(level)), level] * TIES + self.ties
@@ -243,7 +243,7 @@ class PathSearch:
         self.ties[:count] = end - begin + TIE_OF_TILED * _sums(sizes[stages.tiles], stages.tiles_at)
 
     def _cycles_of_unread_rows(self) -> NDArray[np.int64]:
-        """Return an array [stage, scratch size]: the cycles saved because rows that no op reads are not computed."""
+        """Return the cycles that each stage saves by not computing rows that no op reads, as an array [stage, scratch size]."""
         stages, untiled = self.stages, self.cycles_of.untiled
         saved = np.zeros((len(stages.begin), len(self.cycles_of.scratch_sizes)), np.int64)
         for stage in np.flatnonzero(np.diff(stages.fewer_at)).tolist():
@@ -252,10 +252,13 @@ class PathSearch:
         return saved
 
     def _cycles_added_by_tiles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return how many cycles a tile costs more than its ops untiled, per kind of tile, and the kind of each tile.
+        """Compute how many more cycles tiles take than their ops untiled.
 
-        Tiles of the same kind have the same ops and compute the same rows. The cycles are an array [kind, scratch size], for
-        the best width of the tile. The kinds have an entry per entry of `stages.tiles`.
+        Tiles are grouped in kinds: tiles of one kind have the same ops and compute the same rows.
+
+        Returns:
+            The additional cycles of each kind at its best width, as an array [kind, scratch size], and the kind of each entry
+            of `stages.tiles`.
         """
         stages, known, added = self.stages, dict[tuple[int, tuple[int | None, ...]], int](), list[PerScratchSize]()
         stage_of_tile = np.repeat(stages.stage, np.diff(stages.tiles_at))
@@ -289,9 +292,9 @@ class PathSearch:
         return self._known_bytes[tile]
 
     def _compute_exactly(self, edge: int) -> None:
-        """Replace the lower bounds of a stage by its exact RAM, and list its options: more scratch, wider tiles.
+        """Replace the lower bounds of the stage of an edge by its exact RAM, and list its Pareto-optimal options.
 
-        Both let the stage run faster in more RAM.
+        An option is a choice of scratch size and tile widths. More scratch or wider tiles let the stage run faster in more RAM.
         """
         cycles_of, (begin, end), tiles, fewer = self.cycles_of, self._span(edge), self._tiles(edge), self._fewer(edge)
         ops, size = self.order[begin:end], int(self.stages.tile_bytes[edge])

@@ -130,7 +130,7 @@ def _reads(saved: Sequence[Any] | None) -> tuple[RowRead, ...] | None:
 
 
 def tensor_numbers(row_graph: RowGraph) -> dict[str, int]:
-    """Return the name of each activation -> its number in a `Problem`."""
+    """Return a mapping from the name of each activation to its number in a `Problem`."""
     names = (name for name, tensor in row_graph.graph.tensors.items() if tensor.data is None)
     return {name: number for number, name in enumerate(names)}
 
@@ -158,8 +158,8 @@ def problem_of(
         lives: tensor -> steps in which it is alive; views are absent.
         unfused_bytes: RAM of each step if its op runs unfused; NEVER if it cannot.
         tiles: for each step, the tile candidates that end with it.
-        arena_floor: as in Problem.
-        one_tile_per_stage: as in Problem.
+        arena_floor: lower bound in bytes on the arena of every plan; stages that need no more get no tiles that recompute.
+        one_tile_per_stage: whether each fused stage is a single tile, as the strategy `msf` demands.
     """
     graph, numbers = row_graph.graph, tensor_numbers(row_graph)
     step_of = {index: step for step, index in enumerate(order)}

@@ -51,7 +51,7 @@ class StageCycles:
     def __init__(
         self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str, reads: FlashReads | None = None
     ) -> None:
-        """List the scratch sizes of all kernels, and share the cycles that other searches of this graph have computed."""
+        """List the scratch sizes of all kernels, and share the cached cycles of instances for the same graph and core."""
         self.row_graph, self.kernels, self.core, self.reads = row_graph, kernels, core, reads
         self.scratch_sizes = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
         self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault((core, reads), {})
@@ -141,10 +141,12 @@ class StageCycles:
         return {index: self._calls(index, _calls_of(down[index], across[index])) for index in tile.ops}
 
     def _sizes(self, tile: Tile, rows: int | None) -> tuple[dict[int, Lengths], dict[int, Lengths]]:
-        """Return the sizes of the output parts that the kernel calls in a tile compute: op -> heights, and op -> widths.
+        """Return which heights and widths the output parts have that kernel calls in a tile compute.
 
-        Heights and widths are lists of (rows or columns, number of such calls). `rows` limits the last op's output rows (None:
-        all).
+        `rows` is how many output rows of the last op are computed in total, None for all.
+
+        Returns:
+            op -> heights, as a tuple of (rows, number of iterations); op -> widths, as a tuple of (columns, number of blocks).
         """
         return self._lengths_of(tile, 0, tile.rows, rows), self._lengths_of(tile, 1, tile.cols, None)
 

@@ -98,7 +98,8 @@ class StageTensor:
     """A tensor that a growing stage computes or streams in.
 
     Row r is computed at tick first_tick + r * row_ticks of its clock. Two tensors have different clocks until an op depends on
-    both. A source waits for no other tensor of the stage, so its rows may be delayed: row 0 to start_tick.
+    both. A source is a tensor that waits for no other tensor of the stage. Its rows may be delayed, so that row 0 is computed
+    at start_tick instead of first_tick.
     """
 
     row_ticks: int
@@ -224,9 +225,13 @@ def added_buffer_bytes(tensor: ProblemTensor, rows: int, more_rows: int) -> int:
 
 
 def bytes_saved_by_tile(growth: GrowingStage, tile: TileCandidate, end: int) -> tuple[int, int]:
-    """Return the line-buffer bytes that a tile at the end of the stage saves, and how many fewer if the stage continues.
+    """Return the line-buffer bytes that a tile at the end of the stage saves, as two numbers.
 
-    The maps inside the tile need no line buffers. Taller tiles need more rows of their inputs and output.
+    The maps inside the tile need no line buffers. Taller tiles need more rows of their inputs and output. `end` is the step
+    after the tile.
+
+    Returns:
+        The bytes saved if the stage ends with the tile, and by how many bytes this shrinks if the stage continues.
     """
     problem, saved, last = growth.problem, 0, growth.problem.ops[end - 1].output
     for step in range(tile.first, end - 1):
@@ -292,7 +297,8 @@ def is_internal(tensor: ProblemTensor, begin: int, end: int) -> bool:
 def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
     """Return how many rows of each tensor in the stage [begin, end) are computed: tensor -> rows.
 
-    These are all rows of the stage's output and of tensors that a later step reads, else the rows that the stage reads.
+    All rows are computed of the stage's output and of tensors that a later step reads. Of all other tensors, only the rows that
+    the stage reads are computed.
     """
     problem = growth.problem
     needed = {x: 0 if is_internal(problem.tensors[x], begin, end) else problem.tensors[x].rows for x in growth.tensors}
@@ -332,7 +338,7 @@ def stage_memory(growth: GrowingStage, begin: int, end: int) -> FusedStage | Non
 
 
 def emit_stage(growth: GrowingStage, begin: int, end: int, unfused_peak: int) -> FusedStage | None:
-    """Return the stage with those tilings that may need less than `unfused_peak` bytes of RAM; None if there are none.
+    """Return the stage with all tilings that may need less than `unfused_peak` bytes of RAM; None if there is no such tiling.
 
     `unfused_peak` is the RAM of the largest of its steps if they run unfused. A stage that fits into the lower bound of every
     plan needs no tiles, except tiles that save work by leaving out unread rows.
