@@ -34,7 +34,7 @@ def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None
     Args:
         graph: the network.
         counted: the result of the count.
-        overhead: limit on F (MACs as a multiple of the network's MACs) of the row `least RAM`.
+        overhead: limit on F (MACs as a multiple of the chain's MACs) of the row `least RAM`.
         ram: RAM limit in bytes of the row `least F`; None for no such row.
     """
     what = {
