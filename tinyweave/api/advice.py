@@ -455,9 +455,9 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
 
 
 def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
-    """Return the proposal to raise the time limit to the latency of the fastest tried plan that meets the RAM and Flash limits.
+    """Return the proposal to raise the time limit, as a list with at most one proposal.
 
-    The result is a list with at most one proposal.
+    The new limit is the latency of the fastest tried plan for the same device that meets the RAM and Flash limits.
     """
     tried = [base, *(each.proposal for each in search.tried if not each.needs_too_much and each.proposal)]
     able = [each for each in tried if each.fits_ram and not each.need.excess(search.limits.flash) and each.latency_ms]

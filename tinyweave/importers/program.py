@@ -77,8 +77,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
     """Return the program as a Graph called `name`, or raise one CompileError with the reasons for all refused ops.
 
     Inputs and outputs [1, c, h, w] become [1, h, w, c], likewise those with more axes, and [1, c, w] of ops with one spatial
-    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and all do if the program has
-    channels last itself.
+    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and all do if the program has channels last itself.
 
     At most MAX_ATTEMPTS combinations of memory orders of the inputs are tried, until all ops can be imported without a
     transpose. If no attempt succeeds, all are repeated with transposes, and the graph that transposes fewest elements is

@@ -172,7 +172,10 @@ class _Subgraph:
 
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
-    """Return the subgraph with the index `number`; raise CompileError if it is too large or has unsupported ops."""
+    """Return the subgraph with the index `number`.
+
+    Raise CompileError if it is too large or damaged, or has unsupported ops and the file is not `tolerant`.
+    """
     table = file.model.Subgraphs(number)
     for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
         if count > limit:

@@ -262,7 +262,11 @@ def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> 
     """Return the target with the overhead (code, stack, static data) of a search space, measured on an emulated core.
 
     One network of the space is planned and built twice: with a Flash limit of 0, which selects the smallest kernels, and
-    without a Flash limit. If it cannot be compiled and run on an emulated core, the overhead is an estimate.
+    without a Flash limit. The code size is that of the first build; stack and static data are the larger of both builds. The
+    difference between the builds corrects estimates of the code of other networks.
+
+    If the network cannot be compiled and run on an emulated core, the overhead is an estimate. `classes` is the number of
+    output classes.
     """
     arch = arch_of(space, _varied(space), classes)
     plans = [plan_untrained(arch, replace(target, limits=replace(target.limits, flash=flash))) for flash in (0, None)]

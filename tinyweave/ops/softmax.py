@@ -48,7 +48,10 @@ def counted(p: Parameters) -> NDArray[np.int64]:
 
 
 def exponentials(p: Parameters, difference: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, in Q31, the exponentials of differences x - max(x) (`difference`), none of them below `difference_min`."""
+    """Compute exp(scale * difference) in Q31, with the scale that `p` encodes, for integer differences x - max(x).
+
+    No difference may be below `difference_min`; the caller must replace smaller ones.
+    """
     return exp_on_negative_values(high_mul(wrap32(difference << p.left_shift), p.multiplier))
 
 

@@ -81,10 +81,11 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
 
 
 def traffic(plan: Plan) -> dict[str, int]:
-    """Return, for each buffer, an estimate of the bytes that one inference reads and writes in it.
+    """Return, for each buffer, an estimate of the bytes that are read and written in it during one inference.
 
-    Per multiply-accumulate, an op counts one byte of its data operand and one byte of its scratch, but at least all bytes of
-    each. It reads or writes every other tensor once.
+    An op accesses its data operand, and its scratch, once per multiply-accumulate (one byte each time), or all of their bytes
+    once if that is more. It accesses all bytes of every other tensor once. The caller accesses the network's inputs and
+    outputs once.
     """
     graph = plan.graph
     heat = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)

@@ -210,7 +210,10 @@ def show_measured(out: Console, record: Record) -> None:
 
 
 def show_plan(out: Console, record: Record, plan: Plan) -> None:
-    """Show the drawing of a plan, how far it is above its lower bound, its estimated time, and the saving of each technique."""
+    """Show a plan: its drawing, how far it is above its lower bound, and its estimated time.
+
+    Also show the kernels' share of the work, the reuse of rows between calls, if any, and the saving of each technique.
+    """
     first, *lines = picture(plan, out.width)
     heading(out, first)
     for line in lines:

@@ -23,7 +23,10 @@ LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent on
 
 
 def _sequence_of(b: Builder, x: Map, batch_first: bool, dropout: float, train: bool) -> Map:
-    """Return a sequence as the map [1, time, features]; raise Unsupported for a batch above 1 and for training mode."""
+    """Return a sequence as the map [1, time, features].
+
+    Raise Unsupported for a batch above 1, and for dropout in training mode.
+    """
     if dropout and train:
         raise Unsupported("it is in training mode; call eval() first")
     if len(x.axes) == 2:

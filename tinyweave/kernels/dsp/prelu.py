@@ -50,7 +50,10 @@ def prelu_of(graph: Graph, op: Op) -> Prelu:
 
 
 def lines(given: Prelu) -> Lines | None:
-    """Return linear functions that equal a prelu for all int8 inputs, or None if no such functions are found."""
+    """Return linear functions that give a prelu's outputs for all int8 inputs, or None if the search finds no such functions.
+
+    One function is for inputs at or above the zero point; for inputs below it, each channel has its own.
+    """
     (in_zero, zero), (positive, negative) = given.zeros, given.rescales
     x, slopes = np.arange(-128, 128) - in_zero, given.slopes
     steepest = max(_real(positive), _real(negative) * int(np.abs(slopes).max()))

@@ -21,7 +21,10 @@ Residual = tuple[list[ChainLayer], ChainLayer | None]
 
 
 def resnet_layers(depth: int, resolution: int = 224, width: float = 1.0) -> list[ChainLayer]:
-    """Return all convolutions of ResNet-18 or ResNet-50 (`depth` 18 or 50), with all channels multiplied by `width`."""
+    """Return all convolutions of ResNet-18 or ResNet-50 (`depth` 18 or 50).
+
+    All channels except the image's are multiplied by `width`. `resolution` is the side of the image in pixels.
+    """
     stem, blocks = _blocks(depth, resolution, width)
     return [stem, *(layer for inner, shortcut in blocks for layer in (*inner, shortcut) if layer)]
 
