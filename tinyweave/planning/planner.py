@@ -56,7 +56,7 @@ def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None 
     same step. It relocates tensors between steps, fuses ops into stages that run row by row or tile by tile, and recomputes
     tensors, each only if that makes the arena smaller. `unfused` does the same without fusion and recomputation. `layer`, the
     baseline, keeps the file's order and never overlaps an output with an operand. `patch`, `msf` and `stream2d` are `unfused`
-    with the fused stages of other planners (fuse/baselines.py). `patch:N:K` has N x N patches of the first K layers; if a
+    with the fused stages of other planners (fuse/other_planners.py). `patch:N:K` has N x N patches of the first K layers; if a
     number is missing or 0, the planner searches for the best.
 
     If there are memory maps, the plan uses the first one that holds it, else the one with the least excess. If the best plan

@@ -20,7 +20,7 @@ from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
-from .fuse.baselines import first_rows, patches
+from .fuse.other_planners import first_rows, patches
 from .fuse.rematerialise import with_channels_once
 from .fuse.row_access import RowGraph, StreamedIO, streamable_outputs
 from .fuse.row_schedule import is_fused

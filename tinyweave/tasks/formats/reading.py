@@ -9,10 +9,10 @@ from pathlib import Path
 from ...ir import CompileError
 from ...media import MEND
 from ..dataset import FOLDERS, LabelledFile, with_all_parts
+from .csv_table import read_table
 from .npz import read_npz
 from .parquet import read_parquet
 from .sample import Sample, part_in_name
-from .table import read_table
 from .ts import read_ts
 
 READERS: Mapping[str, Callable[[Path], list[Sample]]] = {
