@@ -214,3 +214,18 @@ def test_the_terms_are_sorted_and_unique() -> None:
 def rows_of_terms() -> list[list[str]]:
     text = (ROOT.parent / "docs" / "TERMS.md").read_text()
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")][2:]
+
+
+# base names of two or more modules, which have the same role in their packages
+SHARED_NAMES = {
+    "a command or function, and how its result is shown": {"counts", "guard", "options", "quantisation", "search"},
+    "an op or family of ops, and what each package has of it": {
+        *("detection", "elementwise", "fully_connected", "movement", "quantised", "resizing", "state"),
+    },
+    "a file format that is read and written": {"tflite"},
+}
+
+
+def test_modules_of_different_roles_have_different_names() -> None:
+    names = [path.stem for path in ROOT.rglob("*.py") if path.stem != "__init__"]
+    assert {name for name in names if names.count(name) > 1} == set().union(*SHARED_NAMES.values())
