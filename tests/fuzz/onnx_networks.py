@@ -205,7 +205,9 @@ def norm(n: Network) -> str:
 def unary(n: Network) -> str:
     """Apply a function of one element; arguments of functions with a pole are moved away from it."""
     low, beta = round(n.rng.uniform(-1, 0.5), 3), round(n.rng.uniform(0.3, 2), 3)
-    simple = "Abs Ceil Cos Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Softplus Softsign Tanh".split()
+    simple = (
+        "Abs Atan Ceil Cos Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Softplus Softsign Tanh".split()
+    )
     limits = [n.constant(low), n.constant(low + 1.5)]
     positive = n.node("Add", n.node("Abs", n.x), n.constant(0.5))
     return n.rng.choice([

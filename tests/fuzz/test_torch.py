@@ -20,7 +20,10 @@ from tinyweave.importers.aten import OPS
 from tinyweave.importers.aten.quantised import QUANTISED
 from tinyweave.importers.torch import trace
 
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # even kernels, for which torch pads by a copy
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Using padding='same'"),  # even kernels, for which torch pads by a copy
+    pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
+]
 USUAL, IN_SWEEPS, OF_EACH = 30, 500, 10
 # ops that are drawn less often -> least count
 FEWER = dict.fromkeys(("lerp", "relu6", "repeat_interleave", "rnn_relu", "upsample_bicubic2d"), 3)
