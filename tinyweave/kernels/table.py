@@ -45,9 +45,9 @@ BY_KIND = {
     kind: tuple(row for row in VARIANTS if kind in row.kinds) for kind in {kind for row in VARIANTS for kind in row.kinds}
 }
 # caches, since a requirement may read all weights and the planner asks often: (requirement, op) -> its result;
-# (kernel, op) -> the first requirement that the op fails, or None
+# (op, core, flash_heavy, lean, copying, compact) -> the kernel that `variant_for` returns, None if there is none
 _CHECKS: WeakKeyDictionary[Graph, dict[tuple[Requirement, Op], Check]] = WeakKeyDictionary()
-_FAILED: WeakKeyDictionary[Graph, dict[tuple[str, Op], Requirement | None]] = WeakKeyDictionary()
+_CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, bool, bool, bool, bool], Variant | None]] = WeakKeyDictionary()
 
 
 def variant_for(
@@ -75,15 +75,17 @@ def variant_for(
         CompileError: No kernel runs the op.
 
     """
-    failed = _FAILED.setdefault(graph, {})
-    allowed = {"flash_heavy": flash_heavy, "lean": lean, "copying": copying, "compact": compact}
-    for row in _candidates(graph, op, core):
-        if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR):
-            if (row.name, op) not in failed:
-                failed[row.name, op] = _first_failed(graph, op, row)
-            if failed[row.name, op] is None:
-                return row
-    raise _no_kernel(graph, op, core)
+    chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, flash_heavy, lean, copying, compact)
+    if key not in chosen:
+        allowed = {"flash_heavy": flash_heavy, "lean": lean, "copying": copying, "compact": compact}
+        rows = (
+            row for row in _candidates(graph, op, core) if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR)
+        )
+        chosen[key] = next((row for row in rows if _first_failed(graph, op, row) is None), None)
+    row = chosen[key]
+    if row is None:
+        raise _no_kernel(graph, op, core)
+    return row
 
 
 def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:
