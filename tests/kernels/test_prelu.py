@@ -19,7 +19,7 @@ def drawn(rng: np.random.Generator) -> Prelu:
 
 
 def outputs(given: Prelu, found: Lines) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outputs of each channel for the inputs -128 .. 127: TFLite's, and those of the linear functions."""
+    """Return the outputs of each channel for the inputs -128 .. 127: of TFLite's arithmetic, and of the linear functions."""
     (in_zero, zero), (positive, negative) = given.zeros, given.rescales
     x = np.arange(-128, 128) - in_zero
     scaled = np.where(x >= 0, requantize(x, *positive), requantize(x * given.slopes[:, None], *negative))

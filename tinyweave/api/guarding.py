@@ -139,7 +139,7 @@ def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
 
 
 def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) -> GuardResult:
-    """Deploy one model in a temporary folder and return its measurements beside those of the lock file, if it has the model."""
+    """Deploy one model in a temporary folder and return its measurements now, and in the lock file if it has the model."""
     loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):

@@ -26,6 +26,11 @@ class Rescale(NamedTuple):
     multiplier: int
     shift: int
 
+    @property
+    def real(self) -> float:
+        """Return the real factor that is applied."""
+        return self.multiplier * 2.0 ** (self.shift - 31)
+
 
 def quantize_multiplier(scale: float) -> Rescale:
     """Return the `Rescale` nearest to a real factor; 0 for factors below 2^-32 (TFLite QuantizeMultiplier)."""

@@ -114,7 +114,7 @@ def bias_is_constant(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def sums_fit_32_bits(graph: Graph, op: Op) -> bool:
-    """for int16 data, 2^15 times the sum of the magnitudes of a unit's weights, plus that of its bias, must be below 2^31"""
+    """for int16 data, 2^15 times the sum of a unit's weight magnitudes, plus the magnitude of its bias, must be below 2^31"""
     weights, bias = graph.input(op, 1).data, graph.optional_input(op, 2)
     if graph.input(op).dtype != "int16" or weights is None:
         return True

@@ -9,6 +9,7 @@ QuantizedMeanOrSum and QuantizedReduceProd.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,35 +132,23 @@ def real_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return real_outputs(product.reshape(infer(graph, op)[0]))
 
 
+# of mean and sum, which have one kernel
+total = partial(
+    OpSpec,
+    infer=infer,
+    reference=reference,
+    constraints=CONSTRAINTS,
+    windows=windows,
+    family="reduction",
+    rescale=requant,
+    channelwise=True,
+    scale="own",
+    rounds_twice=True,
+)
+
 SPECS = (
-    OpSpec(
-        "mean",
-        infer,
-        reference,
-        CONSTRAINTS,
-        windows=windows,
-        family="reduction",
-        rescale=requant,
-        channelwise=True,
-        uint8="same",
-        scale="own",
-        real=real,
-        rounds_twice=True,
-    ),
-    OpSpec(
-        "sum",
-        infer,
-        reference,
-        CONSTRAINTS,
-        windows=windows,
-        family="reduction",
-        rescale=requant,
-        channelwise=True,
-        misread=misread_sum,
-        scale="own",
-        real=real_sum,
-        rounds_twice=True,
-    ),
+    total("mean", uint8="same", real=real),
+    total("sum", misread=misread_sum, real=real_sum),
     OpSpec(
         "reduce_prod",
         infer,

@@ -56,7 +56,7 @@ def lines(given: Prelu) -> Lines | None:
     """
     (in_zero, zero), (positive, negative) = given.zeros, given.rescales
     x, slopes = np.arange(-128, 128) - in_zero, given.slopes
-    steepest = max(_real(positive), _real(negative) * int(np.abs(slopes).max()))
+    steepest = max(positive.real, negative.real * int(np.abs(slopes).max()))
     shift = int(np.log2(MOST / (LARGEST * steepest + 256)))  # products and constants stay below MOST
     if shift < 1:
         return None
@@ -102,7 +102,3 @@ def prelu_is_linear(graph: Graph, op: Op) -> Check:
     """Linear functions with 32-bit factors, one for each channel and sign of the input, give the outputs of all int8 inputs."""
     met = lines(prelu_of(graph, op)) is not None
     return Check(met, "a channel has none")
-
-
-def _real(rescale: Rescale) -> float:
-    return rescale.multiplier * 2.0 ** (rescale.shift - 31)

@@ -68,9 +68,9 @@ def line(given: Sum) -> LinearSum | None:
     (low, high), (a_zero, b_zero, zero) = given.clamp, given.zeros
     a, b = requantize((INPUTS - a_zero) << LEFT_SHIFT, *given.a), requantize((INPUTS - b_zero) << LEFT_SHIFT, *given.b)
     outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + zero, low, high)
-    unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * _real(given.output)
+    unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * given.output.real
     for share in SHARES:
-        a_factor, b_factor = (round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b)))
+        a_factor, b_factor = (round(unit * (1 + share) * slope) for slope in (given.a.real, given.b_sign * given.b.real))
         if max(abs(a_factor), abs(b_factor)) > INT32_MAX:
             return None
         sums = (INPUTS * a_factor >> 8)[:, None] + (INPUTS * b_factor >> 8)
@@ -81,10 +81,6 @@ def line(given: Sum) -> LinearSum | None:
         if least <= most and np.abs(sums).max() + abs(constant) <= INT32_MAX:
             return LinearSum(a_factor, b_factor, constant)
     return None
-
-
-def _real(rescale: Rescale) -> float:
-    return rescale.multiplier * 2.0 ** (rescale.shift - 31)
 
 
 def sum_is_linear(graph: Graph, op: Op) -> Check:

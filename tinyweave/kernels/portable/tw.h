@@ -250,4 +250,22 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
     TW_FORMS(kernel, params, tw_whole_of(in, p->shape, sizeof(from_type)), tw_whole_of(out, p->shape, sizeof(to_type)), \
              p->shape, TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE))
 
+/* Both forms of an int8 kernel on one operand of the output's shape that computes a pixel by pixel(p, from, to); shapes: the
+ * parameters that begin with the shape. */
+#define TW_PIXEL_FORMS(kernel, params, shapes, pixel)                                         \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)              \
+    {                                                                                         \
+        const int32_t channels = (shapes)->shape.c;                                           \
+        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                           \
+            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, channels); \
+            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);              \
+            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                       \
+                pixel(p, from, to);                                                           \
+                from += channels;                                                             \
+                to += channels;                                                               \
+            }                                                                                 \
+        }                                                                                     \
+    }                                                                                         \
+    TW_WHOLE_FORM(kernel, params, tw_whole(in, (shapes)->shape), tw_whole(out, (shapes)->shape), (shapes)->shape)
+
 #endif

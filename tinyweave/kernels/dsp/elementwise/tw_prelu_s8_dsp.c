@@ -34,18 +34,4 @@ static void pixel(const tw_prelu_dsp *p, const int8_t *from, int8_t *to)
     }
 }
 
-void tw_prelu_s8_dsp_part(const tw_prelu_dsp *p, tw_view in, tw_view out, tw_range range)
-{
-    const int32_t channels = p->shape.c;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, channels);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            pixel(p, from, to);
-            from += channels;
-            to += channels;
-        }
-    }
-}
-
-TW_WHOLE_FORM(tw_prelu_s8_dsp, tw_prelu_dsp, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)
+TW_PIXEL_FORMS(tw_prelu_s8_dsp, tw_prelu_dsp, p, pixel)

@@ -13,4 +13,4 @@ static void softmax(const tw_softmax_table_dsp *p, const int8_t *from, int8_t *t
     tw_softmax_pixel_s8(&p->softmax, from, to, listed);
 }
 
-TW_SOFTMAX_FORMS(tw_softmax_s8_table_dsp, tw_softmax_table_dsp, &p->softmax, softmax)
+TW_PIXEL_FORMS(tw_softmax_s8_table_dsp, tw_softmax_table_dsp, &p->softmax, softmax)

@@ -39,7 +39,7 @@ TW_INLINE void tw_lookup_over(const tw_lookup *p, tw_view in, tw_view out, tw_ra
 void tw_lookup_s8(const tw_lookup *p, const void *in, void *out);
 void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
 
-/* The same for an op on two operands of which one is a constant with one element. */
+/* tw_lookup_s8 for an op with two operands, one of which is a constant with one element. */
 void tw_one_constant_s8(const tw_lookup *p, const void *in, void *out);
 void tw_one_constant_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
 

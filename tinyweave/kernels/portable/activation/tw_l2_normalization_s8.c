@@ -36,4 +36,4 @@ static void normalise(const tw_l2_normalization *p, const int8_t *from, int8_t *
     }
 }
 
-TW_SOFTMAX_FORMS(tw_l2_normalization_s8, tw_l2_normalization, p, normalise)
+TW_PIXEL_FORMS(tw_l2_normalization_s8, tw_l2_normalization, p, normalise)

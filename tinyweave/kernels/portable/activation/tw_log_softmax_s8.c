@@ -63,4 +63,4 @@ static void log_softmax(const tw_log_softmax *p, const int8_t *from, int8_t *to)
     }
 }
 
-TW_SOFTMAX_FORMS(tw_log_softmax_s8, tw_log_softmax, p, log_softmax)
+TW_PIXEL_FORMS(tw_log_softmax_s8, tw_log_softmax, p, log_softmax)

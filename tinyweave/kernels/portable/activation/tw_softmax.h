@@ -85,24 +85,6 @@ TW_INLINE void tw_softmax_pixel_s8(const tw_softmax *p, const int8_t *from, int8
     }
 }
 
-/* Defines both forms of an int8 kernel that computes a pixel by pixel(p, from, to); shapes: the parameters that begin with the
- * shape. */
-#define TW_SOFTMAX_FORMS(kernel, params, shapes, pixel)                                       \
-    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)              \
-    {                                                                                         \
-        const int32_t channels = (shapes)->shape.c;                                           \
-        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                           \
-            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, channels); \
-            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);              \
-            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                       \
-                pixel(p, from, to);                                                           \
-                from += channels;                                                             \
-                to += channels;                                                               \
-            }                                                                                 \
-        }                                                                                     \
-    }                                                                                         \
-    TW_WHOLE_FORM(kernel, params, tw_whole(in, (shapes)->shape), tw_whole(out, (shapes)->shape), (shapes)->shape)
-
 /* Each _part form computes a range of the output between views. */
 
 /* int8 softmax over the channels of each pixel. The output has the scale 1/256 and the zero point -128. No scratch; out

@@ -3,4 +3,4 @@
 
 static void softmax(const tw_softmax *p, const int8_t *from, int8_t *to) { tw_softmax_pixel_s8(p, from, to, tw_exp_of_difference); }
 
-TW_SOFTMAX_FORMS(tw_softmax_s8, tw_softmax, p, softmax)
+TW_PIXEL_FORMS(tw_softmax_s8, tw_softmax, p, softmax)
