@@ -307,8 +307,9 @@ def test_the_figures_of_a_table_are_printed_by_its_script(name: str, shared: Pat
     script, words, table = TABLES[name]
     if not measured_alike():
         pytest.skip("needs the compilers of the figures")
-    models = ("--models", str(shared / "models")) if '"--models"' in (ROOT / script).read_text() else ()
-    done = ran(script, *words.split(), *models)
+    text, folders = (ROOT / script).read_text(), {"--models": "models", "--photos": "data/person_voc"}
+    given = [word for option, name in folders.items() if f'"{option}"' in text for word in (option, str(shared / name))]
+    done = ran(script, *words.split(), *given)
     assert missing(table, done.stdout) == [], done.stderr
 
 
