@@ -180,14 +180,24 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
         more: The names of further C files that are needed.
 
     """
-    waiting = [*(file for name in names for file in BY_NAME[name].files), *more]
-    found: set[str] = set()
+    return [FILES[file] for file in sorted(_needed_by(names).union(*map(_needed_with, more)))]
+
+
+def _needed_by(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of the C files and headers that kernels need."""
+    return frozenset[str]().union(*(_needed_with(file) for name in names for file in BY_NAME[name].files))
+
+
+@cache
+def _needed_with(file: str) -> frozenset[str]:
+    """Return a C file or header, and all other files of kernels that it needs; empty if it is not a file of the kernels."""
+    found, waiting = set[str](), [file]
     while waiting:
         file = waiting.pop()
         if file not in found and file in FILES:
             found.add(file)
             waiting += [f"{header}.{suffix}" for header in _included(file) for suffix in "hc"]
-    return [FILES[file] for file in sorted(found)]
+    return frozenset(found)
 
 
 @cache
@@ -204,8 +214,8 @@ def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
         of_sets: Count only the files that have one function per window size and stride.
 
     """
-    files = [path.name for path in sources(names) if path.suffix == ".c"]
-    return sum(_file_bytes()[file] for file in files if not of_sets or file in SETS)
+    files = _needed_by(names)
+    return sum(_file_bytes()[file] for file in (files.intersection(SETS) if of_sets else files) if file.endswith(".c"))
 
 
 @cache

@@ -28,9 +28,15 @@ class KernelRule(NamedTuple):
 
     def name(self, graph: Graph, op: Op) -> str:
         """Return the name of the kernel that this rule chooses for an op."""
-        core = "" if op.name in self.portable_ops else self.core
-        asked_for = {which: op.name in getattr(self, which) for which in ASKED_FOR}
-        return variant_for(graph, op, core, **asked_for).name
+        return variant_for(
+            graph,
+            op,
+            "" if op.name in self.portable_ops else self.core,
+            flash_heavy=op.name in self.flash_heavy,
+            lean=op.name in self.lean,
+            copying=op.name in self.copying,
+            compact=op.name in self.compact,
+        ).name
 
 
 PORTABLE = KernelRule()

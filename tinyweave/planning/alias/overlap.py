@@ -8,8 +8,10 @@ the kernel overwrites only bytes that it has read (`kernels/overlap_distance.py`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 from ...ir import Graph, Op, is_constant
+from ...kernels.overlap_distance import Distances
 from ...kernels.table import BY_NAME
 from ...ops import SPECS
 from ..place.place import Rule
@@ -19,6 +21,8 @@ from .subtensors import ALIGN, Aliases, with_parts
 
 ANY_DISTANCE = 1 << 62
 FORBIDDEN = ANY_DISTANCE // 2  # distances of at least this much mean that the two must not overlap
+# graph -> (op, kernel) -> the kernel's overlap distances
+_KNOWN: WeakKeyDictionary[Graph, dict[tuple[Op, str], Distances]] = WeakKeyDictionary()
 
 
 def is_view(op: Op) -> bool:
@@ -139,11 +143,14 @@ def distances(
 def _distances(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
     if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
         return {}
-    known, by_owner = BY_NAME[variant].distance(graph, op), dict[str, int]()
+    known, by_owner = _KNOWN.setdefault(graph, {}), dict[str, int]()
+    if (op, variant) not in known:
+        known[op, variant] = BY_NAME[variant].distance(graph, op)
+    of_inputs = known[op, variant]
     for index, name in enumerate(op.inputs):
         if name is not None and name in owner:
             inside = offset.get(op.outputs[0], 0) - offset.get(name, 0)
-            by_owner[owner[name]] = max(known.get(index, ANY_DISTANCE) + inside, by_owner.get(owner[name], 0))
+            by_owner[owner[name]] = max(of_inputs.get(index, ANY_DISTANCE) + inside, by_owner.get(owner[name], 0))
     return by_owner
 
 

@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +165,16 @@ class RowGraph:
         return {}
 
     @cached_property
+    def known_lengths(self) -> dict[Any, Any]:
+        """Return the cache of the cycle model for the heights and widths that the ops of tiles compute."""
+        return {}
+
+    @cached_property
+    def known_candidates(self) -> dict[Any, Any]:
+        """Return the cache of `tile_candidates`."""
+        return {}
+
+    @cached_property
     def readers(self) -> dict[str, set[int]]:
         """Return the ops that read each tensor. A network output has one more reader, -1."""
         users: dict[str, set[int]] = {name: set() for name in self.graph.tensors}
@@ -178,6 +189,23 @@ class RowGraph:
     def height(self) -> dict[str, int]:
         """Return the number of rows of each feature map (tensor of 4 dimensions)."""
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
+
+
+# row graphs in use: graph -> (kernels, streamed inputs and outputs) -> row graph
+_IN_USE: WeakKeyDictionary[Graph, WeakValueDictionary[tuple[tuple[str, ...], StreamedIO], RowGraph]] = WeakKeyDictionary()
+
+
+def shared_row_graph(graph: Graph, variants: tuple[str, ...], streams: StreamedIO) -> RowGraph:
+    """Return the row graph without tiles that all callers with equal arguments share, with its caches, while one keeps it.
+
+    Args:
+        graph: the network.
+        variants: the name of each op's kernel.
+        streams: network inputs and outputs that are streamed.
+    """
+    in_use, key = _IN_USE.setdefault(graph, WeakValueDictionary()), (variants, streams)
+    row_graph = in_use.get(key) or RowGraph(graph, variants, streams.streamed_inputs, (), streams.streamed_outputs)
+    return in_use.setdefault(key, row_graph)
 
 
 def streamable_outputs(row_graph: RowGraph) -> tuple[str, ...]:

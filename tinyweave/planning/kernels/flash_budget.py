@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...ir import Graph, Op
 from ...kernels.layer_cycles import FlashReads, cost_model_core, layer_cycles
 from ...kernels.table import BY_NAME, code_bytes, variant_for
 from ..alias.overlap import shared_in
+from ..alias.subtensors import Aliases
 from ..kernel_choice import PORTABLE, KernelRule, variants_in
 from ..order.order_search import file_order
 from ..plan import Plan
@@ -27,6 +29,9 @@ PER_LAYER, PER_FUSED = (80, 120), (50, 220)  # lowest and highest bytes per laye
 LIKELY_KEPT, LIKELY_OF_SETS, LIKELY_PER_LAYER, LIKELY_PER_FUSED = 0.73, 0.26, 138, 399
 SOFT_FLOATS = 6_000  # bytes of the compiler's library on cores without hardware floats
 HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85", "xtensa-lx6", "xtensa-lx7")
+
+# cache: graph -> tensors that share memory if no stage is fused, and kernel rule -> the name of each op's kernel
+_KNOWN: WeakKeyDictionary[Graph, tuple[Aliases, dict[KernelRule, tuple[str, ...]]]] = WeakKeyDictionary()
 
 
 def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
@@ -112,7 +117,12 @@ def trades_flash(graph: Graph, core: str) -> bool:
 
 def unfused_kernels(graph: Graph, kernels: KernelRule) -> tuple[str, ...]:
     """Return the name of each op's kernel if no stage is fused; "" for ops without code."""
-    return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
+    if graph not in _KNOWN:
+        _KNOWN[graph] = shared_in(graph, file_order(graph), parts=True), {}
+    shared, known = _KNOWN[graph]
+    if kernels not in known:
+        known[kernels] = variants_in(graph, shared, kernels)
+    return known[kernels]
 
 
 def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[KernelRule]]:
@@ -159,11 +169,18 @@ def flash_and_cycles(
     def cycles(op: Op, name: str) -> float:
         return layer_cycles(graph, op, name, model, reads=reads) or 0.0
 
-    choices = cache(partial(unfused_kernels, graph))
+    @cache
+    def fastest(op: Op, names: tuple[str, ...]) -> str:
+        return min(names, key=partial(cycles, op))
+
+    @cache
+    def constants(op: Op, name: str) -> tuple[tuple[Hashable, ...], int]:
+        return _constants_key(graph, op, name), BY_NAME[name].flash(graph, op)
+
     for kernel_set in kernel_sets:
-        names = [min(names, key=partial(cycles, op)) for op, *names in zip(graph.ops, *map(choices, kernel_set), strict=True)]
-        code = _unfused_code(names)
-        yield constant_bytes(graph, names) + code, sum(map(cycles, graph.ops, names))
+        names = [*map(fastest, graph.ops, zip(*(unfused_kernels(graph, rule) for rule in kernel_set), strict=True))]
+        kept = dict(constants(op, name) for op, name in zip(graph.ops, names, strict=True) if name)
+        yield sum(kept.values()) + _unfused_code(names), sum(map(cycles, graph.ops, names))
 
 
 def max_constant_bytes(graph: Graph, kernel_set: Sequence[KernelRule]) -> int:

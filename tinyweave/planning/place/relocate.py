@@ -7,6 +7,7 @@ beam search over the steps keeps the layouts reached with the fewest copied byte
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ WORK = 50_000_000  # limit on steps times layouts times the cube of the live buf
 WIDEST, NARROWEST = 64, 4  # beam width: layouts kept per step
 MOST_MOVES = 3  # single relocations tried before one step; beyond that all buffers are compacted
 CALL = 64  # cost of one call of the copy kernel, in bytes copied
+NEVER = math.inf
 
 Offsets = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
 Movable = Callable[[str, int], bool]  # (name of a buffer, step) -> whether it may be relocated before the step
@@ -87,9 +89,9 @@ def find_relocation(
     states = [_State(0, (), None)]
     for x in staying:
         states = [_put(state, state.layout, -1, (p, x)) for state in states for p in _starts(search, state.layout, x)[:1]]
-    states = _fit(search, states, -1, leaving)
+    states = _best(search, _fit(search, states, -1, leaving))
     for step in range(steps):
-        states = _best(search, [state._replace(layout=_alive(search, state.layout, step)) for state in states])
+        states = _best(search, [_State(state.cost, _alive(search, state.layout, step), state.way) for state in states])
         starting = [x for x in by_size if buffers[x].start == step and x not in staying and x not in leaving]
         states = _step(search, states, step, starting) if starting else states
     return _relocation(buffers, min(states, key=lambda s: (s.cost, s.layout))) if states else None
@@ -104,13 +106,15 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
 
     If there is room without a relocation, relocations of buffers that a starting buffer may overlap are tried as well.
     """
-    fitting: list[_State] = []
-    moved: list[_State] = []
+    fits = [_fit(search, [state], step, starting) for state in states]
+    fitting = _best(search, [state for of_state in fits for state in of_state])
+    most = fitting[-1].cost if len(fitting) == search.width else NEVER  # a state that costs more would not be kept
     operands = {other for x in starting for other in search.overlaps[x]}
-    for state in states:
-        fitted = _fit(search, [state], step, starting)
-        fitting += fitted
-        moved += _moves(search, state, step, operands if fitted else None)
+    moved = [
+        after
+        for state, fitted in zip(states, fits, strict=True)
+        for after in _moves(search, state, step, operands if fitted else None, most)
+    ]
     for _ in range(MOST_MOVES):
         moved = _best(search, moved)
         fitting += _fit(search, moved, step, starting)
@@ -122,11 +126,14 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
     return _best(search, fitting)
 
 
-def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[int]) -> list[_State]:
-    """Return the cheapest states in which the buffers `starting` are placed too, each at either end of a free hole."""
-    for x in starting:
-        layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(search, state.layout, x)]
-        states = _best(search, layouts)
+def _fit(search: _Search, states: list[_State], step: int, starting: Sequence[int]) -> list[_State]:
+    """Return states in which the buffers `starting` are placed too, each at either end of a free hole.
+
+    Before each buffer but the first, only the cheapest states are kept.
+    """
+    for number, x in enumerate(starting):
+        states = _best(search, states) if number else states
+        states = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(search, state.layout, x)]
     return states
 
 
@@ -139,11 +146,14 @@ def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost:
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 
 
-def _moves(search: _Search, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
-    """Yield the states after one relocation of a live buffer; if `only` is not None, of a buffer in it."""
+def _moves(
+    search: _Search, state: _State, step: int, only: Collection[int] | None = None, most: float = NEVER
+) -> Iterator[_State]:
+    """Yield the states after one relocation of a live buffer (one in `only`, if given) whose cost is at most `most`."""
     for at, (here, x) in enumerate(state.layout):
-        if (only is None or x in only) and search.movable(search.buffers[x].name, step):
-            others, cost = state.layout[:at] + state.layout[at + 1 :], search.buffers[x].bytes + CALL
+        cost = search.buffers[x].bytes + CALL
+        if (only is None or x in only) and state.cost + cost <= most and search.movable(search.buffers[x].name, step):
+            others = state.layout[:at] + state.layout[at + 1 :]
             for there in _starts(search, others, x):
                 if there != here:
                     yield _put(state, others, step, (there, x), cost)
@@ -195,7 +205,7 @@ def _best(search: _Search, states: Iterable[_State]) -> list[_State]:
         known = cheapest.get(state.layout)
         if known is None or state.cost < known.cost:
             cheapest[state.layout] = state
-    return sorted(cheapest.values(), key=lambda state: (state.cost, state.layout))[: search.width]
+    return sorted(cheapest.values())[: search.width]  # by cost, then by layout; no two layouts are equal
 
 
 def _relocation(buffers: Sequence[Buffer], state: _State) -> Relocation:

@@ -12,7 +12,7 @@ from ...kernels.table import BY_NAME
 from ..alias.overlap import ANY_DISTANCE, distances, saved_bytes
 from ..alias.subtensors import Aliases
 from ..assemble import NO_OVERLAP
-from ..fuse.row_access import WHOLE, RowGraph, StreamedIO
+from ..fuse.row_access import WHOLE, StreamedIO, shared_row_graph
 from ..kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from ..order.order_search import best_order, file_order, live_bytes
 from .stage_cycles import Kernel, StageCycles
@@ -51,9 +51,7 @@ def stage_cycles_of(
         for index, size in zip(order, live_bytes(not_streamed, order, shared.owner, scratch, saved), strict=True):
             if variants[index] not in [kernel.name for kernel in per_op[index]]:
                 per_op[index].append(Kernel(variants[index], scratch[index], size))
-    row_graph = RowGraph(
-        graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
-    )
+    row_graph = shared_row_graph(graph, variants_in(graph, shared, portable), streams)
     fastest = kernels[-1]
     return StageCycles(row_graph, per_op, cost_model_core(fastest.core) if has_cycles else "", fastest.reads)
 
@@ -70,6 +68,8 @@ def orders_of(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> 
 
 
 def _without_streamed_outputs(graph: Graph, streams: StreamedIO) -> Graph:
+    if not streams.streamed_outputs:
+        return graph  # with what it caches
     return replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
 
 

@@ -57,7 +57,6 @@ class StageCycles:
         self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault((core, reads), {})
         self._cut: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
         self._once: dict[tuple[int, Extent], Cycles] = {}
-        self._lengths: dict[Any, dict[int, Lengths]] = {}
         self._within: dict[tuple[int, Lengths, Lengths], PerScratchSize] = {}
         self._untiled: dict[tuple[int, int | None], PerScratchSize] = {}
         self._tiles: dict[tuple[Tile, int | None], PerScratchSize] = {}
@@ -151,11 +150,12 @@ class StageCycles:
         return self._lengths_of(tile, 0, tile.rows, rows), self._lengths_of(tile, 1, tile.cols, None)
 
     def _lengths_of(self, tile: Tile, axis: int, step: int, rows: int | None) -> dict[int, Lengths]:
+        known: dict[Any, dict[int, Lengths]] = self.row_graph.known_lengths
         key = tile.ops, axis, step, rows, tile.cached
-        if key not in self._lengths:
+        if key not in known:
             spans = tile_spans(self.row_graph, tile, axis, rows)[0]
-            self._lengths[key] = {index: tuple(lengths(of_op)) for index, of_op in spans.items()}
-        return self._lengths[key]
+            known[key] = {index: tuple(lengths(of_op)) for index, of_op in spans.items()}
+        return known[key]
 
     def untiled(self, index: int, rows: int | None = None) -> PerScratchSize:
         """Return the fewest cycles of an op that runs row by row outside all tiles, per scratch size.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..fuse.row_access import RowGraph, recomputed_macs, tile_accesses, tile_buffer_bytes
 from ..plan import Tile
@@ -27,6 +28,16 @@ def tile_candidates(
         mac_budget: multiply-accumulates that a tile may recompute.
         any_length: whether tiles may have any number of ops, instead of at most LONGEST_TILE. Then all are one row high.
     """
+    known: dict[Any, list[list[TileCandidate]]] = row_graph.known_candidates
+    key = tuple(order), mac_budget, any_length
+    if key not in known:
+        known[key] = _tile_candidates(row_graph, order, mac_budget, any_length=any_length)
+    return known[key]
+
+
+def _tile_candidates(
+    row_graph: RowGraph, order: Sequence[int], mac_budget: int, *, any_length: bool
+) -> list[list[TileCandidate]]:
     by_end, numbers = list[list[TileCandidate]](), tensor_numbers(row_graph)
     longest = len(order) if any_length else LONGEST_TILE
     for end in range(1, len(order) + 1):
