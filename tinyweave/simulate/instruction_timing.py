@@ -122,13 +122,16 @@ STORES = {"str", "strb", "strh", "vstr"}
 ACCESSES = LOADS | STORES
 SEVERAL = {"ldm", "ldmdb", "pop", "vldmia", "vldmdb", "vpop", "stm", "stmdb", "push", "vstmia", "vstmdb", "vpush"}
 PAIRS = {"ldrd", "strd"}
+LONGER = SEVERAL | PAIRS  # transfer more than one word
 TABLES = {"tbb", "tbh"}
 CALLS = {"bl", "blx"}
 BRANCHES = {"b", "bx", *CALLS, *CONDITIONAL, *TABLES}
 LONG = {"smull", "umull", "smlal", "umlal", "umaal"}
 # field of `Timing` -> instructions with that cost
 TAKES = {"load": LOADS, "divide": {"sdiv", "udiv"}, "long": LONG, "accumulate": {"mla", "mls"}, "multiply": {"mul"}}
+FIELDS = {name: field for field, names in TAKES.items() for name in names}
 SLOW_FLOATS = {"vdiv": 14, "vsqrt": 14, **dict.fromkeys("vmla vmls vnmla vnmls vfma vfms vfnma vfnms".split(), 3)}
+SLOW_OR_LONGER = LONGER | SLOW_FLOATS.keys()
 DSP = tuple("smla smls smmu smmla smmls smul smua smus sxt uxt pkh ssat usat sadd ssub rev".split())
 RISCV_WORDS = {"lw", "lwsp"}
 RISCV_NARROW = {"lb", "lbu", "lh", "lhu"}
@@ -211,14 +214,13 @@ def _alone(instruction: Instruction, timing: Timing) -> int:
     name = instruction.name
     if name in STORES:
         return timing.indexed if len(_address(instruction)) > 1 else timing.store
-    if name in SEVERAL | PAIRS:
+    if name in LONGER:
         return timing.multiple + (2 if name in PAIRS else _registers(instruction))
     if name in TABLES:
         return timing.load + 1
     if name.startswith("it") and set(name[2:]) <= {"t", "e"}:
         return timing.predicate
-    field = next((field for field, names in TAKES.items() if name in names), None)
-    return getattr(timing, field) if field else SLOW_FLOATS.get(name, 1)
+    return getattr(timing, FIELDS[name]) if name in FIELDS else SLOW_FLOATS.get(name, 1)
 
 
 def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
@@ -226,11 +228,11 @@ def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
     total, before = 0, None
     for instruction in instructions:
         count = _alone(instruction, timing)
-        if before and instruction.name in ACCESSES | PAIRS:
+        if before and (instruction.name in ACCESSES or instruction.name in PAIRS):
             needed = bool(before.written & _address(instruction))
             if before.name in LOADS and instruction.name not in PAIRS and not needed:
                 count -= timing.behind if count > 1 else 0
-            elif needed and before.name not in ACCESSES | PAIRS | SEVERAL:
+            elif needed and before.name not in ACCESSES and before.name not in LONGER:
                 count += timing.computed
         total, before = total + count, instruction
     return total
@@ -282,7 +284,7 @@ def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int
 
 
 def _start_together(first: Instruction, second: Instruction) -> bool:
-    if first.written & (second.read | second.written) or {first.name, second.name} & (SEVERAL | PAIRS | SLOW_FLOATS.keys()):
+    if first.written & (second.read | second.written) or {first.name, second.name} & SLOW_OR_LONGER:
         return False
     if first.name in BRANCHES or second.name.startswith(DSP) or second.name in ("sdiv", "udiv"):
         return False

@@ -56,6 +56,7 @@ class _Fused:
     known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # cache of `reach`
     repeated: dict[tuple[int, str], bool] = field(default_factory=dict)  # cache of `repeats`
     areas: dict[int, Region | None] = field(default_factory=dict)  # cache of `scratch`
+    homes: dict[str, tuple[str, int, int, int]] = field(default_factory=dict)  # memory, offset, bytes of a row, slots
     followed: set[tuple[object, ...]] = field(default_factory=set)  # tile iterations that `_run_tile` has checked in full
 
     def op(self, index: int) -> Op:
@@ -101,10 +102,13 @@ class _Fused:
 
     def place(self, name: str, row: int) -> Region:
         """Return the region of a row of a tensor; in a line buffer of n rows, row r is in slot r % n."""
-        plan, height = self.plan, self.height(name)
-        size, rows = plan.graph.tensors[name].bytes // height, self.schedule.line_buffers.get(name, height)
-        begin = plan.offset(name) + row % rows * size
-        return plan.memory(name), begin, begin + size
+        if name not in self.homes:
+            plan, height = self.plan, self.height(name)
+            size, rows = plan.graph.tensors[name].bytes // height, self.schedule.line_buffers.get(name, height)
+            self.homes[name] = plan.memory(name), plan.offset(name), size, rows
+        memory, offset, size, rows = self.homes[name]
+        begin = offset + row % rows * size
+        return memory, begin, begin + size
 
     def intact(self, name: str, row: int) -> bool:
         memory, begin, end = self.place(name, row)

@@ -37,7 +37,7 @@ class ParetoSearch:
 
     Attributes:
         searches: the path searches, one per plan space.
-        known: (number of a path search, byte limit) -> its fastest solution.
+        known: for each path search, (low, high, solution): its fastest solution within any byte limit from low to high.
         caps: number of a path search -> byte limit for its solutions, which a caller may set. All queries but `fastest_of` obey
             these limits.
     """
@@ -45,7 +45,7 @@ class ParetoSearch:
     def __init__(self, searches: Sequence[PathSearch]) -> None:
         """Start with an empty cache and no byte limits of single path searches (caps)."""
         self.searches = searches
-        self.known: dict[tuple[int, int], Solution | None] = {}
+        self.known: list[list[tuple[int, int, Solution | None]]] = [[] for _ in searches]
         self.caps = dict[int, int]()
 
     def fastest(self, byte_limit: int) -> Solution | None:
@@ -62,10 +62,13 @@ class ParetoSearch:
 
         The solution is cached. The byte limit of the path search in `caps` does not apply.
         """
-        if (number, byte_limit) not in self.known:
-            found = self.searches[number].fastest(byte_limit)
-            self.known[number, byte_limit] = found and found._replace(space=number)
-        return self.known[number, byte_limit]
+        for low, high, solution in self.known[number]:
+            if low <= byte_limit <= high:
+                return solution
+        found = self.searches[number].fastest(byte_limit)
+        found = found and found._replace(space=number)
+        self.known[number].append((found.bytes if found else 0, byte_limit, found))
+        return found
 
     def least_bytes(self, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
         """Return the solution with the least RAM, found by bisection; None if no solution is within the limits.
