@@ -7,7 +7,8 @@ are not in training.
 
 With --jobs several sets are searched at the same time, each on two processors of its own. After all searches, each network by
 hand is trained for as many CPU seconds, with one or two threads, whichever is faster. A GPU is not used, because CPU seconds
-are compared. The results are kept in the folder -o, so the same command continues an interrupted run.
+are compared. If a set fails, the others go on. The results are kept in the folder -o, so the same command continues an
+interrupted run.
 """
 
 from __future__ import annotations
@@ -258,9 +259,16 @@ def main() -> int:
         )
         run_missing(
             executor,
-            {folder / LINE.format(args.seed): partial(trained_by_hand, folder, args.seed) for folder in folders.values()},
+            {
+                folder / LINE.format(args.seed): partial(trained_by_hand, folder, args.seed)
+                for folder in folders.values()
+                if (folder / SEARCHED.format(args.seed)).is_file()
+            },
         )
-    lines = [json.loads((folder / LINE.format(args.seed)).read_text()) for folder in folders.values()]
+    done = [file for folder in folders.values() if (file := folder / LINE.format(args.seed)).is_file()]
+    if not done:
+        return 1
+    lines = [json.loads(file.read_text()) for file in done]
     print("| set | test samples | search, % | best baseline, % | difference | by hand, % | difference | seconds |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for line in lines:
@@ -270,15 +278,15 @@ def main() -> int:
     half = np.linalg.norm([np.subtract(*line["by_hand_interval"]) / 2 for line in lines]) / len(lines)
     print(f"below the best baseline: {', '.join(lost) or 'none'}")
     print(f"in the mean {100 * gain:+.1f} points from the network by hand, 95 % interval {span((gain - half, gain + half))}")
-    return 1 if lost or not all(line["fits"] for line in lines) else 0
+    return 1 if lost or len(done) < len(folders) or not all(line["fits"] for line in lines) else 0
 
 
 def run_missing(executor: Executor, calls: dict[Path, Callable[[], None]]) -> None:
-    """Run the calls whose files are missing, and print the path of each file when it is there."""
+    """Run the calls whose files are missing. Print the path of each file when it is there, or why its call failed."""
     jobs = {executor.submit(call): path for path, call in calls.items() if not path.is_file()}
     for job in as_completed(jobs):
-        job.result()
-        print(jobs[job], file=sys.stderr, flush=True)
+        error = job.exception()
+        print(jobs[job] if error is None else f"{jobs[job]}: failed: {error}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
