@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from kernels import ring_calls, ring_views
 from kernels.elementwise_pairs import Twins, extremum, inputs, prelu, softmax
-from kernels.product_pairs import recurrent
+from kernels.product_pairs import matmul, recurrent
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
@@ -36,7 +36,8 @@ PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = ("tw_gru_s8_dsp", "tw_simple_rnn_s8_dsp")
-WHOLE = (PIXEL, *RECURRENT)  # kernels that have no form for rows
+MATMUL = "tw_batch_matmul_s8_dsp"
+WHOLE = (PIXEL, *RECURRENT, MATMUL)  # kernels that have no form for rows
 COLUMN = ("tw_depthwise_column_s8_dsp", PIXEL)
 LEAN = (
     "tw_conv_2d_s8_lean_dsp",
@@ -441,6 +442,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
+    MATMUL: lambda rng: matmul(rng, MATMUL),
 }
 
 
