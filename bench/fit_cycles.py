@@ -1,10 +1,10 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
 In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `edges`, ops that quantise; `rare`,
-ops of few networks; `recurrent`, layers that loop over time. Each runs layer by layer on emulated cores; its cycles are the
-estimates of simulate/instruction_timing.py, or its instructions on a core for which there are none: they serve to compare
-plans. Out: the constants (--write), and per core how far off the sum over a network is, when the constants are fitted without
-that network and others much like it: exit code 1 when that is more than 15 % for more than one in ten.
+ops of few networks; `recurrent`, layers that loop over time; `matrices`, products. Each runs layer by layer on emulated cores;
+its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which there are none: they
+serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is, when the constants are
+fitted without that network and others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ TYPES = ("float32", "int8", "uint8", "int16")  # of `edges`
 EDGES = ((1, 10), (1, 250), (1, 12, 12, 1), (1, 24, 24, 3), (1, 7, 7, 32))
 RARE = ((6, 9, 16), (12, 10, 24), (24, 24, 3), (5, 4, 64))  # maps of `rare`
 SEQUENCES = ((40, 20, 32), (10, 40, 64), (25, 10, 15), (8, 64, 16), (1, 20, 32), (30, 3, 8))  # (time, depth, cells)
+MATRICES = ((4, 32, 16, 32), (2, 10, 10, 24), (1, 49, 49, 64), (1, 1, 64, 10), (3, 16, 64, 6))  # (batch, rows, depth, cols)
 GOAL = 0.15
 Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
@@ -203,6 +204,20 @@ def recurrent() -> Graph:
     return Graph("recurrent", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
 
 
+def matrices() -> Graph:
+    """Return products of computed matrices side by side, as attention has them."""
+    tensors, ops, quant = dict[str, Tensor](), list[Op](), Quant((2.0**-5,), (3,))
+    for (batch, rows, depth, cols), turned in product(MATRICES, (False, True)):
+        number = len(ops)
+        shapes = (batch, rows, depth), (batch, cols, depth) if turned else (batch, depth, cols), (batch, rows, cols)
+        names = [f"{name}{number}" for name in "aby"]
+        tensors |= {name: Tensor(name, shape, "int8", quant) for name, shape in zip(names, shapes, strict=True)}
+        ops.append(Op(f"op{number}", "batch_matmul", (*names[:2],), (names[2],), {"adj_x": False, "adj_y": turned}))
+    return Graph(
+        "matrices", tensors, tuple(ops), tuple(name for op in ops for name in op.inputs), tuple(op.outputs[0] for op in ops)
+    )
+
+
 def drawn(tensor: Tensor) -> np.ndarray:
     """Random values; the kernels' loops are the same for all, but software's floats take the longer the more bits they have."""
     rng = np.random.default_rng(0)
@@ -280,7 +295,7 @@ def main() -> int:
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in (shapes(), edges(), rare(), recurrent())}
+        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in (shapes(), edges(), rare(), recurrent(), matrices())}
         for path, graph in made.items():
             path.write_bytes(to_tflite(graph))
         for core in options.cores.split(","):

@@ -247,9 +247,9 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
 
 def test_ring_views_and_variant_pairs_cover_every_kernel_with_views() -> None:
     declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", HEADERS, re.MULTILINE)
-    assert {*ring_views.TRIALS, *variant_pairs.DRAWN} - {variant_pairs.PIXEL} == set(declared)
+    assert {*ring_views.TRIALS, *variant_pairs.DRAWN} - {*variant_pairs.WHOLE} == set(declared)
     own = {row.name for row in VARIANTS if (row.cores or row.compact) and row.has_part}
-    assert set(variant_pairs.DRAWN) == own | {variant_pairs.PIXEL}
+    assert set(variant_pairs.DRAWN) == own | {*variant_pairs.WHOLE}
     assert set(variant_pairs.COPYING) == {row.name for row in VARIANTS if row.copying}
     forms = {form: set(re.findall(rf"^void (\w+)_{form}\(", HEADERS, re.MULTILINE)) for form in ("part", "rows")}
     assert forms["part"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_part}

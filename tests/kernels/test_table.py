@@ -133,6 +133,21 @@ def test_a_dense_layer_with_shifts_of_minus_2_or_less_is_rounded_once() -> None:
         assert dense.shifts_round_once(dense.Filters(*numbers)).met.all() == once
 
 
+def test_a_recurrent_layer_whose_weights_do_not_fit_into_lanes_runs_in_portable_c() -> None:
+    """The lane w0 + 256 * w1 of two filters is below -2^15 if w1 is -128 and w0 negative. The last of five cells has none."""
+    cases = {(0, -1): "tw_simple_rnn_s8", (0, 1): "tw_simple_rnn_s8_dsp", (3, -1): "tw_simple_rnn_s8_dsp"}
+    for (cell, weight), name in cases.items():
+        data = np.full((5, 4), 3, np.int8)
+        data[cell, 2], data[cell + 1, 2] = weight, -128
+        quant, scales = Quant((2.0**-7,), (0,)), Quant((2.0**-9,) * 5, (0,) * 5, 0)
+        tensors = {"x": Tensor("x", (1, 2, 4), "int8", quant), "y": Tensor("y", (1, 2, 5), "int8", quant)}
+        tensors["w"] = Tensor("w", (5, 4), "int8", scales, data, "constant")
+        tensors["r"] = Tensor("r", (5, 5), "int8", scales, np.ones((5, 5), np.int8), "constant")
+        tensors["b"] = Tensor("b", (5,), "int32", None, np.zeros(5, np.int32), "constant")
+        op = Op("rnn", "simple_rnn", ("x", "w", "r", "b", None, None), ("y",), {"reverse": 0, "last": 0, "relu": 0})
+        assert variant_for(Graph("g", tensors, (op,), ("x",), ("y",)), op, "cortex-m4").name == name
+
+
 def test_int4_weights_are_packed_two_to_a_byte_if_their_sums_are_exact() -> None:
     """The fourth of four filters in a lane can sum up to 2^19. With a larger depth each weight takes a byte."""
     names = {}

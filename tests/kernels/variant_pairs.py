@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from kernels import ring_calls, ring_views
 from kernels.elementwise_pairs import Twins, extremum, inputs, prelu, softmax
+from kernels.product_pairs import matmul, recurrent
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
@@ -33,7 +34,10 @@ LEAN_DEPTH = 4  # the dense kernel without scratch supports multiples of this nu
 STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
-PIXEL = "tw_depthwise_pixel_s8_dsp"  # has no form for rows
+PIXEL = "tw_depthwise_pixel_s8_dsp"
+RECURRENT = ("tw_gru_s8_dsp", "tw_simple_rnn_s8_dsp")
+MATMUL = "tw_batch_matmul_s8_dsp"
+WHOLE = (PIXEL, *RECURRENT, MATMUL)  # kernels that have no form for rows
 COLUMN = ("tw_depthwise_column_s8_dsp", PIXEL)
 LEAN = (
     "tw_conv_2d_s8_lean_dsp",
@@ -437,6 +441,8 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
+    **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
+    MATMUL: lambda rng: matmul(rng, MATMUL),
 }
 
 
@@ -480,7 +486,7 @@ def main(path: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
             expected = whole(library, twins[0])
             found = copied(library, name, twins[1]) if name in COPYING else whole(library, twins[1])
             assert np.array_equal(expected, found), about
-            if tried % RINGS_EVERY == 0 and name not in (*COPYING, PIXEL):
+            if tried % RINGS_EVERY == 0 and name not in (*COPYING, *WHOLE):
                 ring_calls.check(library, twins[1], rng, about)
 
 

@@ -84,7 +84,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.transposed, at_once=4), ("tw_transpose_conv_s8",)),
     (partial(order.transposed, at_once=1), ("tw_transpose_conv_s16",)),
     (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
-    (order.matrices, ("tw_batch_matmul_s8",)),
+    (partial(order.matrices, at_once=1), ("tw_batch_matmul_s8",)),
+    (partial(order.matrices, at_once=4), ("tw_batch_matmul_s8_dsp",)),
     (partial(order.reductions, at_once=4), ("tw_mean_s8",)),
     (
         partial(order.reductions, at_once=1),

@@ -501,13 +501,19 @@ def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     return {0: Steps(np.minimum.reduceat(lowest, begins) * itemsize(x.dtype), ends * itemsize(out.dtype))}
 
 
-def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of batch_matmul: each step reads a row and a column, then writes one output element."""
+def matrices(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
+    """List the reads and writes of batch_matmul: each step reads a row and `at_once` columns, then writes their outputs.
+
+    If fewer than `at_once` columns remain, one step reads each.
+    """
     a, b, shape = _numbered(graph.input(op, 0)), _numbered(graph.input(op, 1)), graph.output(op).shape
     row = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a)[..., :, :1]
     col = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b)[..., :1, :]
-    writes = np.arange(1, prod(shape) + 1)
-    return {index: Steps(np.broadcast_to(first, shape).ravel(), writes) for index, first in enumerate((row, col))}
+    ends = _in_turns(shape[-1], at_once, rest_at_once=False)
+    steps, begins = (*shape[:-1], len(ends)), [0, *ends[:-1]]
+    writes = np.arange(prod(shape[:-1]))[:, None] * shape[-1] + ends
+    firsts = row, col[..., begins]
+    return {index: Steps(np.broadcast_to(first, steps).ravel(), writes.ravel()) for index, first in enumerate(firsts)}
 
 
 def cells(graph: Graph, op: Op) -> dict[int, Steps]:

@@ -484,17 +484,22 @@ def reduced(graph: Graph, op: Op) -> Distances:
     return {0: trailing(read * itemsize(x.dtype), np.arange(1, read.size + 1) * itemsize(out.dtype))}
 
 
-def multiplied(graph: Graph, op: Op) -> Distances:
+def multiplied(graph: Graph, op: Op, at_once: int = 1) -> Distances:
     """Return how many bytes below each operand the output of batch_matmul must begin.
 
-    The kernel reads a row and a column for each output element.
+    The kernel reads a row and `at_once` columns, then writes their outputs. It computes the remaining columns one by one.
     """
     a, b = (_numbered(graph.input(op, index)) for index in (0, 1))
     rows = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a).min(axis=-1)[..., :, None]
     cols = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b).min(axis=-2)[..., None, :]
     shape = batch_matmul.infer(graph, op)[0]
-    written = np.arange(1, prod(shape) + 1)
-    return {index: trailing(np.broadcast_to(read, shape).ravel(), written) for index, read in enumerate((rows, cols))}
+    columns = np.arange(shape[-1])
+    begins = columns[(columns % at_once == 0) | (columns >= shape[-1] // at_once * at_once)]
+    written = (np.arange(prod(shape[:-1]))[:, None] * shape[-1] + np.append(begins[1:], shape[-1])).ravel()
+    steps = (*shape[:-1], len(begins))
+    return {
+        index: trailing(np.broadcast_to(read, steps).ravel(), written) for index, read in enumerate((rows, cols[..., begins]))
+    }
 
 
 # copies: a run (contiguous bytes) is read whole before it is written, by memmove

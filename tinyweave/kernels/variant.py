@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,8 @@ class Variant:
     flash: Callable[[Graph, Op], int] = constant_bytes  # bytes of constants in Flash
     # the weight stream: words that hold weights, biases and multipliers in the order in which the kernel reads them
     stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None
-    weights: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda weights: weights  # reorders them, if there is no stream
+    # reorders the weights, if there is no stream; words (uint32) if the kernel reads them as words
+    weights: Callable[[NDArray[np.int8]], NDArray[Any]] = lambda weights: weights
 
     features: Callable[[Graph, Op], Features] = cycle_features.plain  # loop counts from which cycles are estimated
     loop_bytes: int = 0  # bytes of code of the inner loop; 0: fits into a small cache

@@ -44,7 +44,7 @@ def emit_conv(layer: Layer) -> Code:
         {"kernel": filters.shape[1:3], "stride": attrs["stride"], "dilation": attrs.get("dilation", (1, 1))},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
         {**({} if wide else zeros(layer)), **clamp(layer, attrs["activation"])},
-        {"weights": weights_table(layer), "bias": bias_table(layer, spec.weights.bias)},
+        {"weights": weights_table(layer, layer.input(1).data), "bias": bias_table(layer, spec.weights.bias)},
         {"multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
     )
     return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
@@ -122,11 +122,11 @@ def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
     return [*inner_members("conv", geometry_and_clamp), {"stream": table, "sign": -int(dense.needs_sign(graph, op))}]
 
 
-def weights_table(layer: Layer) -> str:
-    """Add the array of the weights, in the layout of the kernel, and return its C name."""
-    weights = layer.input(1).data
+def weights_table(layer: Layer, weights: np.ndarray | None, suffix: str = "weights") -> str:
+    """Add the array of an op's weights, in the layout of the kernel, and return its C name."""
     assert weights is not None
-    return layer.table("weights", layer.row.weights(weights), "int8_t")
+    values = layer.row.weights(weights)
+    return layer.table(suffix, values, f"{values.dtype}_t")
 
 
 def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
@@ -141,7 +141,7 @@ def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
 
 def emit_fully_connected(layer: Layer) -> Code:
     """Emit the C of fully_connected."""
-    in_zero, tables = layer.input().zero_point, {"weights": weights_table(layer)}
+    in_zero, tables = layer.input().zero_point, {"weights": weights_table(layer, layer.input(1).data)}
     if layer.row.isa == "mve":  # its bias includes the contribution of the input's zero point
         in_zero = 0
         tables["bias"] = layer.table("bias", mve.wrapped(dense.filters(layer.graph, layer.op).bias))
@@ -214,10 +214,6 @@ def emit_lstm(layer: Layer) -> Code:
     extents, (cells, depth) = layer.input().shape, layer.input(lstm.WEIGHTS).shape
     steps = {time: 1 if time else extents[1], batch: 1 if batch else extents[1]}
 
-    def together(first: int) -> np.ndarray:
-        gates = [layer.input(first + gate).data for gate in range(lstm.GATES)]
-        return np.stack([data for data in gates if data is not None], axis=1)
-
     def scales(pairs: Sequence[tuple[int, int]]) -> Members:
         return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
 
@@ -230,9 +226,9 @@ def emit_lstm(layer: Layer) -> Code:
         {"in": scales(p.input_scales)},
         {"recurrent": scales(p.recurrent_scales)},
         p.hidden_scale._asdict(),
-        {"weights": layer.table("weights", together(lstm.WEIGHTS), "int8_t")},
-        {"recurrent_weights": layer.table("recurrent_weights", together(lstm.RECURRENT), "int8_t")},
-        {"bias": layer.table("bias", together(lstm.BIAS))},
+        {"weights": weights_table(layer, lstm.by_cell(graph, op, lstm.WEIGHTS))},
+        {"recurrent_weights": weights_table(layer, lstm.by_cell(graph, op, lstm.RECURRENT), "recurrent_weights")},
+        {"bias": layer.table("bias", lstm.by_cell(graph, op, lstm.BIAS))},
         inputs=(0, lstm.HIDDEN, lstm.CELL),
         note=f"{extents[time]} steps",
     )
@@ -242,8 +238,6 @@ def emit_sequence(layer: Layer) -> Code:
     """Emit the C of gru, simple_rnn and stateless_lstm."""
     graph, op = layer.graph, layer.op
     p, (_, time, depth) = sequence.parameters(graph, op), layer.input().shape
-    weights, again = layer.input(sequence.WEIGHTS), layer.input(sequence.RECURRENT)
-    assert weights.data is not None and again.data is not None
     flags = {name: int(op.attrs[name]) for name in sequence.NUMBERS[op.kind]}
     variant = sequence.cell_bits(graph, op) if sequence.has_cell(op) else flags["reset_after" if op.kind == "gru" else "relu"]
     params = layer.struct(
@@ -252,8 +246,8 @@ def emit_sequence(layer: Layer) -> Code:
         {"variant": variant},
         zeros(layer),
         {"in_left": p.inputs.left, "recurrent_left": p.recurrence.left, "multiplier": p.activation},
-        {"weights": layer.table("weights", weights.data, "int8_t")},
-        {"recurrent_weights": layer.table("recurrent_weights", again.data, "int8_t")},
+        {"weights": weights_table(layer, sequence.by_gate(graph, op, sequence.WEIGHTS))},
+        {"recurrent_weights": weights_table(layer, sequence.by_gate(graph, op, sequence.RECURRENT), "recurrent_weights")},
         {
             "bias": bias_table(layer, sequence.BIAS),
             "recurrent_bias": bias_table(layer, sequence.RECURRENT_BIAS, "recurrent_bias"),

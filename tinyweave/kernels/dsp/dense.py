@@ -211,6 +211,46 @@ def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
     )
 
 
+def four_at_a_time(weights: NDArray[np.int8]) -> Words:
+    """Return the weights of a recurrent layer in the order of tw_dot4_dsp and tw_dot1_dsp.
+
+    Args:
+        weights: int8 weights [gate][filter][input]. All weights of a filter multiply the same inputs.
+
+    Returns:
+        Words of shape [gate][word]. In each gate, every four filters are packed for tw_dot4_dsp; the weights of the last one
+        to three filters follow as bytes [filter][input], then up to three bytes of 0.
+
+    """
+    gates, count, taps = weights.shape
+    quads, rest, groups = taps // 4, taps % 4, gates * (count // 4)
+    fours = weights[:, : count // 4 * 4].reshape(groups, 4, taps)
+    words = _both(fours[..., : 4 * quads].reshape(4 * groups, 4 * quads).astype(np.int64), quads)
+    in_order = words.reshape(groups, 2, 2 * quads).transpose(0, 2, 1).reshape(groups, 4 * quads)
+    ends = fours[..., 4 * quads :].transpose(0, 2, 1).reshape(groups, 4 * rest)
+    packed = np.concatenate([in_order.astype(np.uint32).view(np.int8), ends], axis=1)
+    others = weights[:, count // 4 * 4 :]
+    parts = packed.reshape(gates, count // 4 * 4 * taps), others.reshape(gates, count % 4 * taps)
+    return in_words(np.concatenate(parts, axis=1)).view(np.uint32)
+
+
+def in_words(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return the bytes of each gate of a recurrent layer, [gate][byte], followed by zeros up to a whole word.
+
+    Args:
+        weights: int8 weights; the first axis are the gates.
+
+    """
+    flat = weights.reshape(len(weights), -1)
+    return np.ascontiguousarray(np.pad(flat, ((0, 0), (0, -flat.shape[1] % 4))))
+
+
+def lanes_fit(weights: NDArray[np.int8]) -> bool:
+    """Return whether `four_at_a_time` can pack weights [gate][filter][input]: if w0 + 256 * w1 of two filters is an int16."""
+    whole = weights.shape[1] // 4 * 4
+    return not ((weights[:, 1:whole:2] == -128) & (weights[:, 0:whole:2] < 0)).any()
+
+
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 

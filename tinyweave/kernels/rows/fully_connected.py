@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...ir import Graph, Op
+from ...ops import batch_matmul
 from .. import overlap_distance as distance
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
-from ..requirements import COMPACT, weights_are_int4, weights_have_a_zero_point
+from ..requirements import COMPACT, Check, weights_are_int4, weights_have_a_zero_point
 from ..variant import DSP_FORMS, S4, S16, Variant, packed_by_tap
+
+MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
 by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
+matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul", has_part=False)
+
+
+def rows_are_contiguous(graph: Graph, op: Op) -> Check:
+    """The first operand is not transposed."""
+    return Check(not op.attrs["adj_x"], "it is")
+
+
+def shift_is_in_range(graph: Graph, op: Op) -> Check:
+    """The rescale shift is between -31 and -2."""
+    shift = batch_matmul.rescale(graph, op).shift
+    return Check(-shift in dense.EXPONENTS, f"it is {shift}")
+
+
+def sums_are_in_range(graph: Graph, op: Op) -> Check:
+    """A row has at most 16,384 elements, so that twice the sum of their products is an int32."""
+    depth = batch_matmul.matrices(graph, op)[0][-1]
+    return Check(depth <= MOST_PRODUCTS, f"it has {depth:,}")
+
 
 ROWS: tuple[Variant, ...] = (
     row(
@@ -54,7 +77,13 @@ ROWS: tuple[Variant, ...] = (
     row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
     row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
     row("tw_fully_connected_s8"),
-    Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, distance=distance.multiplied),
+    matmul(
+        "tw_batch_matmul_s8_dsp",
+        isa="dsp",
+        applies=(rows_are_contiguous, shift_is_in_range, sums_are_in_range),
+        distance=partial(distance.multiplied, at_once=4),
+    ),
+    matmul("tw_batch_matmul_s8", distance=distance.multiplied),
     row(
         "tw_fully_connected_s16",
         types=S16,

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ...ir import Graph, Op
+from ...ops.recurrent import lstm as lstm_layer
 from ...ops.recurrent import sequence as layers
 from .. import cycle_features
 from .. import overlap_distance as distance
+from ..dsp import dense
+from ..requirements import Check
 from ..variant import ANY, Variant, constant_bytes
 
 
 def with_factors(graph: Graph, op: Op) -> int:
-    """Return the bytes of a recurrent layer's constants: `constant_bytes`, and two int32 factors per row of the weights."""
-    return constant_bytes(graph, op) + 8 * graph.input(op, layers.WEIGHTS).shape[0]
+    """Return the bytes of a recurrent layer's constants.
+
+    These are `constant_bytes`, two int32 factors per row of the weights, and zeros up to a whole word after each gate.
+    """
+    gates, weights = layers.GATES[op.kind], [graph.input(op, index) for index in (layers.WEIGHTS, layers.RECURRENT)]
+    padding = sum(gates * (-(tensor.elements // gates) % 4) for tensor in weights)
+    return constant_bytes(graph, op) + 8 * weights[0].shape[0] + padding
+
+
+def packable(graph: Graph, op: Op) -> Check:
+    """No weight of -128 shares a lane of tw_dot_dsp.c with a negative weight."""
+    if op.kind == "unidirectional_sequence_lstm":
+        weights = [lstm_layer.by_cell(graph, op, first) for first in (lstm_layer.WEIGHTS, lstm_layer.RECURRENT)]
+    else:
+        weights = [layers.by_gate(graph, op, index) for index in (layers.WEIGHTS, layers.RECURRENT)]
+    return Check(all(map(dense.lanes_fit, weights)), "one does")
 
 
 def gru_bytes(graph: Graph, op: Op) -> int:
@@ -31,21 +49,28 @@ def hidden_bytes(graph: Graph, op: Op) -> int:
 
 lstm = partial(Variant, kinds=("unidirectional_sequence_lstm",), params="tw_lstm", has_part=False, distance=distance.by_time)
 sequence = partial(
-    Variant, params="tw_sequence", has_part=False, distance=distance.by_step, flash=with_factors, features=cycle_features.steps
+    Variant,
+    params="tw_sequence",
+    has_part=False,
+    weights=dense.in_words,
+    distance=distance.by_step,
+    flash=with_factors,
+    features=cycle_features.steps,
 )
 gru = partial(sequence, kinds=("gru",), scratch=gru_bytes)
 rnn = partial(sequence, kinds=("simple_rnn",), scratch=hidden_bytes)
 stateless = partial(sequence, kinds=("stateless_lstm",), scratch=hidden_bytes)
+packed: dict[str, Any] = {"isa": "dsp", "applies": (packable,), "weights": dense.four_at_a_time}
 svdf = partial(Variant, kinds=("svdf",), params="tw_svdf", has_part=False)
 
 ROWS: tuple[Variant, ...] = (
-    lstm("tw_unidirectional_sequence_lstm_s8_dsp", isa="dsp"),
+    lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed),
     lstm("tw_unidirectional_sequence_lstm_s8"),
-    gru("tw_gru_s8_dsp", isa="dsp"),
+    gru("tw_gru_s8_dsp", **packed),
     gru("tw_gru_s8"),
-    rnn("tw_simple_rnn_s8_dsp", isa="dsp"),
+    rnn("tw_simple_rnn_s8_dsp", **packed),
     rnn("tw_simple_rnn_s8"),
-    stateless("tw_stateless_lstm_s8_dsp", isa="dsp"),
+    stateless("tw_stateless_lstm_s8_dsp", **packed),
     stateless("tw_stateless_lstm_s8"),
     svdf("tw_svdf_s8_dsp", isa="dsp"),
     svdf("tw_svdf_s8"),

@@ -7,9 +7,10 @@ hidden = output * tanh(cell). Hidden and cell state are variable tensors. Source
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ..constraints import input_is_int8, output_is_int8, per_tensor
@@ -60,6 +61,12 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 def time_and_batch(graph: Graph, op: Op) -> tuple[int, int]:
     """Return the index of the time axis and the index of the batch axis of input and output."""
     return (0, 1) if op.attrs["time_major"] else (1, 0)
+
+
+def by_cell(graph: Graph, op: Op, first: int) -> NDArray[Any]:
+    """Return the operands `first` .. `first` + 3, one per gate: biases as [cell][gate], weights as [cell][gate][input]."""
+    gates = [graph.input(op, first + gate).data for gate in range(GATES)]
+    return np.stack([data for data in gates if data is not None], axis=1)
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:

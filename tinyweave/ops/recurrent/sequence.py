@@ -46,6 +46,13 @@ class Parameters(NamedTuple):
     activation: int  # from an activation in Q0.15 to the state, as a multiple of 2^-16
 
 
+def by_gate(graph: Graph, op: Op, index: int) -> NDArray[np.int8]:
+    """Return the weights that are the op's input `index` as [gate][cell][input]."""
+    weights = graph.input(op, index).data
+    assert weights is not None
+    return weights.reshape(GATES[op.kind], -1, weights.shape[1])
+
+
 def has_cell(op: Op) -> bool:
     """Return whether the layer has a cell state: an int16 output with the state after all steps, and an optional input."""
     return op.kind == "stateless_lstm"

@@ -18,4 +18,41 @@ typedef struct {
 /* Each output may read all of the inputs: no ranges. Needs no scratch. */
 void tw_batch_matmul_s8(const tw_batch_matmul *p, const void *a, const void *b, void *out);
 
+/* The same with the Arm DSP extension; a_step is 1, and b_step or b_col is 1. */
+void tw_batch_matmul_s8_dsp(const tw_batch_matmul *p, const void *a, const void *b, void *out);
+
+/* The product of a row of a and a column of b. */
+static inline int32_t tw_matmul_product(const tw_batch_matmul *p, const int8_t *a, const int8_t *b)
+{
+    int32_t sum = 0;
+    for (int32_t k = 0; k < p->depth; ++k) {
+        sum += (*a - p->a_zero) * (*b - p->b_zero);
+        a += p->a_step;
+        b += p->b_step;
+    }
+    return sum;
+}
+
+/* The output of a sum of products. */
+static inline int8_t tw_matmul_output(const tw_batch_matmul *p, int32_t sum)
+{
+    const int32_t scaled = tw_requantize(sum, p->multiplier, p->shift);
+    return (int8_t)(tw_clamp(scaled, -128 - p->out_zero, 127 - p->out_zero) + p->out_zero);
+}
+
+/* Multiplies each matrix of a with its matrix of b. multiply: computes one product of matrices, returns the place behind it. */
+TW_INLINE void tw_matmul_each(const tw_batch_matmul *p, const int8_t *a, const int8_t *b, int8_t *to,
+                              int8_t *multiply(const tw_batch_matmul *p, const int8_t *a, const int8_t *b, int8_t *to))
+{
+    for (int32_t i = 0; i < p->batch[0]; ++i) {
+        for (int32_t j = 0; j < p->batch[1]; ++j) {
+            for (int32_t k = 0; k < p->batch[2]; ++k) {
+                const int32_t at_a = i * p->a_batch[0] + j * p->a_batch[1] + k * p->a_batch[2];
+                const int32_t at_b = i * p->b_batch[0] + j * p->b_batch[1] + k * p->b_batch[2];
+                to = multiply(p, a + at_a, b + at_b, to);
+            }
+        }
+    }
+}
+
 #endif

@@ -18,8 +18,8 @@ static inline void tw_lstm_add_gates(const tw_lstm *p, int32_t cell, const int8_
 {
     int32_t sums[4], again[4] = {0, 0, 0, 0};
     memcpy(sums, p->bias + 4 * cell, sizeof sums);
-    dot(in, p->in_zero, p->weights + 4 * cell * p->depth, p->depth, p->depth, sums);
-    dot(hidden, p->out_zero, p->recurrent_weights + 4 * cell * p->cells, p->cells, p->cells, again);
+    dot(in, p->in_zero, (const int8_t *)p->weights + 4 * cell * p->depth, p->depth, p->depth, sums);
+    dot(hidden, p->out_zero, (const int8_t *)p->recurrent_weights + 4 * cell * p->cells, p->cells, p->cells, again);
     for (int32_t i = 0; i < 4; ++i) {
         const int32_t first = tw_saturate16(tw_requantize(sums[i], p->in.multiplier[i], p->in.shift[i]));
         gates[i] = tw_saturate16(first + tw_requantize(again[i], p->recurrent.multiplier[i], p->recurrent.shift[i]));

@@ -32,8 +32,8 @@ typedef struct {
     int32_t cell_clip;                  /* of the cell state's magnitude; 0: none */
     tw_lstm_scales in, recurrent;       /* from sums to the gates' Q3.12 */
     int32_t multiplier, shift;          /* from output gate * tanh(cell), Q0.30, to the output */
-    const int8_t *weights;              /* [cells][4][depth], zero point 0 */
-    const int8_t *recurrent_weights;    /* [cells][4][cells], zero point 0 */
+    const void *weights;                /* int8 [cells][4][depth], zero point 0; with suffix _dsp as tw_dot4_dsp reads them */
+    const void *recurrent_weights;      /* int8 [cells][4][cells], likewise */
     const int32_t *bias;                /* [cells][4] */
 } tw_lstm;
 
@@ -50,8 +50,9 @@ typedef struct {
     int32_t in_zero, out_zero;          /* zero points; the hidden state has the output's */
     int32_t in_left, recurrent_left;    /* bits by which sums are shifted left before they are rescaled */
     int32_t multiplier;                 /* from Q0.15 to the state, which is in 1/128 of the output's step; Q16 */
-    const int8_t *weights;              /* [gates][cells][depth], zero point 0 */
-    const int8_t *recurrent_weights;    /* [gates][cells][cells], zero point 0 */
+    const void *weights;                /* int8 [gates][cells][depth], zero point 0, each gate padded to whole words; with
+                                         * suffix _dsp each four cells as tw_dot4_dsp reads them */
+    const void *recurrent_weights;      /* int8 [gates][cells][cells], likewise */
     const int32_t *bias;                /* [gates][cells] */
     const int32_t *recurrent_bias;      /* [gates][cells], or a null pointer */
     const int32_t *in_multiplier, *recurrent_multiplier; /* [gates][cells], from sums to Q12, of relu to the state; Q32 */

@@ -18,17 +18,24 @@ static inline int32_t tw_scaled(int32_t x, int32_t multiplier)
 /* x / 2^exponent, rounded half up. */
 static inline int32_t tw_halved(int32_t x, int32_t exponent) { return (x + (1 << (exponent - 1))) >> exponent; }
 
-/* The two products in the sums of one gate of `count` cells: of the input, and of the hidden state, each below 2^30. `first` is
- * the index of the first sum: gate * cells + cell. */
-TW_INLINE void tw_gate_products(const tw_sequence *p, int32_t first, int32_t count, const int8_t *in, const int8_t *hidden,
-                                int32_t *from_in, int32_t *again, tw_products *dot)
+/* The weights of a cell in one gate, of `columns` weights per cell. */
+static inline const int8_t *tw_gate_weights(const tw_sequence *p, const void *weights, int32_t gate, int32_t cell, int32_t columns)
 {
+    return (const int8_t *)weights + gate * ((p->cells * columns + 3) & ~3) + cell * columns;
+}
+
+/* The two products in the sums of one gate of `count` cells from `cell` on: of the input, and of the hidden state, each below
+ * 2^30. */
+TW_INLINE void tw_gate_products(const tw_sequence *p, int32_t gate, int32_t cell, int32_t count, const int8_t *in,
+                                const int8_t *hidden, int32_t *from_in, int32_t *again, tw_products *dot)
+{
+    const int32_t first = gate * p->cells + cell;
     for (int32_t i = 0; i < count; ++i) {
         from_in[i] = p->bias[first + i];
         again[i] = p->recurrent_bias ? p->recurrent_bias[first + i] : 0;
     }
-    dot(in, 0, p->in_zero, p->weights + first * p->depth, p->depth, 0, p->depth, count, from_in);
-    dot(hidden, 0, p->out_zero, p->recurrent_weights + first * p->cells, p->cells, 0, p->cells, count, again);
+    dot(in, 0, p->in_zero, tw_gate_weights(p, p->weights, gate, cell, p->depth), p->depth, 0, p->depth, count, from_in);
+    dot(hidden, 0, p->out_zero, tw_gate_weights(p, p->recurrent_weights, gate, cell, p->cells), p->cells, 0, p->cells, count, again);
     for (int32_t i = 0; i < count; ++i) {
         from_in[i] = tw_scaled(tw_shift_left(from_in[i], p->in_left), p->in_multiplier[first + i]);
         again[i] = tw_scaled(tw_shift_left(again[i], p->recurrent_left), p->recurrent_multiplier[first + i]);
@@ -76,7 +83,7 @@ TW_INLINE void tw_gru_reset(const tw_sequence *p, const int8_t *in, const int8_t
     for (int32_t cell = 0, count; cell < p->cells; cell += count) {
         int32_t from_in[4], again[4];
         count = tw_cells_at_once(p, cell);
-        tw_gate_products(p, cell, count, in, hidden, from_in, again, dot);
+        tw_gate_products(p, 0, cell, count, in, hidden, from_in, again, dot);
         for (int32_t i = 0; i < count; ++i) {
             const int32_t reset = tw_logistic_q12(from_in[i] + again[i]);
             product[cell + i] = tw_narrowed(p, tw_halved(reset * state[cell + i], 15));
@@ -106,7 +113,7 @@ TW_INLINE void tw_gru_over(const tw_sequence *p, const void *in, const void *fir
             count = tw_cells_at_once(p, cell);
             for (int32_t gate = p->variant ? 0 : 1; gate < 3; ++gate) {
                 const int8_t *const past = gate == 2 && !p->variant ? product : hidden;
-                tw_gate_products(p, gate * cells + cell, count, x, past, from_in[gate], again[gate], dot);
+                tw_gate_products(p, gate, cell, count, x, past, from_in[gate], again[gate], dot);
             }
             for (int32_t i = 0; i < count; ++i) {
                 int32_t candidate = again[2][i];
@@ -135,7 +142,7 @@ TW_INLINE void tw_simple_rnn_over(const tw_sequence *p, const void *in, const vo
         for (int32_t cell = 0, count; cell < p->cells; cell += count) {
             int32_t from_in[4], again[4];
             count = tw_cells_at_once(p, cell);
-            tw_gate_products(p, cell, count, (const int8_t *)in + t * p->depth, hidden, from_in, again, dot);
+            tw_gate_products(p, 0, cell, count, (const int8_t *)in + t * p->depth, hidden, from_in, again, dot);
             for (int32_t i = 0; i < count; ++i) {
                 const int32_t sum = from_in[i] + again[i];
                 const int32_t state = p->variant ? tw_state(p, sum < 0 ? 0 : sum) : tw_activated(p, sum);
@@ -177,8 +184,8 @@ TW_INLINE void tw_stateless_lstm_over(const tw_sequence *p, const void *in, cons
             int32_t from_in[4][4], again[4][4];
             count = tw_cells_at_once(p, i);
             for (int32_t gate = 0; gate < 4; ++gate) {
-                tw_gate_products(p, gate * cells + i, count, (const int8_t *)in + t * p->depth, hidden, from_in[gate],
-                                 again[gate], dot);
+                tw_gate_products(p, gate, i, count, (const int8_t *)in + t * p->depth, hidden, from_in[gate], again[gate],
+                                 dot);
             }
             for (int32_t k = 0; k < count; ++k) {
                 now[i + k] = tw_lstm_cell(p, from_in[0][k] + again[0][k], from_in[1][k] + again[1][k],
