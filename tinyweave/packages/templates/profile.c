@@ -6,9 +6,15 @@
 #define STEPS @{steps} /* of the model with the most */
 #define LAYERS @{layers}
 
+#ifdef __cplusplus
+#define FUNCTION_OF_C extern "C"
+#else
+#define FUNCTION_OF_C extern
+#endif
+
 /* SDK_CYCLES(): the counter of the SDK or your own, for cores without one and cores whose own stands still, as in QEMU. */
 #if defined(TW_CYCLES)
-uint32_t TW_CYCLES(void);
+FUNCTION_OF_C uint32_t TW_CYCLES(void);
 #define SDK_CYCLES() TW_CYCLES()
 
 #elif defined(ESP_PLATFORM)
@@ -25,13 +31,13 @@ uint32_t TW_CYCLES(void);
 #define SDK_CYCLES() ((uint32_t)ztimer_now(ZTIMER_USEC) * (coreclk() / 1000000u))
 
 #elif defined(ARDUINO) && defined(F_CPU) && F_CPU + 0 >= 1000000
-unsigned long micros(void);
+FUNCTION_OF_C unsigned long micros(void);
 #define SDK_CYCLES() ((uint32_t)micros() * (uint32_t)(F_CPU / 1000000))
 
 #elif defined(USE_HAL_DRIVER) /* of STM32Cube, with SysTick as its time base */
 #define SYST_RVR (*(volatile uint32_t *)0xE000E014u)
 #define SYST_CVR (*(volatile uint32_t *)0xE000E018u)
-uint32_t HAL_GetTick(void);
+FUNCTION_OF_C uint32_t HAL_GetTick(void);
 #define SDK_CYCLES() hal_cycles()
 static uint32_t hal_cycles(void)
 {
