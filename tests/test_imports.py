@@ -57,7 +57,7 @@ MAY_IMPORT = {
         "tasks",
         "toolchain",
     },
-    "packages": {"codegen", "command_words", "devices", "ir", "planning", "simulate", "version"},
+    "packages": {"codegen", "command_words", "devices", "ir", "kernels", "planning", "simulate", "version"},
     "simulate": {"installing", "ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
         "importers",

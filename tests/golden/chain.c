@@ -32,6 +32,9 @@
 
 /* Compile with -DTW_TRACE=function to call function(step) after each step; steps are counted from 0. */
 #ifdef TW_TRACE
+#ifdef __cplusplus
+extern "C"
+#endif
 void TW_TRACE(int32_t step);
 #else
 #define TW_TRACE(step) ((void)0)
@@ -78,8 +81,9 @@ static const tw_mean mean_2 = {
 static const tw_fully_connected fully_connected_3 = {
     .in = {1, 1, 4}, .out = {1, 1, 3},
     .in_zero = -10, .out_zero = 5, .out_min = -128, .out_max = 127,
+    .per_channel = 0,
     .weights = fully_connected_3_weights, .bias = fully_connected_3_bias,
-    .multiplier = fully_connected_3_multiplier, .shift = fully_connected_3_shift, .per_channel = 0,
+    .multiplier = fully_connected_3_multiplier, .shift = fully_connected_3_shift,
 };
 
 static const tw_softmax softmax_4 = {

@@ -30,6 +30,9 @@
 
 /* Compile with -DTW_TRACE=function to call function(step) after each step; steps are counted from 0. */
 #ifdef TW_TRACE
+#ifdef __cplusplus
+extern "C"
+#endif
 void TW_TRACE(int32_t step);
 #else
 #define TW_TRACE(step) ((void)0)
@@ -38,6 +41,9 @@ void TW_TRACE(int32_t step);
 /* Compile with -DTW_LAYER=function to call function(layer) after each kernel call of a stage that runs row by row; layers are
  * counted from 0. */
 #ifdef TW_LAYER
+#ifdef __cplusplus
+extern "C"
+#endif
 void TW_LAYER(int32_t layer);
 #else
 #define TW_LAYER(layer) ((void)0)
@@ -78,12 +84,14 @@ static const tw_add add_1 = {
 static const tw_pool max_pool_2d_2 = {
     .in = {6, 5, 4}, .out = {3, 2, 4},
     .kernel = {2, 2}, .stride = {2, 2}, .pad = {0, 0},
+    .away_from = 0,
     .out_min = -128, .out_max = 127,
 };
 
 static const tw_pool average_pool_2d_3 = {
     .in = {6, 5, 4}, .out = {3, 2, 4},
     .kernel = {2, 2}, .stride = {2, 2}, .pad = {0, 0},
+    .away_from = 0,
     .out_min = -128, .out_max = 127,
 };
 

@@ -30,6 +30,9 @@
 
 /* Compile with -DTW_TRACE=function to call function(step) after each step; steps are counted from 0. */
 #ifdef TW_TRACE
+#ifdef __cplusplus
+extern "C"
+#endif
 void TW_TRACE(int32_t step);
 #else
 #define TW_TRACE(step) ((void)0)

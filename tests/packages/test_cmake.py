@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from packages.export import cmake, export, model, needs, outputs, reference, run, samples
+from packages.export import STUBS, cmake, export, model, needs, outputs, reference, run, samples
 
 import tinyweave as tw
 from tinyweave.codegen.layer import traced
@@ -48,6 +48,32 @@ def test_the_firmware_of_a_board_gives_the_reference_bytes_under_qemu(board: str
     classes = [max(range(3), key=[byte ^ 0x80 for byte in scores].__getitem__) for (scores,) in right]
     assert [int(number) for number in re.findall(r"^chain sample \d: class (\d), score 0\.\d{3}$", printed, re.M)] == classes
     assert printed.endswith("every output is the reference's, byte for byte\n")
+
+
+SDKS = {  # macros that an SDK defines -> its clock, as a function of the firmware's
+    "__ZEPHYR__": "uint32_t k_cycle_get_32(void) { return firmware_cycles(); }",
+    "ARDUINO=1 F_CPU=1000000": "unsigned long micros(void) { return firmware_cycles(); }",
+    "USE_HAL_DRIVER": "uint32_t HAL_GetTick(void) { return rounds; }",
+}
+
+
+@pytest.mark.parametrize("macros", SDKS)
+def test_the_profile_counts_by_the_sdk_if_the_counter_of_the_core_stands_still(macros: str, tmp_path: Path) -> None:
+    """The DWT counter of QEMU's Cortex-M4 stays 0."""
+    needs("arm-none-eabi-gcc", "qemu-system-arm")
+    folder = export(tmp_path, "cmake", device="mps2-an386")
+    build, startup = folder / "example" / "CMakeLists.txt", folder / "firmware" / "startup.c"
+    assert "TW_CYCLES=firmware_cycles" in build.read_text()
+    build.write_text(build.read_text().replace("TW_CYCLES=firmware_cycles", macros))
+    startup.write_text(f"{startup.read_text()}\n{SDKS[macros].partition('{')[0]};\n{SDKS[macros]}\n")
+    stubs = f"-DCMAKE_C_STANDARD_INCLUDE_DIRECTORIES={STUBS / 'zephyr'}"
+    cmake(folder, folder / "b", f"-DCMAKE_TOOLCHAIN_FILE={folder}/cmake/arm-none-eabi.cmake", "-DTW_PROFILE=ON", stubs)
+    printed = run(
+        *"qemu-system-arm -M mps2-an386 -icount shift=5 -nographic -semihosting -kernel".split(),
+        folder / "b/example/chain_example.elf",
+    )
+    layers = read_log(printed, "chain", traced(tw.plan(model("chain"), "mps2-an386")))
+    assert all(0 < cycles < 1_000_000 for cycles in layers)
 
 
 def test_the_example_reports_a_wrong_output_byte(tmp_path: Path) -> None:

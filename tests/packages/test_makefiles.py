@@ -20,6 +20,17 @@ def test_the_middleware_builds_in_an_stm32cube_project(profile: bool, tmp_path: 
     assert (" T chain_profile_step\n" in symbols) == profile
 
 
+def test_the_networks_of_a_debug_build_are_compiled_with_o2(tmp_path: Path) -> None:
+    folder = project_of_stm32cube(tmp_path, "stm32f746")
+    commands = [line for line in run("make", "-n", cwd=folder).splitlines() if " -c " in line]
+    assert all(command.index("-O1") < command.index("-O2") for command in commands if "Third_Party/chain/src/" in command)
+    assert {re.findall(r"\S+\.c", command)[-1] for command in commands if "-O2" not in command} == {
+        "Core/Src/main.c",
+        "Middlewares/Third_Party/chain/example/chain_app.c",
+        "Middlewares/Third_Party/chain/example/chain_example.c",
+    }
+
+
 @pytest.mark.parametrize("profile", [False, True])
 def test_the_module_and_the_example_build_with_riot_and_run(profile: bool, tmp_path: Path) -> None:
     needs("make", "cc")

@@ -60,8 +60,9 @@ def test_the_manifest_is_valid_and_lists_existing_files(tmp_path: Path) -> None:
     assert all((folder / manifest["build"]["includeDir"] / header).is_file() for header in manifest["headers"])
     settings = configparser.ConfigParser()
     settings.read(folder / example["base"] / "platformio.ini")
-    library = folder / example["base"] / settings["env"]["lib_extra_dirs"] / folder.name / "library.json"
-    assert library.resolve() == folder / "library.json", "the example finds the library that it lies in"
+    scheme, _, path = settings["env"]["lib_deps"].partition("://")
+    assert scheme == "symlink" and (folder / example["base"] / path).resolve() == folder, "the library that it lies in"
+    assert "lib_extra_dirs" not in settings["env"], "it does not scan the folder above the library for other libraries"
     assert settings["env:native"]["platform"] == "native"
     compile_for_arm(folder / "src", "nrf52840")
 

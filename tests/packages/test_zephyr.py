@@ -53,10 +53,35 @@ def test_the_kconfig_accepts_the_configuration_of_the_sample(tmp_path: Path, mon
     config.warn_assign_undef = True
     config.load_config(str(folder / "samples" / "chain" / "prj.conf"))
     assert config.warnings == [] and config.syms["TINYWEAVE_CHAIN"].str_value == "y"
-    assert config.syms["TINYWEAVE_CHAIN_PLAIN_C"].str_value == config.syms["TINYWEAVE_CHAIN_PROFILE"].str_value == "n"
+    assert config.syms["TINYWEAVE_CHAIN_PROFILE"].str_value == "n"
     (folder / "samples" / "chain" / "prj.conf").write_text("CONFIG_TINYWEAVE_CHAINS=y\n")
     config.load_config(str(folder / "samples" / "chain" / "prj.conf"))
     assert "TINYWEAVE_CHAINS" in config.warnings[0]
+
+
+CORES = {  # device of the export, what the board's core has -> whether the kernels are plain C
+    ("nrf52840", "CPU_CORTEX_M4"): "n",
+    ("nrf52840", "CPU_CORTEX_M3"): "y",
+    ("nrf52840", "ARCH_POSIX"): "y",
+    ("stm32f746", "CPU_CORTEX_M7"): "n",
+    ("stm32f746", "ARMV8_M_DSP"): "n",
+    ("mps3-an547", "ARMV8_1_M_MVEI"): "n",
+    ("mps3-an547", "ARMV8_M_DSP"): "y",
+    ("samd21", "CPU_CORTEX_M3"): "n",  # the kernels for this device use no special instructions
+}
+
+
+@pytest.mark.parametrize(("device", "core"), CORES)
+def test_kernels_are_plain_c_on_cores_without_their_instructions(
+    device: str, core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = export(tmp_path, "zephyr", device=device, optimize="speed")
+    monkeypatch.setenv("MODULE", str(folder))
+    config = kconfig(STUBS / "zephyr" / "Kconfig")
+    for name in ("TINYWEAVE_CHAIN", core):
+        assert config.syms[name].set_value("y")
+    assert config.syms["TINYWEAVE_CHAIN_PLAIN_C"].str_value == CORES[device, core]
+    assert config.syms["FPU"].str_value == ("y" if core == "ARMV8_1_M_MVEI" else "n")
 
 
 @pytest.mark.parametrize("profile", [False, True])

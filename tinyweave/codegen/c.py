@@ -64,9 +64,24 @@ def value(item: object) -> str:
 
 
 def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
-    """Return the definition of a static constant struct. Each mapping in `members` becomes one line of initialisers."""
-    lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members if line]
-    return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
+    """Return the definition of a static constant struct. Each mapping in `members` becomes one line of initialisers.
+
+    A value that is a sequence of such mappings initialises a struct inside the struct, with lines of its own. Nested braces
+    also compile as C++; designators such as `.conv.in` do not.
+    """
+    return f"static const {ctype} {name} = {{\n{_initialisers(members, '    ')}}};\n"
+
+
+def _initialisers(members: Sequence[Mapping[str, object]], indent: str) -> str:
+    """Return the lines of initialisers between the braces of a struct, each with this indent."""
+
+    def text(entry: object) -> str:
+        if isinstance(entry, Sequence) and isinstance(entry[0], Mapping):
+            return f"{{\n{_initialisers(entry, f'{indent}    ')}{indent}}}"
+        return value(entry)
+
+    lines = (", ".join(f".{key} = {text(entry)}" for key, entry in line.items()) for line in members if line)
+    return "".join(f"{indent}{line},\n" for line in lines)
 
 
 def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> str:

@@ -235,6 +235,9 @@ PARAMETERS = """\
 TRACE = """\
 /* Compile with -DTW_TRACE=function to call function(step) after each step; steps are counted from 0. */
 #ifdef TW_TRACE
+#ifdef __cplusplus
+extern "C"
+#endif
 void TW_TRACE(int32_t step);
 #else
 #define TW_TRACE(step) ((void)0)
@@ -246,6 +249,9 @@ LAYER_TRACE = """
 /* Compile with -DTW_LAYER=function to call function(layer) after each kernel call of a stage that runs row by row; layers are
  * counted from 0. */
 #ifdef TW_LAYER
+#ifdef __cplusplus
+extern "C"
+#endif
 void TW_LAYER(int32_t layer);
 #else
 #define TW_LAYER(layer) ((void)0)

@@ -138,7 +138,7 @@ def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
     ctype = "float" if is_float else INTEGERS[tensor.dtype]
     value = f"{model.name}_dequantize_output_0(values[{{}}])" if converts else "values[{}]"
     show = "print_thousandths(print, {});" if is_float or converts else "print_integer(print, {});"
-    head = [f"const {ctype} *const values = output_0;"]
+    head = [f"const {ctype} *const values = (const {ctype} *)output_0;"]
     if tensor.elements > 1 and tensor.elements == tensor.shape[-1]:
         return [
             *head,
@@ -166,17 +166,18 @@ def _streams(model: PackagedModel) -> str:
     plan, name, prefix = model.plan, model.name, model.name.upper()
     if not plan.streamed_inputs and not plan.streamed_outputs:
         return ""
-    text, members = [], []
+    text, members = [], {"user": "NULL", "read_rows": "NULL", "write_rows": "NULL"}
     if plan.streamed_inputs:
         numbers = [i for i, tensor in enumerate(plan.graph.inputs) if tensor in plan.streamed_inputs]
         text += [f"static int32_t {name}_sample;\n", _rows(name, prefix, "read", numbers)]
-        members.append(f".read_rows = {name}_read_rows")
+        members["read_rows"] = f"{name}_read_rows"
     if plan.streamed_outputs:
         numbers = [i for i, tensor in enumerate(plan.graph.outputs) if tensor in plan.streamed_outputs]
         kept = (f"static uint8_t {name}_streamed_{i}[{prefix}_OUTPUT_{i}_BYTES];\n" for i in numbers)
         text += [*kept, _rows(name, prefix, "write", numbers)]
-        members.append(f".write_rows = {name}_write_rows")
-    return "\n".join([*text, f"static const {name}_io {name}_rows = {{{', '.join(members)}}};\n\n"])
+        members["write_rows"] = f"{name}_write_rows"
+    values = ", ".join(f".{member} = {value}" for member, value in members.items())
+    return "\n".join([*text, f"static const {name}_io {name}_rows = {{{values}}};\n\n"])
 
 
 def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:

@@ -16,6 +16,7 @@ def riot(package: Package) -> Files:
     ]
     return {
         f"{name}/Makefile": filled("riot/Makefile", name=name),
+        f"{name}/Makefile.dep": filled("riot/Makefile.dep", name=name),
         f"{name}/Makefile.include": filled("riot/Makefile.include", name=name),
         **below(name, {**package.files, **profile_files(package)}),
         "example/Makefile": filled("riot/example.mk", name=name),

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from ..kernels.table import BY_NAME
 from .example import example_files, profile_files
 from .package import Files, Package, below, filled
 from .readme import readme
+
+WITHOUT_DSP = "!(CPU_CORTEX_M4 || CPU_CORTEX_M7 || ARMV8_M_DSP)"
+# instruction set of kernels -> Kconfig condition that is true for cores without it
+WITHOUT = {"mve": "!(ARMV8_1_M_MVEI && FPU)", "m7": WITHOUT_DSP, "dsp": WITHOUT_DSP}
 
 
 def zephyr(package: Package) -> Files:
     """Return the files of a package as a Zephyr module: path inside the exported folder -> content."""
     name, library = package.name, {**package.files, **profile_files(package)}
+    sets = {BY_NAME[variant].isa for model in package.models for variant in model.plan.variants if variant}
     values = {
         "name": name,
         "NAME": name.upper(),
         "models": ", ".join(model.name for model in package.models),
+        "core": package.core,
+        "imply": "\timply FPU  # without it, GCC has no MVE instructions\n" if "mve" in sets else "",
+        "without": next((condition for name, condition in WITHOUT.items() if name in sets), "n"),
         "sources": "\n".join(f"      ../src/{file}" for file in sorted(library) if file.endswith(".c")),
     }
     sample = f"samples/{name}"

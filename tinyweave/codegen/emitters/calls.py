@@ -5,7 +5,7 @@ Members are the initialisers of a struct: name -> value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ... import ir, ops
 from ...kernels import geometry
@@ -130,11 +130,6 @@ def shape(layer: Layer) -> Members:
 def zeros(layer: Layer) -> Members:
     """Return the struct members in_zero and out_zero: the zero points of the data input and of the output."""
     return {"in_zero": ops.data(layer.graph, layer.op).zero_point, "out_zero": layer.output.zero_point}
-
-
-def inner_members(inner: str, members: Iterable[Members]) -> list[Members]:
-    """Return the struct members with "<inner>." before each name, to initialise a struct inside a struct."""
-    return [{f"{inner}.{key}": value for key, value in line.items()} for line in members]
 
 
 def fused_activation(layer: Layer) -> str:

@@ -18,7 +18,6 @@ from .calls import (
     fused_activation,
     image_code,
     image_shapes,
-    inner_members,
     operand_members,
     plain_call,
     plain_code,
@@ -37,7 +36,7 @@ def emit_pool(layer: Layer) -> Code:
         layer,
         image_shapes(layer),
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
-        {"away_from": pool.away_from(layer.op)} if pool.away_from(layer.op) else {},
+        {"away_from": pool.away_from(layer.op)},
         clamp(layer, attrs["activation"]),
         note=window_note(layer),
     )
@@ -52,13 +51,13 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 def emit_add(layer: Layer) -> Code:
     """Emit the C of add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
-    sign = {"add": {"b_sign": 1}, "sub": {"b_sign": -1}}.get(layer.op.kind, {})
+    sign = {"add": 1, "sub": -1}.get(layer.op.kind, 0)  # squared_difference does not read it
     return plain_code(
         layer,
         *binary_members(layer),
         {"left_shift": elementwise.add_left_shift(layer.graph, layer.op)},
         {"a_multiplier": first.multiplier, "a_shift": first.shift},
-        {"b_multiplier": second.multiplier, "b_shift": second.shift, **sign},
+        {"b_multiplier": second.multiplier, "b_shift": second.shift, "b_sign": sign},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
         inputs=(0, 1),
         note=fused_activation(layer),
@@ -71,8 +70,8 @@ def emit_add_linear(layer: Layer) -> Code:
     assert found is not None
     n, h, w, c = geometry.extents(layer.output.shape)
     shapes = operand_members(layer)[0] if layer.row.params == "tw_add_broadcast_dsp" else {"shape": (n * h, w, c)}
-    line = inner_members("line", (found._asdict(), clamp(layer, layer.op.attrs["activation"])))
-    return plain_code(layer, shapes, *line, inputs=(0, 1), note=fused_activation(layer))
+    line = {"line": (found._asdict(), clamp(layer, layer.op.attrs["activation"]))}
+    return plain_code(layer, shapes, line, inputs=(0, 1), note=fused_activation(layer))
 
 
 def emit_add_halved(layer: Layer) -> Code:
@@ -114,7 +113,7 @@ def emit_mul_dsp(layer: Layer) -> Code:
     power = 1 << (32 + elementwise.mul_rescale(graph, op).shift)
     own = {"power": power, "sign": -int(dense.needs_sign(graph, op))}
     called = plain_call(layer, inputs=(0, 1), shapes=f"{layer.name}.mul")
-    return Code(layer.struct(*inner_members("mul", mul_members(layer)), own), called, fused_activation(layer))
+    return Code(layer.struct({"mul": mul_members(layer)}, own), called, fused_activation(layer))
 
 
 def mul_members(layer: Layer) -> list[Members]:
@@ -279,7 +278,7 @@ def emit_softmax_table(layer: Layer) -> Code:
     exponentials = softmax.exponentials(p, softmax.counted(p))
     table = {"exponentials": layer.table("exponentials", exponentials, "int32_t")}
     called = plain_call(layer, shapes=f"{layer.name}.softmax")
-    return Code(layer.struct(*inner_members("softmax", [shape(layer), p._asdict()]), table), called, "")
+    return Code(layer.struct({"softmax": [shape(layer), p._asdict()]}, table), called, "")
 
 
 def emit_softmax(layer: Layer) -> Code:

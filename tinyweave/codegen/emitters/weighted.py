@@ -23,7 +23,6 @@ from .calls import (
     image_calls,
     image_code,
     image_shapes,
-    inner_members,
     plain_call,
     plain_code,
     window_note,
@@ -77,7 +76,7 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
     plane = depthwise.whole(graph, op)
     line = depthwise.function(*plane.kernel, plane.stride[1]) + of_isa(layer)
     at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
-    return image_code(layer, *base_members(layer, plane), {"line": line, **at_a_time}, note=window_note(layer))
+    return image_code(layer, base_members(layer, plane), {"line": line, **at_a_time}, note=window_note(layer))
 
 
 def of_isa(layer: Layer) -> str:
@@ -93,13 +92,13 @@ def emit_lean(layer: Layer) -> Code:
     table = layer.table("padding", np.full(count, zero, np.int8), "int8_t") if count else "NULL"
     own: Members = {"taps": taps.function(graph, op) + of_isa(layer)} if is_depthwise else {}
     return image_code(
-        layer, *base_members(layer, depthwise.whole(graph, op)), {**own, "padding": table}, note=window_note(layer)
+        layer, base_members(layer, depthwise.whole(graph, op)), {**own, "padding": table}, note=window_note(layer)
     )
 
 
-def base_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """Return the members of the struct tw_conv_dsp, for a parameter struct that contains it as its member `base`."""
-    return inner_members("base", streamed_members(layer, plane))
+def base_members(layer: Layer, plane: depthwise.Plane) -> Members:
+    """Return the member `base`, a struct tw_conv_dsp, of a parameter struct that contains it."""
+    return {"base": streamed_members(layer, plane)}
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
@@ -117,9 +116,10 @@ def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
         {"kernel": plane.kernel, "stride": plane.stride, "dilation": op.attrs["dilation"]},
         {"pad": plane.pad, "groups": channels if spec_of(op).channelwise else 1},
         {**zeros(layer), **clamp(layer, op.attrs["activation"])},
+        dict.fromkeys(("weights", "bias", "multiplier", "shift"), "NULL"),  # they are in the stream
     )
     table = layer.table("weights", stream(graph, op), "uint32_t")
-    return [*inner_members("conv", geometry_and_clamp), {"stream": table, "sign": -int(dense.needs_sign(graph, op))}]
+    return [{"conv": geometry_and_clamp}, {"stream": table, "sign": -int(dense.needs_sign(graph, op))}]
 
 
 def weights_table(layer: Layer, weights: np.ndarray | None, suffix: str = "weights") -> str:
@@ -136,7 +136,7 @@ def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
     `weights_zero`.
     """
     zero = conv.weights_zero(layer.graph, layer.op)
-    return layer.struct(*inner_members(inner, members), {"weights_zero": zero}) if zero else layer.struct(*members)
+    return layer.struct({inner: members}, {"weights_zero": zero}) if zero else layer.struct(*members)
 
 
 def emit_fully_connected(layer: Layer) -> Code:
@@ -154,10 +154,11 @@ def emit_fully_connected(layer: Layer) -> Code:
 
 def emit_fully_connected_dsp(layer: Layer) -> Code:
     """Emit the C of fully_connected for the DSP kernels, which read a weight stream."""
-    members, stream = fully_connected_members(layer, layer.input().zero_point, {}), layer.row.stream
+    stream = layer.row.stream
     assert stream is not None
+    members = fully_connected_members(layer, layer.input().zero_point, {"weights": "NULL", "bias": "NULL"})
     table = layer.table("weights", stream(layer.graph, layer.op), "uint32_t")
-    return plain_code(layer, *inner_members("dense", members), {"stream": table}, note=fused_activation(layer))
+    return plain_code(layer, {"dense": members}, {"stream": table}, note=fused_activation(layer))
 
 
 def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tuple[Members, ...]:
@@ -166,7 +167,7 @@ def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tupl
     Args:
         layer: The layer.
         in_zero: The zero point of the input that the kernel subtracts.
-        tables: The members for weights and bias; {} if a weight stream holds them.
+        tables: The members for weights and bias: the C names of arrays, or NULL if a weight stream holds them.
 
     """
     units, depth = layer.input(1).shape
@@ -174,12 +175,9 @@ def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tupl
     return (
         {"in": (1, batch, depth), "out": (1, batch, units)},
         {"in_zero": in_zero, "out_zero": layer.output.zero_point, **clamp(layer, layer.op.attrs["activation"])},
+        {"per_channel": int(len(multiplier) > 1)},
         tables,
-        {
-            "multiplier": layer.table("multiplier", multiplier, "int64_t"),
-            "shift": layer.table("shift", shift, "int8_t"),
-            "per_channel": int(len(multiplier) > 1),
-        },
+        {"multiplier": layer.table("multiplier", multiplier, "int64_t"), "shift": layer.table("shift", shift, "int8_t")},
     )
 
 

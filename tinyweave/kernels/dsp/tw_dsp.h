@@ -14,7 +14,7 @@
 #elif defined(TW_PLAIN_C)
 #define TW_HAS_DSP 0
 #else
-#error "no Arm DSP instructions: compile for a core with them, as with -mcpu=cortex-m4, or define TW_PLAIN_C to run slowly"
+#error "no Arm DSP instructions: compile for a core with them, as with -mcpu=cortex-m4, or define TW_PLAIN_C (in Zephyr CONFIG_TINYWEAVE_..._PLAIN_C=y) to run slowly"
 #endif
 
 /* A word, or one of its lanes, as a signed number; two numbers as the lanes of a word, modulo 2^16. */

@@ -17,7 +17,7 @@
 #elif defined(TW_PLAIN_C)
 #define TW_HAS_MVE 0
 #else
-#error "no Arm MVE instructions: compile for a core with them, as with -mcpu=cortex-m55, or define TW_PLAIN_C to run slowly"
+#error "no Arm MVE instructions: compile for a core with them, as with -mcpu=cortex-m55, or define TW_PLAIN_C (in Zephyr CONFIG_TINYWEAVE_..._PLAIN_C=y) to run slowly"
 #endif
 
 #define TW_MVE_LANES 16  /* bytes of a vector */

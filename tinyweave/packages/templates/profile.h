@@ -4,8 +4,10 @@
  * -DTW_TRACE=@{name}_profile_step -DTW_LAYER=@{name}_profile_layer. Of layers that run together row by row each has what its
  * kernel and the code before its calls took.
  *
- * Cycles come from the DWT counter on Arm (v7-M and later), from mcycle on RISC-V, from the SDK on Espressif's chips, and else
- * from a function of yours: -DTW_CYCLES=function, uint32_t function(void), counting up.
+ * Cycles come from the DWT counter on Arm (v7-M and later) and from mcycle on RISC-V. If the core has no such counter, or the
+ * counter stands still, as in QEMU, they come from the SDK: k_cycle_get_32() of Zephyr, ztimer of RIOT, micros() of Arduino,
+ * SysTick of STM32Cube. Espressif's SDK always counts. Elsewhere name a function of yours, uint32_t function(void), that counts
+ * up: -DTW_CYCLES=function.
  */
 #ifndef @{NAME}_PROFILE_H
 #define @{NAME}_PROFILE_H

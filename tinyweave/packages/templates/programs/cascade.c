@@ -38,7 +38,7 @@ static union {
 /* Look whether there is something to find; give the score of it. */
 static int32_t ask(int8_t *score)
 {
-    const @{first}_io io = {.read_rows = tw_row_source_rows, .user = &shared.first.rows};
+    const @{first}_io io = {.user = &shared.first.rows, .read_rows = tw_row_source_rows};
     int32_t failed = @{first}_init(&first_memory);
     failed = failed != 0 ? failed : @{first}_source_begin(&shared.first, read_file, NULL, MOST_BYTES);
     failed = failed != 0 ? failed : @{first}_invoke(&first_memory, &io);
@@ -48,7 +48,7 @@ static int32_t ask(int8_t *score)
 
 static int32_t find(void)
 {
-    const @{name}_io io = {.read_rows = tw_row_source_rows, .user = &shared.second.rows};
+    const @{name}_io io = {.user = &shared.second.rows, .read_rows = tw_row_source_rows};
     int32_t failed = firmware_rewind();
     failed = failed != 0 ? failed : @{name}_init(&second_memory);
     failed = failed != 0 ? failed : @{name}_source_begin(&shared.second, read_file, NULL, MOST_BYTES);

@@ -26,7 +26,7 @@ enum { MOST_BYTES = @{budget}, THRESHOLD = @{threshold} };
 @{show_boxes}
 int main(void)
 {
-    const @{name}_io io = {.read_rows = tw_row_source_rows, .user = &shared.source.rows};
+    const @{name}_io io = {.user = &shared.source.rows, .read_rows = tw_row_source_rows};
     int32_t failed = @{name}_init(&@{memory});
     failed = failed != 0 ? failed : @{name}_source_begin(&shared.source, read_file, NULL, MOST_BYTES);
     failed = failed != 0 ? failed : @{name}_invoke(&@{memory}, &io);
