@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .commands import app
-from .modules import server
+from .modules import files, ir, lesson, server
 from .options import option
 
 
@@ -18,15 +19,25 @@ def explore(
         list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Your models, in addition to the listed networks.")
     ] = None,
     *,
+    out: Annotated[Path | None, option("-o --out FILE", "Write the page to a file instead: lesson and formulas.")] = None,
     port: Annotated[int, option("--port N", "Port of the page, which only this machine can reach.", min=1, max=65535)] = 8040,
     show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
-    """Serve a page that plans networks while you adjust them.
+    """Serve a lesson with live figures, and plan networks while you adjust them.
 
     Adjust resolution, width, schedule and SRAM. A fast estimate is shown first, then replaced by the plan. You can drop your
-    own models on the page; no data leaves this machine. Ctrl-C stops the server.
+    own models on the page; no data leaves this machine. Ctrl-C stops the server. With -o the page is written to one file that
+    needs no server; it shows formulas and stored plans.
 
     Example: tinyweave explore kws.tflite --open
     """
-    server.explore(*(models or []), port=port, show=show)
+    if out is None:
+        server.explore(*(models or []), port=port, show=show)
+        return 0
+    if models:
+        raise ir.CompileError("a page that is written to a file plans no models", "leave out -o, or the models")
+    files.write_file(out, lesson.page(is_served=False))
+    print(f"wrote {out}: open it in a browser" if not show else f"wrote {out}")
+    if show:
+        webbrowser.open(out.resolve().as_uri())
     return 0
