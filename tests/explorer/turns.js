@@ -67,6 +67,6 @@
     return [each.querySelector("summary").textContent, before, shown(), answer.textContent];
   });
   dispatchEvent(new Event("beforeprint"));
-  seen.closedInPrint = [...document.querySelectorAll("details")].filter((each) => !each.open).length;
+  seen.closedInPrint = [...document.querySelectorAll("details.question")].filter((each) => !each.open).length;
   parent.postMessage(JSON.stringify(seen), "*");
 })();

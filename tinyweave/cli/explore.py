@@ -23,7 +23,7 @@ def explore(
     port: Annotated[int, option("--port N", "Port of the page, which only this machine can reach.", min=1, max=65535)] = 8040,
     show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
-    """Serve a lesson with live figures, and plan networks while you adjust them.
+    """Serve a lesson that plans networks as you adjust them.
 
     Adjust resolution, width, schedule and SRAM. A fast estimate is shown first, then replaced by the plan. You can drop your
     own models on the page; no data leaves this machine. Ctrl-C stops the server. With -o the page is written to one file that

@@ -84,7 +84,7 @@ function drawLadder(ramOf) {
   return (width) => {
     const tall = rows.length * high + 44, name = Math.min(190, width * 0.34), right = width - 108, paint = fills();
     const x = (value) => name + ((right - name) * (Math.log10(value) - least)) / (most - least);
-    const units = [["64 KiB", 64 << 10], ["1 MB", 1e6], ["1 GB", 1e9], ["1 TB", 1e12], ["1 PB", 1e15]];
+    const units = [["64 KiB", 64 << 10], ["1 MB", 1e6], ["1 GB", 1e9], ["1 TB", 1e12], ["1 PB", 1e15]].slice(width < 500 ? 1 : 0);
     return s("svg", { width, height: tall, viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": "Memory of machines and of networks, on a logarithmic scale" }, paint.defs,
       units.map(([unit, value]) => [s("path", { class: "grid", d: `M${x(value)} 0V${tall - 24}` }), text(x(value), tall - 10, unit, { class: "faint", "text-anchor": "middle" })]),
       rows.flatMap((each, index) => {

@@ -191,10 +191,10 @@ function explorerCanvas() {
   const file = h("input", { type: "file", id: "file", accept: ".tflite,.onnx,.pt2", onchange: () => file.files[0] && drop(file.files[0]) });
   knobs = [knobPanel("", state, SPECS, set, DEFAULTS), knobPanel("", state, MORE, set, DEFAULTS)];
   const [[controls], [more]] = knobs.map(({ panel }) => panel);
-  canvas("explorer", [controls, h("details", {}, h("summary", {}, "more knobs"), more, data.served && h("label", { class: "control", for: "file" }, h("span", {}, "a model of your own"), file)),
+  canvas("explorer", [controls, h("details", {}, h("summary", {}, "more knobs"), more, data.served ? h("label", { class: "control", for: "file" }, h("span", {}, "a model of your own"), file) : null),
     h("button", { class: "defaults", onclick: () => set({ ...DEFAULTS }) }, "defaults")],
   h("div", { class: "tools" }, presetButtons()), place.preset, place.told, place.answer, place.layers, place.plan,
-  data.served && h("div", {}, h("h3", {}, "What RAM costs in time"), h("p", { class: "faint" }, "The plans worth having of this network on this device; the slider of the SRAM budget moves the line."), h("button", { id: "front", onclick: askFront }, "plan them"), place.front),
+  data.served ? h("div", {}, h("h3", {}, "What RAM costs in time"), h("p", { class: "faint" }, "The plans worth having of this network on this device; the slider of the SRAM budget moves the line."), h("button", { id: "front", onclick: askFront }, "plan them"), place.front) : null,
   place.table);
 }
 
@@ -208,7 +208,7 @@ function begin() {
   redistributionCanvas();
   scalesCanvas();
   explorerCanvas();
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => (each.open = true)));
+  addEventListener("beforeprint", () => document.querySelectorAll("details.question").forEach((each) => (each.open = true)));
   document.querySelectorAll("nav a").forEach((link) => link.addEventListener("click", (event) => { // the address keeps the knobs
     event.preventDefault();
     document.querySelector(link.getAttribute("href")).scrollIntoView();
