@@ -133,6 +133,10 @@ def test_a_saved_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["explore", "-o", "lesson.html"]) == 0
     assert capsys.readouterr().out == "wrote lesson.html: open it in a browser\n"
     assert Path("lesson.html").read_text() == page(is_served=False)
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["explore", "-o", "lesson.html", "--open"]) == 0
+    assert opened == [Path("lesson.html").resolve().as_uri()]
     assert main(["explore", "-o", "other.html", "net.tflite"]) == 2
     assert "plans no models" in capsys.readouterr().err and not Path("other.html").exists()
 

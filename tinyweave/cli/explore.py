@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .commands import app
-from .modules import files, ir, lesson, server
+from .modules import server
 from .options import option
 
 
@@ -31,13 +30,5 @@ def explore(
 
     Example: tinyweave explore kws.tflite --open
     """
-    if out is None:
-        server.explore(*(models or []), port=port, show=show)
-        return 0
-    if models:
-        raise ir.CompileError("a page that is written to a file plans no models", "leave out -o, or the models")
-    files.write_file(out, lesson.page(is_served=False))
-    print(f"wrote {out}: open it in a browser" if not show else f"wrote {out}")
-    if show:
-        webbrowser.open(out.resolve().as_uri())
+    server.explore(*(models or []), out=out, port=port, show=show)
     return 0

@@ -10,7 +10,7 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, toolchain
     from ..api import guarding, results
-    from ..explorer import lesson, server
+    from ..explorer import server
     from ..nas import arch, costs, halving, prepare, searching
     from ..nas import space as spaces
     from ..report import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 else:
     NAMES = {
         "api": "guarding results",
-        "explorer": "lesson server",
+        "explorer": "server",
         "nas": "arch costs halving prepare searching",
         "report": "columns counts figure front front_figure markdown measured page quantisation schema tables text "
         "viewers words",

@@ -20,7 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..files import read_file
+from ..files import read_file, write_file
 from ..installing import install
 from ..ir import CompileError
 from . import questions
@@ -277,17 +277,27 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)])
 
 
-def explore(*models: str | Path, port: int = PORT, show: bool = False) -> None:
-    """Serve the explorer on this machine until it is interrupted.
+def explore(*models: str | Path, out: str | Path | None = None, port: int = PORT, show: bool = False) -> None:
+    """Serve the explorer on this machine until it is interrupted, or write its page to a file.
 
     Args:
         models: paths of your models, in addition to the listed networks.
+        out: path of a file to write instead; the page then shows formulas and stored plans, and needs no server.
         port: port of the page, which only this machine can reach.
         show: open the page in the browser.
 
     Raises:
-        CompileError: as for `serve`.
+        CompileError: as for `serve`; or a file is to be written and models are given.
     """
+    if out is not None:
+        if models:
+            raise CompileError("a page that is written to a file plans no models", "leave out the file, or the models")
+        path = Path(out)
+        write_file(path, page(is_served=False))
+        print(f"wrote {path}" if show else f"wrote {path}: open it in a browser")
+        if show:
+            webbrowser.open(path.resolve().as_uri())
+        return
 
     def ready(address: str) -> None:
         print(f"{address}  (Ctrl-C stops it)", flush=True)
