@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from cases.browser import browse, seen
+from cases.browser import seen_by_script
 
 from tinyweave import explorer
 from tinyweave.explorer import questions
@@ -26,13 +26,6 @@ DEVICES = {"desk": (1280, True), "phone": (390, False)}
 CHAINS = ((32, 0.1), (144, 0.5), (176, 1.0), (208, 0.35), (256, 1.5))  # resolutions and widths
 
 TURNS = (Path(__file__).parent / "turns.js").read_text()
-# a window of Chromium has at least 500 pixels, a frame in it may have fewer
-FRAME = """<!doctype html><body style="margin:0"><iframe src="page.html" style="border:0;width:{}px;height:900px"></iframe>
-<script>
-addEventListener("message", ({{ data }}) => {{
-  document.body.append(Object.assign(document.createElement("output"), {{ id: "seen", textContent: data }}));
-}});
-</script></body>"""
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +36,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Any:
     def visit(device: str) -> dict[str, Any]:
         folder = tmp_path_factory.mktemp(device)
         turns = f"const CHAINS = {json.dumps(CHAINS)};{TURNS}"
-        (folder / "page.html").write_text(page(is_served=False).replace("</body>", f"<script>{turns}</script></body>"))
-        (folder / "frame.html").write_text(FRAME.format(DEVICES[device][0]))
-        return seen(browse((folder / "frame.html").as_uri(), folder, 60_000, 1280))
+        return seen_by_script(page(is_served=False), turns, folder, 60_000, DEVICES[device][0])
 
     return visit
 

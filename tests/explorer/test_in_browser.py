@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases.browser import browse, needs_chromium, seen
+from cases.browser import browse, needs_chromium, seen_by_script
 from explorer.test_server import ASKED
 
 from tinyweave.explorer import questions
@@ -76,12 +76,13 @@ const put = async (id, value) => {
   await pause();
   seen.defaults = last();
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
+  parent.postMessage(JSON.stringify(seen), "*");
 })();
 """
 
 
-def test_each_control_and_preset_sends_its_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_control_and_preset_sends_its_question(tmp_path: Path, width: int) -> None:
     from tinyweave.explorer.networks import NETWORKS, PRESETS
     from tinyweave.explorer.questions import exact, question
 
@@ -90,9 +91,7 @@ def test_each_control_and_preset_sends_its_question(tmp_path: Path) -> None:
         point["arena"] += 8 << 10  # no point fits the least budget
     user = USER.replace("ANSWER", json.dumps(answer)).replace("FRONT", json.dumps(front)).replace("<", "\\u003c")
     text = page(is_served=True).replace('<main id="page">', f'<script>{user}</script><main id="page">')
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
-    shown = browse((tmp_path / "page.html").as_uri(), tmp_path, 20_000, 500)
-    found = seen(shown)
+    found = seen_by_script(text, TURNS, tmp_path, 20_000, width)
     assert found["first"]["network"] == "mobilenet_v2" and set(found["first"]) == set(ASKED)
     of_network = {"network": "proxyless", "resolution": NETWORKS["proxyless"].resolution, "width": NETWORKS["proxyless"].width}
     expected = found["first"] | of_network
@@ -151,16 +150,14 @@ const resize = async (value, wait) => {
   await resize(80, 1500);
   await resize(96, 100);
   const shown = document.getElementById("told").textContent.includes("stopped");
-  const textContent = JSON.stringify({ log, shown });
-  document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent }));
+  parent.postMessage(JSON.stringify({ log, shown }), "*");
 })();
 """
 
 
 def test_a_later_question_replaces_an_earlier_one(tmp_path: Path) -> None:
     text = page(is_served=True).replace('<main id="page">', f'<script>{PATIENT}</script><main id="page">')
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{IMPATIENT}</script></body>"))
-    found = seen(browse((tmp_path / "page.html").as_uri(), tmp_path, 10_000))
+    found = seen_by_script(text, IMPATIENT, tmp_path, 10_000, 1280)
     net, first = "mobilenet_v2", 144
     assert found["log"] == [
         f"ask exact {net} {first}",
@@ -170,6 +167,42 @@ def test_a_later_question_replaces_an_earlier_one(tmp_path: Path) -> None:
         f"ask exact {net} 80",  # and not 64, which was replaced
     ]
     assert not found["shown"]
+
+
+# a server that was given a model of the user
+GIVEN = """
+const sent = [], given = { network: "a".repeat(64), title: "kws", layers: 5 };
+window.fetch = async (path, { body }) => {
+  if (String(path) === "fast") sent.push(JSON.parse(body));
+  const value = { own: [given], exact: { error: "no plan" } }[String(path)] ?? null;
+  return { ok: String(path) !== "exact", json: async () => value };
+};
+"""
+VISITS = """
+const after = (wait) => new Promise((done) => setTimeout(done, wait)), element = (id) => document.getElementById(id);
+const above = () => Math.round(element("canvas-explorer").getBoundingClientRect().top);
+(async () => {
+  await after(400);
+  const first = { asked: sent.at(-1), above: above(), title: element("network").selectedOptions[0].textContent };
+  first.told = element("told").textContent;
+  first.fixed = ["resolution", "width"].every((id) => element(id).disabled);
+  scrollTo(0, 0);
+  document.querySelector("#canvas-map rect").dispatchEvent(new Event("click"));
+  await after(400);
+  parent.postMessage(JSON.stringify({ first, cell: sent.at(-1), above: above() }), "*");
+})();
+"""
+
+
+def test_the_page_opens_at_the_explorer_for_a_model_and_for_a_setting_of_the_map(tmp_path: Path) -> None:
+    text = page(is_served=True).replace('<main id="page">', f'<script>{GIVEN}</script><main id="page">')
+    found = seen_by_script(text, VISITS, tmp_path, 10_000, 1280)
+    first = found["first"]
+    assert first["asked"]["network"] == "a" * 64 and first["title"] == "kws (5 layers)" and first["told"] == "no plan"
+    assert first["fixed"], "a model of the user has one resolution and width"
+    cell = {key: found["cell"][key] for key in ("network", "resolution", "width")}
+    assert cell == {"network": "tinynas", "resolution": 48, "width": 0.2}
+    assert abs(first["above"]) <= 8 and abs(found["above"]) <= 8
 
 
 def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
