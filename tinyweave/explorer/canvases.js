@@ -4,17 +4,17 @@ const SCHEDULES = [["layer", "layer by layer"], ["patch", "by patches"], ["best"
 
 /** Fill the mark of this name with knobs and a figure. */
 function canvas(name, panel, ...drawn) {
-  document.getElementById(`canvas-${name}`).replaceChildren(...(panel ? [h("div", { class: "knobs" }, panel)] : []), h("div", { class: "drawn" }, drawn));
+  document.getElementById(`canvas-${name}`).replaceChildren(h("div", { class: "knobs" }, panel), h("div", { class: "drawn" }, drawn));
 }
 
-/** Return a panel of knobs that change the state, and a function that shows the state on them.
+/** Return the labels of knobs that change the state, their inputs by key, and a function that shows the state on them.
  *
  * specs: key, label, unit, and a range [least, most, step] or options [[value, words]]; neither for a box to tick.
- * changed: called with the changes, and sets them. defaults: what the button "defaults" sets. */
-function knobPanel(prefix, state, specs, changed, defaults = { ...state }) {
+ * changed: called with the changes, and sets them. defaults: values that the labels name. */
+function knobLabels(prefix, state, specs, changed, defaults = { ...state }) {
   const inputs = {}, shown = {};
   const said = ({ unit = "", options }, value) => (options ? options.find(([each]) => each === value)?.[1] : typeof value === "boolean" ? (value ? "on" : "off") : `${value}${unit}`);
-  const controls = specs.map((spec) => {
+  const labels = specs.map((spec) => {
     const { key, label, unit = "", range, options } = spec, id = prefix ? `${prefix}-${key}` : key;
     const turned = () => changed({ [key]: typeof state[key] === "boolean" ? input.checked : typeof state[key] === "number" ? Number(input.value) : input.value });
     const input = options ? h("select", { id, onchange: turned }, options.map(([value, words]) => h("option", { value }, words)))
@@ -32,12 +32,14 @@ function knobPanel(prefix, state, specs, changed, defaults = { ...state }) {
     if (shown[key]) shown[key].textContent = said(spec, state[key]);
   });
   show();
-  return { panel: [controls, h("button", { class: "defaults", onclick: () => changed({ ...defaults }) }, "defaults")], show, inputs };
+  return { labels, show, inputs };
 }
 
-/** Place a figure whose knobs only draw it anew; draw(state) returns its parts. */
+const defaultsButton = (defaults, changed) => h("button", { class: "defaults", onclick: () => changed({ ...defaults }) }, "defaults");
+
+/** Place a figure whose knobs only draw it anew; draw() returns its parts for the state. */
 function liveCanvas(name, state, specs, draw) {
-  const place = h("div"), knobs = knobPanel(name, state, specs, (changes) => turn(changes));
+  const place = h("div"), defaults = { ...state }, knobs = knobLabels(name, state, specs, (changes) => turn(changes));
   const turn = (changes) => {
     Object.assign(state, changes);
     knobs.show();
@@ -45,17 +47,17 @@ function liveCanvas(name, state, specs, draw) {
     place.querySelectorAll("figure").forEach((each) => each.redraw());
     figures.length = 0; // they are in the page
   };
-  canvas(name, knobs.panel, place);
+  canvas(name, [knobs.labels, defaultsButton(defaults, turn)], place);
   turn({});
 }
 
-/** Return the convolutions of a built-in chain, each with the bytes of its input plus output; null for other networks.
+/** Return the convolutions of a built-in chain, each with the bytes of its input plus output; null for other networks and widths.
  *
  * A depthwise convolution writes over its input, so that the larger of the two counts. */
 function byFormula(network, resolution, width) {
-  const chain = data.chains[network];
-  if (!chain) return null;
-  const channels = chain.channels[width], map = (factor, index) => Math.ceil(resolution / factor) ** 2 * channels[index];
+  const chain = data.chains[network], channels = chain?.channels[width];
+  if (!channels) return null;
+  const map = (factor, index) => Math.ceil(resolution / factor) ** 2 * channels[index];
   return chain.layers.map(([before, after, depthwise], index) => {
     const [taken, made] = [map(before, index), map(after, index + 1)];
     return { name: `${depthwise ? "depthwise" : "conv"} ${index}`, live: depthwise ? Math.max(taken, made) : taken + made };
@@ -107,7 +109,7 @@ function rungTable() {
     ["layer by layer", (each) => each.planned.arenas.layer, number], ["best plan", (each) => each.planned.arenas.best, number], ["input by rows", (each) => each.planned.arenas.rows, number],
     ["weights", (each) => each.formula.weights, number], ["Flash", (each) => each.planned.constants, number],
     ["printed: RAM", (each) => each.printed?.[0], number], ["weights, printed", (each) => each.printed?.[1], number],
-  ], rows), h("p", { class: "faint" }, "Bytes, planned for a Cortex-M7. Flash: weights, biases and tables as planned. Printed: table 1.1 of the thesis, its float figures divided by four."));
+  ], rows), h("p", { class: "faint" }, "Bytes, planned for a Cortex-M7. Flash: weights, biases and tables as planned. The formula leaves out skip connections; a plan holds them and still needs less. Printed: table 1.1 of the thesis, its float figures divided by four."));
 }
 
 // ---- canvas 2: the five layers ----
@@ -239,7 +241,7 @@ function redistributionCanvas() {
   }));
 }
 
-/** Return a drawing of blocks in lines, as in figure 4-5 of the thesis: the side of a box is the side of its map, on a root scale. */
+/** Return a drawing of blocks in lines, after figure 4-5 of the thesis: kernel, stride, expansion, channels, and the side of the map. */
 function drawBlocks(blocks) {
   return (width) => {
     const cell = 62, columns = Math.max(3, Math.floor(width / cell)), lines = Math.ceil(blocks.length / columns), high = 84, tall = lines * high + 4;

@@ -189,10 +189,10 @@ const presetButtons = () => data.presets.map((preset) => h("button", { "data-pre
 
 function explorerCanvas() {
   const file = h("input", { type: "file", id: "file", accept: ".tflite,.onnx,.pt2", onchange: () => file.files[0] && drop(file.files[0]) });
-  knobs = [knobPanel("", state, SPECS, set, DEFAULTS), knobPanel("", state, MORE, set, DEFAULTS)];
-  const [[controls], [more]] = knobs.map(({ panel }) => panel);
-  canvas("explorer", [controls, h("details", {}, h("summary", {}, "more knobs"), more, data.served ? h("label", { class: "control", for: "file" }, h("span", {}, "a model of your own"), file) : null),
-    h("button", { class: "defaults", onclick: () => set({ ...DEFAULTS }) }, "defaults")],
+  knobs = [SPECS, MORE].map((specs) => knobLabels("", state, specs, set, DEFAULTS));
+  const [first, more] = knobs.map(({ labels }) => labels);
+  canvas("explorer", [first, h("details", {}, h("summary", {}, "more knobs"), more, data.served ? h("label", { class: "control", for: "file" }, h("span", {}, "a model of your own"), file) : null),
+    defaultsButton(DEFAULTS, set)],
   h("div", { class: "tools" }, presetButtons()), place.preset, place.told, place.answer, place.layers, place.plan,
   data.served ? h("div", {}, h("h3", {}, "What RAM costs in time"), h("p", { class: "faint" }, "The plans worth having of this network on this device; the slider of the SRAM budget moves the line."), h("button", { id: "front", onclick: askFront }, "plan them"), place.front) : null,
   place.table);

@@ -25,7 +25,7 @@ from ..nas.stage_one import FEASIBLE
 from ..report.page import filled
 from . import questions
 from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS, blocks_of, five_layers
-from .planned import COMPARED
+from .planned import COMPARED, Compared
 
 HERE = Path(__file__).parent
 QUESTION = re.compile(r"^\*\*(\d\..*?\?)\*\*\s*(.*)", re.DOTALL | re.MULTILINE)
@@ -106,9 +106,9 @@ def _five() -> dict[str, list[int | None]]:
 def _drawn(arch: Arch) -> dict[str, Any]:
     """Return the data of the picture of a network whose first blocks run by patches.
 
-    `blocks` has for each block its kernel, stride, expansion, output channels, and whether it runs by patches. `patches` has,
-    for each side of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed share of MACs, as the thesis
-    counts them.
+    `blocks` has for each block its kernel, stride, expansion, output channels, rows of its map, and whether it runs
+    by patches. `patches` has, for each side of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed share
+    of MACs, as the thesis counts them.
     """
     head, sequence = head_of(arch), blocks(arch)
     rows = []
@@ -136,10 +136,7 @@ def _data(*, is_served: bool) -> dict[str, Any]:
         "rungs": [
             each._asdict() | {"formula": questions.by_formula(each.network, each.resolution, each.width)} for each in RUNGS
         ],
-        "compared": [
-            each._asdict() | {"names": [_block_name(block) for block in blocks_of(*each[1:4])[0]]}  # type: ignore[index]
-            for each in COMPARED
-        ],
+        "compared": [each._asdict() | {"names": _block_names(each)} for each in COMPARED],
         "redistribution": [_drawn(mobilenet_v2()), _drawn(redistributed(mobilenet_v2(), added=THESIS_BLOCKS))],
         "planned": json.loads((HERE / "planned.json").read_text(encoding="utf-8")),
         "map": json.loads((HERE / "map.json").read_text(encoding="utf-8")),
@@ -150,10 +147,12 @@ def _data(*, is_served: bool) -> dict[str, Any]:
     }
 
 
-def _block_name(block: Any) -> str:
-    """Return the shapes of a block, such as "112x112x16 to 56x56x24"."""
-    first, last = block.layers[0], block.layers[-1]
-    return f"{first.h}x{first.w}x{first.c_in} to {last.h_out}x{last.w_out}x{last.c_out}"
+def _block_names(network: Compared) -> list[str]:
+    """Return for each block of a network the shapes of its input and output, such as "112x112x16 to 56x56x24"."""
+    found = blocks_of(network.network, network.resolution, network.width)
+    assert found
+    ends = [(block.layers[0], block.layers[-1]) for block in found[0]]
+    return [f"{first.h}x{first.w}x{first.c_in} to {last.h_out}x{last.w_out}x{last.c_out}" for first, last in ends]
 
 
 def page(*, is_served: bool) -> str:
