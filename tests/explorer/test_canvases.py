@@ -145,8 +145,10 @@ def test_redistribution_and_two_scales_show_their_figures(visits: Any) -> None:
     assert "737.9 M MACs" in found["redistribution"]["1"], "the thesis: up to 738 M, with patches of one pixel"
     assert "459 KiB of RAM" in found["redistribution"]["14"]
     for schedule, shown in found["scales"].items():
-        peak = max(live for _, _, live in PLANNED["scales"][schedule])
-        assert f"Peak {peak / 1024:.3g} KiB." in shown
+        record = PLANNED["scales"][schedule]
+        assert f"Peak {max(layer['live'] for layer in record['layers']) / 1024:.3g} KiB." in shown
+        (fine,) = (each for each in record["buffers"] if each["label"] == record["fine"])
+        assert f"stays in RAM from step {fine['begin'] + 1} to {fine['end']} of {record['plan']['steps']}" in shown
         assert ("Nothing is fused." in shown) == (schedule == "layer")
 
 

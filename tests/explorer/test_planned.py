@@ -96,3 +96,6 @@ def test_the_detector_has_two_heads_on_two_maps() -> None:
     assert heads[2].c_in == 2 * fine[-1].layers[-1].c_out
     stored = STORED["scales"]
     assert json.loads(json.dumps(scales())) == stored and tuple(stored) == LADDER_SCHEDULES
+    for record in stored.values():
+        (buffer,) = (each for each in record["buffers"] if each["label"] == record["fine"])
+        assert buffer["shapes"] == ["10x10x32"] and buffer["end"] - buffer["begin"] > 15, "it waits for the coarse map"

@@ -255,12 +255,12 @@ function drawBlocks(blocks) {
 }
 
 function scalesCanvas() {
-  const state = { schedule: "best" }, alone = Object.fromEntries(data.planned.scales.layer.map(([name, , live]) => [name, live]));
+  const state = { schedule: "best" }, plans = data.planned.scales, alone = Object.fromEntries(plans.layer.layers.map(({ name, live }) => [name, live]));
   liveCanvas("scales", state, [{ key: "schedule", label: "schedule", options: SCHEDULES.filter(([value]) => value !== "patch") }], () => {
-    const layers = data.planned.scales[state.schedule].map(([name, step, live]) => ({ name, step, live })), sizes = {};
-    layers.forEach(({ step }) => (sizes[step] = (sizes[step] ?? 0) + 1));
-    const fused = Object.values(sizes).filter((count) => count > 1);
-    const bars = layerBars("scales", layers, alone, () => 1e9);
-    return [bars, h("p", { id: "scales-says" }, `Peak ${kib(Math.max(...layers.map((layer) => layer.live)))}. ${fused.length ? `${fused.length} fused stages, of ${fused.join(", ")} layers.` : "Nothing is fused."}`)];
+    const record = plans[state.schedule], sizes = {}, fine = record.buffers.find((buffer) => buffer.label === record.fine);
+    record.layers.forEach(({ step }) => (sizes[step] = (sizes[step] ?? 0) + 1));
+    const fused = Object.values(sizes).filter((count) => count > 1), peak = Math.max(...record.layers.map((layer) => layer.live));
+    return [h("p", { id: "scales-says" }, `Peak ${kib(peak)}. ${fused.length ? `${fused.length} fused stages, of ${fused.join(", ")} layers.` : "Nothing is fused."} The fine map, ${fine.label} (${fine.shapes[0]}), stays in RAM from step ${fine.begin + 1} to ${fine.end} of ${record.plan.steps}.`),
+      layerBars("scales", record.layers, alone, () => Infinity), memoryMap({ record })];
   });
 }

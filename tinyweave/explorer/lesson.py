@@ -106,9 +106,9 @@ def _five() -> dict[str, list[int | None]]:
 def _drawn(arch: Arch) -> dict[str, Any]:
     """Return the data of the picture of a network whose first blocks run by patches.
 
-    `blocks` has for each block its kernel, stride, expansion, output channels, rows of its map, and whether it runs
-    by patches. `patches` has, for each side of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed share
-    of MACs, as the thesis counts them.
+    `blocks` has for each block its kernel, stride, expansion, output channels, rows of its map, and whether it runs by
+    patches. `patches` has, for each side of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed
+    share of MACs, as the thesis counts them.
     """
     head, sequence = head_of(arch), blocks(arch)
     rows = []

@@ -13,6 +13,7 @@ from .. import api
 from ..api.results import Model
 from ..nas.costs import model_of
 from ..planning import Plan, Request
+from ..report.record import Record, record
 from ..report.tables import plan_layers
 from .networks import RUNGS, LadderNetwork, blocks_of, graph_of
 
@@ -24,6 +25,7 @@ SCHEDULES = {
     "rows": Request(objective="size", core=CORE, stream_inputs=True),
 }
 LADDER_SCHEDULES = ("layer", "best", "rows")
+BUFFER_KEYS = ("label", "kind", "memory", "offset", "bytes", "begin", "end", "shapes", "why")
 SCALES = ("two_scales", 160, 0.35)  # the detector of the page: name, resolution, width
 
 
@@ -98,10 +100,30 @@ def _by_block(plan: Plan, owner: dict[str, int]) -> list[int]:
 
 
 def scales() -> dict[str, Any]:
-    """Return the layers of the detector of two scales: schedule -> list of layer name, step and live bytes."""
+    """Return schedule -> plan of the detector of two scales, as parts of a record that the page can draw.
+
+    `fine` is the name of the fine map, which is read twice: by the next block, and by the concatenation.
+    """
     model = model_of(graph_of(*SCALES))
-    plans = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
-    return {name: [[row.name, row.step, row.live] for row in plan_layers(plan)] for name, plan in plans.items()}
+    made = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
+    return {name: _parts(record(model, plan=plan)) | {"fine": _fine_map(plan)} for name, plan in made.items()}
+
+
+def _fine_map(plan: Plan) -> str:
+    """Return the name of the first input of the concatenation."""
+    (name,) = {str(op.inputs[0]) for op in plan.graph.ops if op.kind == "concatenation"}
+    return name
+
+
+def _parts(whole: Record) -> dict[str, Any]:
+    """Return the parts of a record that the pictures of memory and of layers need."""
+    return {
+        "model": {"name": whole["model"]["name"]},
+        "plan": {"steps": whole["plan"]["steps"]},
+        "ram": {"memories": whole["ram"]["memories"]},
+        "layers": [{key: layer[key] for key in ("name", "step", "live", "macs")} for layer in whole["layers"]],
+        "buffers": [{key: buffer[key] for key in BUFFER_KEYS} for buffer in whole["buffers"]],
+    }
 
 
 def figures() -> dict[str, Any]:
