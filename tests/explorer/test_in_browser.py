@@ -231,5 +231,6 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
             _, complaints = process.communicate(timeout=20)
     assert complaints == "tinyweave: interrupted\n" and process.returncode == 130
     record = exact(question(ASKED))["entry"]["record"]
-    assert f"{record['ram']['arena']:,} B" in shown and "The planner's answer" in shown
-    assert shown.count('class="box"') == len(record["buffers"])
+    _, _, drawn = shown.partition('id="canvas-explorer"')
+    assert f"{record['ram']['arena']:,} B" in drawn and "The planner's answer" in drawn
+    assert drawn.count('class="box"') == len(record["buffers"])

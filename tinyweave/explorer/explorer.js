@@ -152,8 +152,9 @@ function set(changes) {
   const inputs = Object.assign({}, ...knobs.map((each) => each.inputs)), own = networks[state.network]?.given;
   for (const key of ["resolution", "width"]) inputs[key].disabled = Boolean(own);
   inputs.grid.disabled = state.schedule !== "patch";
-  inputs.overhead.disabled = !["best", "msf"].includes(state.schedule);
-  inputs.stream.disabled = !["best", "msf", "stream2d"].includes(state.schedule);
+  inputs.overhead.disabled = !data.served || !["best", "msf"].includes(state.schedule);
+  inputs.stream.disabled = !data.served || !["best", "msf", "stream2d"].includes(state.schedule);
+  inputs.device.disabled = !data.served; // formulas know no device
   const preset = data.presets.find((each) => ["network", "resolution", "width", "schedule", "grid"].every((key) => each[key] === state[key]));
   place.preset.textContent = preset?.says ?? "";
   clearTimeout(set.later);
