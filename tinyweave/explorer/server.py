@@ -185,6 +185,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     from starlette.routing import Route
 
     given: dict[str, Given] = {}
+    whole = page(is_served=True)
 
     async def kept(file: bytes, name: str, suffix: str, source: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
@@ -202,7 +203,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         return given[digest].told
 
     async def front(request: Request) -> Response:
-        return HTMLResponse(page(is_served=True))
+        return HTMLResponse(whole)
 
     async def answer(request: Request) -> Response:
         asked = questions.question(json.loads(await body(request, MAX_QUESTION)), frozenset(given))
