@@ -10,6 +10,8 @@ A comment above a block, or at the end of the page for all its blocks of some la
 Without a comment `tests/test_docs.py` runs it. Above a table with figures of the real models:
 
     <!-- figures of SCRIPT WORDS -->          SCRIPT: a file of bench/
+
+In LESSON.md, `<!-- canvas NAME -->` is the place of a live figure of the explorer (tests/explorer/test_lesson.py).
 """
 
 from __future__ import annotations

@@ -17,6 +17,12 @@ from pathlib import Path
 from .ir import CompileError
 
 SCRATCH = ".tinyweave-"  # prefix of scratch folders
+DOCS = [parent / "docs" for parent in Path(__file__).parents[:2]]  # pages of a wheel, of a checkout
+
+
+def docs_folder() -> Path | None:
+    """Return the folder with the pages of the documentation; None if this copy was installed without them."""
+    return next((folder for folder in DOCS if (folder / "index.md").is_file()), None)
 
 
 def read_file(path: Path, limit: int, what_to_do: str) -> bytes:

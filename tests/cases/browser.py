@@ -36,6 +36,22 @@ def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> 
     return done.stdout
 
 
+# a window of Chromium has at least 500 pixels, a frame in it may have fewer
+FRAME = """<!doctype html><body style="margin:0"><iframe src="page.html" style="border:0;width:{}px;height:900px"></iframe>
+<script>
+addEventListener("message", ({{ data }}) => {{
+  document.body.append(Object.assign(document.createElement("output"), {{ id: "seen", textContent: data }}));
+}});
+</script></body>"""
+
+
+def seen_by_script(page: str, script: str, folder: Path, milliseconds: int, width: int) -> dict[str, Any]:
+    """Run a script at the end of a page in a frame of `width` pixels, and return what it posts to its parent as JSON."""
+    (folder / "page.html").write_text(page.replace("</body>", f"<script>{script}</script></body>"))
+    (folder / "frame.html").write_text(FRAME.format(width))
+    return seen(browse((folder / "frame.html").as_uri(), folder, milliseconds, max(width, 500)))
+
+
 def seen(page: str) -> dict[str, Any]:
     """Return the JSON that a script of a test has written into <output id="seen">."""
     (text,) = re.findall(r'<output id="seen">(.*?)</output>', page, re.DOTALL)

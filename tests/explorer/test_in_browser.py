@@ -1,10 +1,9 @@
-"""The explorer's page in a browser: each control and preset sends the question that it names."""
+"""The explorer's page in a browser: each knob of each canvas changes its figure, and each question hides its answer."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -14,24 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases.browser import browse, needs_chromium, seen
+from cases.browser import browse, needs_chromium, seen_by_script
 from explorer.test_server import ASKED
 
 from tinyweave.explorer import questions
-from tinyweave.nas.stage_one import Setting, best_setting, limits_for_share, most_feasible
+from tinyweave.explorer.lesson import page
 
 server = pytest.importorskip("tinyweave.explorer.server")
 
 
 # uses every control and preset, and writes the questions to the server into the page
 USER = """
-const questions = [], rungs = [], answer = ANSWER;
+const questions = [], answer = ANSWER;
 window.fetch = async (path, { body }) => {
-  if (String(path) === "rung") rungs.push(JSON.parse(body));
   if (String(path) === "exact") questions.push(JSON.parse(body));
-  const rung = { arenas: [90001, 80001, 70001], constants: 60001 };
   const fast = { arena: 50000, layer: 200000, macs: 1e6, weights: 1e5 };
-  const value = { own: [], exact: answer, fast, front: FRONT, rung }[String(path)] ?? null;
+  const value = { own: [], exact: answer, fast, front: FRONT }[String(path)] ?? null;
   return { ok: true, json: async () => value };
 };
 """
@@ -63,18 +60,9 @@ const put = async (id, value) => {
   for (const button of document.querySelectorAll("[data-preset]")) {
     button.click();
     await pause();
-    seen.presets[button.dataset.preset] = last();
+    seen.presets[button.dataset.preset] = { ...last(), says: document.getElementById("preset").textContent };
   }
-  const captions = () => [...document.querySelectorAll("figcaption")].map((each) => each.textContent);
-  const star = () => captions().find((words) => words.includes("★") || words.includes("feasible"));
-  await put("ram", 1024);
-  seen.starLarge = star();
   await put("ram", 48);
-  seen.starSmall = star();
-  document.getElementById("three").click();
-  await pause();
-  seen.three = [...document.querySelectorAll("[data-network]")].map((each) => each.dataset.network);
-  seen.asked = questions.slice(-3).map((each) => each.network);
   document.getElementById("front").click();
   await pause();
   seen.fastest = document.getElementById("fastest").textContent;
@@ -82,54 +70,19 @@ const put = async (id, value) => {
   seen.none = document.getElementById("fastest").textContent;
   await put("ram", 48);
   await put("width", 0.3);
-  seen.gone = document.getElementById("fastest") === null && !document.querySelector("[data-network]");
+  seen.gone = document.getElementById("fastest") === null;
   seen.verdict = document.getElementById("verdict").textContent;
-  await put("ram", 320);
-  seen.starBest = star();
-  await put("schedule", "layer");
-  seen.starLayer = star();
-  seen.starNone = {};
-  for (const ram of [8, 16]) {
-    await put("ram", ram);
-    seen.starNone[ram] = star();
-  }
-  const line = () => [...document.querySelectorAll("tr")].find((row) => row.textContent.includes("MCUNet, for 512 kB"));
-  const shown = () => [...line().children].map((cell) => cell.textContent);
-  seen.rungBefore = shown();
-  document.querySelector("button#ladder").click();
+  document.querySelector("#canvas-explorer button.defaults").click();
   await pause();
-  seen.rung = shown();
-  seen.rungs = rungs;
+  seen.defaults = last();
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
+  parent.postMessage(JSON.stringify(seen), "*");
 })();
 """
 
 
-def star(column: int, ram: int, flash: int = 1 << 20) -> str:
-    """Return the begin of the page's caption on the setting that stage one chooses from the networks of its table."""
-    settings, networks = [], {}
-    for name, drawn in json.loads((Path(server.__file__).parent / "map.json").read_text())["networks"].items():
-        side, width = name.split()
-        macs = tuple(sorted(each[4] for each in drawn if each[column] <= ram and each[3] <= flash))
-        settings.append(Setting((int(side), int(side)), float(width), macs, len(drawn)))
-        networks[settings[-1]] = drawn
-    best = best_setting(settings)
-    if best is not None and best.size is not None:
-        return f"★, the best feasible setting: {best.size[0]} x {best.size[0]} at width {best.width:g},"
-    near = most_feasible(settings)
-    assert near.size is not None
-    needs = [{"ram": each[column], "flash": each[3]} for each in networks[near]]
-    counts = (-(-int(count) // 1024) for count in limits_for_share(needs, {"ram": ram, "flash": flash}).values())
-    where = f"At {near.size[0]} x {near.size[0]} and width {near.width:g} they do within "
-    return (
-        "No setting is feasible: nowhere do 80 % of the networks fit. "
-        + where
-        + "{} KiB of SRAM and {} KiB of Flash.".format(*counts)
-    )
-
-
-def test_each_control_and_preset_sends_its_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_control_and_preset_sends_its_question(tmp_path: Path, width: int) -> None:
     from tinyweave.explorer.networks import NETWORKS, PRESETS
     from tinyweave.explorer.questions import exact, question
 
@@ -137,10 +90,8 @@ def test_each_control_and_preset_sends_its_question(tmp_path: Path) -> None:
     for point in front["front"]["points"]:
         point["arena"] += 8 << 10  # no point fits the least budget
     user = USER.replace("ANSWER", json.dumps(answer)).replace("FRONT", json.dumps(front)).replace("<", "\\u003c")
-    text = server.page().replace('<main id="page">', f'<script>{user}</script><main id="page">')
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
-    shown = browse((tmp_path / "page.html").as_uri(), tmp_path, 20_000, 500)
-    found = seen(shown)
+    text = page(is_served=True).replace('<main id="page">', f'<script>{user}</script><main id="page">')
+    found = seen_by_script(text, TURNS, tmp_path, 20_000, width)
     assert found["first"]["network"] == "mobilenet_v2" and set(found["first"]) == set(ASKED)
     of_network = {"network": "proxyless", "resolution": NETWORKS["proxyless"].resolution, "width": NETWORKS["proxyless"].width}
     expected = found["first"] | of_network
@@ -154,27 +105,18 @@ def test_each_control_and_preset_sends_its_question(tmp_path: Path) -> None:
         expected |= change
         assert found[key] == expected, key
     for preset in PRESETS:
-        asked = found["presets"][preset["title"]]
-        assert all(asked[key] == preset[key] for key in ("network", "resolution", "width", "schedule", "grid"))
-        assert asked["ram"] == preset["ram"] << 10 and question(asked)
-    sides = [int(re.search(r"★.*: (\d+) x", found[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
-    assert sides[0] >= sides[1], "more SRAM: no smaller images"
+        asked = found["presets"][preset.title]
+        assert asked.pop("says") == preset.says
+        assert all(asked[key] == getattr(preset, key) for key in ("network", "resolution", "width", "schedule", "grid"))
+        assert asked["ram"] == preset.ram << 10 and question(asked)
     assert found["rules"] == ["195 KiB", "24.3 KiB"], "200,000 B; with halos, by 9 patches"
     assert found["rulesOfBest"] == found["rules"][:1], "they stay beside the plan"
-    assert found["three"] == found["asked"] == ["mobilenet_v2", "proxyless", "mcunet_320kb"]
     fastest = next(point for point in front["front"]["points"] if point["arena"] <= 48 << 10)
     assert f"{fastest['arena']:,} B" in found["fastest"] and "fastest takes" in found["fastest"]
     least = front["front"]["points"][-1]["arena"]
     assert found["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
     assert found["gone"] is True
-    for key, column in (("starBest", 1), ("starLayer", 0)):  # the best plan with its image in RAM; layer by layer
-        assert star(column, 320 << 10) in found[key], key
-    assert "144 x 144 at width 0.5," in found["starLayer"], "as the thesis and the lecture have it"
-    for ram, said in found["starNone"].items():
-        assert said == star(0, int(ram) << 10), ram
-    assert found["rungBefore"] == ["MCUNet, for 512 kB", "160", "409,600", "1,710,232", "–", "–"]
-    planned = ["90,001", "80,001", "70,001", "1,710,232", "60,001", "–", "–"]
-    assert found["rung"] == ["MCUNet, for 512 kB", "160", "409,600", *planned] and found["rungs"] == [0, 1, 2, 3, 4]
+    assert found["defaults"] == found["first"]
     assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
 
 
@@ -203,33 +145,64 @@ const resize = async (value, wait) => {
 (async () => {
   await after(300);
   document.getElementById("front").click();
-  document.getElementById("three").click();
   await after(100);
   await resize(64, 100);
   await resize(80, 1500);
   await resize(96, 100);
-  const shown = document.getElementById("page").textContent.includes("stopped");
-  const textContent = JSON.stringify({ log, shown });
-  document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent }));
+  const shown = document.getElementById("told").textContent.includes("stopped");
+  parent.postMessage(JSON.stringify({ log, shown }), "*");
 })();
 """
 
 
 def test_a_later_question_replaces_an_earlier_one(tmp_path: Path) -> None:
-    text = server.page().replace('<main id="page">', f'<script>{PATIENT}</script><main id="page">')
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{IMPATIENT}</script></body>"))
-    found = seen(browse((tmp_path / "page.html").as_uri(), tmp_path, 10_000))
+    text = page(is_served=True).replace('<main id="page">', f'<script>{PATIENT}</script><main id="page">')
+    found = seen_by_script(text, IMPATIENT, tmp_path, 10_000, 1280)
     net, first = "mobilenet_v2", 144
     assert found["log"] == [
         f"ask exact {net} {first}",
         f"ask front {net} {first}",
-        f"ask exact {net} {first}",  # of three networks
         f"stop front {net} {first} early",  # its network has changed
-        f"stop exact {net} {first} early",
         f"stop exact {net} {first}",  # the question runs for less than a second
         f"ask exact {net} 80",  # and not 64, which was replaced
     ]
     assert not found["shown"]
+
+
+# a server that was given a model of the user
+GIVEN = """
+const sent = [], given = { network: "a".repeat(64), title: "kws", layers: 5 };
+window.fetch = async (path, { body }) => {
+  if (String(path) === "fast") sent.push(JSON.parse(body));
+  const value = { own: [given], exact: { error: "no plan" } }[String(path)] ?? null;
+  return { ok: String(path) !== "exact", json: async () => value };
+};
+"""
+VISITS = """
+const after = (wait) => new Promise((done) => setTimeout(done, wait)), element = (id) => document.getElementById(id);
+const above = () => Math.round(element("canvas-explorer").getBoundingClientRect().top);
+(async () => {
+  await after(400);
+  const first = { asked: sent.at(-1), above: above(), title: element("network").selectedOptions[0].textContent };
+  first.told = element("told").textContent;
+  first.fixed = ["resolution", "width"].every((id) => element(id).disabled);
+  scrollTo(0, 0);
+  document.querySelector("#canvas-map rect").dispatchEvent(new Event("click"));
+  await after(400);
+  parent.postMessage(JSON.stringify({ first, cell: sent.at(-1), above: above() }), "*");
+})();
+"""
+
+
+def test_the_page_opens_at_the_explorer_for_a_model_and_for_a_setting_of_the_map(tmp_path: Path) -> None:
+    text = page(is_served=True).replace('<main id="page">', f'<script>{GIVEN}</script><main id="page">')
+    found = seen_by_script(text, VISITS, tmp_path, 10_000, 1280)
+    first = found["first"]
+    assert first["asked"]["network"] == "a" * 64 and first["title"] == "kws (5 layers)" and first["told"] == "no plan"
+    assert first["fixed"], "a model of the user has one resolution and width"
+    cell = {key: found["cell"][key] for key in ("network", "resolution", "width")}
+    assert cell == {"network": "tinynas", "resolution": 48, "width": 0.2}
+    assert abs(first["above"]) <= 8 and abs(found["above"]) <= 8
 
 
 def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
@@ -258,5 +231,6 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
             _, complaints = process.communicate(timeout=20)
     assert complaints == "tinyweave: interrupted\n" and process.returncode == 130
     record = exact(question(ASKED))["entry"]["record"]
-    assert f"{record['ram']['arena']:,} B" in shown and "The planner's answer" in shown
-    assert shown.count('class="box"') == len(record["buffers"])
+    _, _, drawn = shown.partition('id="canvas-explorer"')
+    assert f"{record['ram']['arena']:,} B" in drawn and "The planner's answer" in drawn
+    assert drawn.count('class="box"') == len(record["buffers"])

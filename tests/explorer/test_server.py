@@ -48,7 +48,7 @@ def test_foreign_hosts_and_origins_are_refused(client: Any) -> None:
     assert client.get("/").status_code == 200
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
     for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-        for path in ("/fast", "/exact", "/front", "/rung", "/model?suffix=.tflite", "/own"):
+        for path in ("/fast", "/exact", "/front", "/model?suffix=.tflite", "/own"):
             assert client.post(path, content=json.dumps(ASKED), headers=headers).status_code == 403, (path, headers)
     assert (
         client.post("/fast", content=json.dumps(ASKED), headers={"Origin": LOCAL, "Sec-Fetch-Site": "same-origin"}).status_code
@@ -68,9 +68,6 @@ def test_faulty_questions_are_refused_in_one_line(client: Any) -> None:
         for path in ("/fast", "/exact"):
             answer = client.post(path, content=content)
             assert answer.status_code == 400 and "\n" not in answer.json()["error"], content[:40]
-    for content in (b"99", b"-1", b"true", b"1.0", b'"1"', b"null"):
-        answer = client.post("/rung", content=content)
-        assert answer.status_code == 400 and "no such network" in answer.json()["error"], content
     whole = json.dumps(ASKED).ljust(server.MAX_QUESTION)
     assert client.post("/fast", content=whole).status_code == 200
     assert "larger than 16,384 bytes" in client.post("/fast", content=whole + " ").json()["error"]
@@ -304,10 +301,6 @@ def test_commands_name_the_file_of_a_model() -> None:
     asked = questions.question(ASKED)
     assert questions.command(asked, "a `touch x` b.tflite").startswith(
         "tinyweave plan 'a `touch x` b.tflite' --io int8 --device"
-    )
-    ladder = questions.rung_command(2)
-    assert ladder.endswith(
-        " && tinyweave plan mobilenet_v2.tflite --io int8 --device cortex-m7 --optimize size --stream-inputs"
     )
     assert questions.look_command("it's.onnx") == """tinyweave plan 'it'"'"'s.onnx'"""
     for words in (["none", "32", "1", "x"], ["resnet18", "31", "1", "x"], ["resnet18", "32", "1.6", "x"], ["resnet18"]):

@@ -9,14 +9,12 @@ from typing import Annotated
 import typer
 
 from .commands import app
-from .modules import ir, text
-
-FOLDERS = [parent / "docs" for parent in Path(__file__).parents[1:3]]  # of a wheel, of a checkout
+from .modules import files, ir, text
 
 
 def pages() -> dict[str, Path]:
     """Return the files of the pages by name, such as "deploy", in the order of the start page."""
-    folder = next((folder for folder in FOLDERS if (folder / "index.md").is_file()), None)
+    folder = files.docs_folder()
     if folder is None:
         return {}
     names = re.findall(r"\]\(([A-Z_]+)\.md", (folder / "index.md").read_text("utf-8"))

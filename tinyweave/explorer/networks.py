@@ -11,14 +11,18 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from ..exporters.tflite import to_tflite
 from ..files import write_file
-from ..ir import CompileError, Graph
-from ..nas.arch import Arch, Block, blocks, layers, mobilenet_v2, rounded
-from ..nas.network import to_graph
+from ..ir import CompileError, Graph, verify
+from ..nas.arch import Arch, Block, blocks, convolution, layers, mobilenet_v2, rounded
+from ..nas.network import GraphBuilder, to_graph
 from ..nas.published.mobile import mcunet_320kb, mcunet_512kb, mnasnet_b1, proxyless_mobile
 from ..nas.published.resnet import CLASSES, resnet, resnet_layers
 from ..nas.space import MOBILE, arch_of, sample
@@ -26,27 +30,31 @@ from ..ops.window import ChainLayer
 from ..papers.chain import square
 
 IMAGENET = 1000  # classes
+BOXES = 3 * (4 + 1 + 1)  # channels of a detector's head: 3 anchors, each with 4 for the box, 1 for the object, 1 per class
 FIVE_LAYERS = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
 Blocks = tuple[list[Block], int | None]  # blocks, and number of classes (None without a classifier)
 
 
 class BuiltIn(NamedTuple):
-    """A built-in network.
+    """A built-in network. Its functions take a resolution in pixels and a width (channel multiplier).
 
     Attributes:
         title: title on the page.
         resolution: default side of the image in pixels.
         width: default channel multiplier.
-        blocks: function of (resolution, width) that returns the blocks, and the number of classes or None; None for a ResNet,
-            whose blocks have another type.
-        depth: number of layers of a ResNet, such as 18; 0 for other networks.
+        blocks: function that returns the blocks, and the number of classes or None; None for networks of another form.
+        layers: for networks of another form, function that returns their convolutions.
+        graph: for networks of another form, function that returns the graph.
+        classes: for networks of another form, the number of classes; 0 without a classifier.
     """
 
     title: str
     resolution: int
     width: float
     blocks: Callable[[int, float], Blocks] | None = None
-    depth: int = 0
+    layers: Callable[[int, float], list[ChainLayer]] | None = None
+    graph: Callable[[int, float], Graph] | None = None
+    classes: int = 0
 
 
 class LadderNetwork(NamedTuple):
@@ -91,6 +99,59 @@ def five_layers(side: int = 96, width: float = 1.0) -> Blocks:
     return found, None
 
 
+class TwoScales(NamedTuple):
+    """A detector that finds objects in two maps: a fine map at 1/16 of the image's sides, and a coarse map at 1/32.
+
+    The coarse map is reduced to the channels of the fine map, enlarged, and concatenated with it.
+
+    Attributes:
+        fine: blocks up to the fine map.
+        coarse: blocks from the fine map to the coarse map.
+        heads: 1x1 convolutions: head of the coarse map, reduction of the coarse map, head of the fine map.
+    """
+
+    fine: list[Block]
+    coarse: list[Block]
+    heads: tuple[ChainLayer, ChainLayer, ChainLayer]
+
+
+def two_scales(side: int, width: float) -> TwoScales:
+    """Return a detector of two scales on MobileNetV2 without its last convolution, for images with `side` rows and columns."""
+    trunk = blocks(replace(mobilenet_v2(side, width, 0), last=0))
+    rows = trunk[-1].layers[-1].h_out  # of the coarse map
+    at = next(index for index, block in enumerate(trunk) if block.layers[-1].h_out == rows)
+    fine, coarse = trunk[at - 1].layers[-1], trunk[-1].layers[-1]
+    heads = (
+        convolution((coarse.h_out, coarse.w_out), coarse.c_out, BOXES),
+        convolution((coarse.h_out, coarse.w_out), coarse.c_out, fine.c_out),
+        convolution((fine.h_out, fine.w_out), 2 * fine.c_out, BOXES),
+    )
+    return TwoScales(trunk[:at], trunk[at:], heads)
+
+
+def _two_scales_layers(side: int, width: float) -> list[ChainLayer]:
+    """Return the convolutions of `two_scales`."""
+    fine, coarse, heads = two_scales(side, width)
+    return [*layers([*fine, *coarse]), *heads]
+
+
+def _two_scales_graph(side: int, width: float) -> Graph:
+    """Return `two_scales` as an int8 graph with random weights; its outputs are the heads of the coarse and of the fine map."""
+    first, second, (coarse_head, reduction, fine_head) = two_scales(side, width)
+    g = GraphBuilder((1, side, side, 3), 0)
+    fine = g.blocks("image", first)
+    coarse = g.blocks(fine, second)
+    small = g.layer(coarse, reduction, "none")
+    g.tensors[small] = replace(g.tensors[small], quant=g.tensors[fine].quant)  # a concatenation needs equal quantisations
+    shape, quant = g.tensors[fine].shape, g.tensors[fine].quant
+    size = g.constant("size", np.array(shape[1:3], np.int32))
+    nearest = {"align_corners": False, "half_pixel_centers": False}
+    large = g.op("resize_nearest_neighbor", (small, size), shape, quant, **nearest)
+    both = g.op("concatenation", (fine, large), (*shape[:3], 2 * shape[3]), quant, axis=3, activation="none")
+    heads = g.layer(coarse, coarse_head, "none"), g.layer(both, fine_head, "none")
+    return verify(Graph("two_scales", g.tensors, tuple(g.ops), ("image",), heads))
+
+
 NETWORKS = {
     "five_layers": BuiltIn("The lecture's five layers", 96, 1.0, five_layers),
     "mobilenet_v2": BuiltIn("MobileNetV2", 224, 1.0, _blocks_of(lambda side, width: mobilenet_v2(side, width, IMAGENET))),
@@ -99,30 +160,84 @@ NETWORKS = {
     "mcunet_320kb": BuiltIn("MCUNet, for 320 kB", 176, 1.0, _blocks_of(mcunet_320kb)),
     "mcunet_512kb": BuiltIn("MCUNet, for 512 kB", 160, 1.0, _blocks_of(mcunet_512kb)),
     "tinynas": BuiltIn("A network of TinyNAS' mobile space", 144, 0.5, _blocks_of(_of_space)),
-    "resnet18": BuiltIn("ResNet-18", 224, 1.0, depth=18),
-    "resnet50": BuiltIn("ResNet-50", 224, 1.0, depth=50),
+    "two_scales": BuiltIn("A detector of two scales", 160, 0.35, layers=_two_scales_layers, graph=_two_scales_graph),
+} | {
+    f"resnet{depth}": BuiltIn(
+        f"ResNet-{depth}", 224, 1.0, layers=partial(resnet_layers, depth), graph=partial(resnet, depth), classes=CLASSES
+    )
+    for depth in (18, 50)
 }
 RESOLUTIONS = (32, 256)  # smallest and largest side of the image, in steps of 16
 WIDTHS = (0.1, 1.5)  # smallest and largest channel multiplier
-PRESETS = tuple(
-    {
-        "title": title, "network": network, "resolution": resolution, "width": width, "schedule": schedule, "grid": grid,
-        "ram": ram,  # KiB
-    }
-    for title, network, resolution, width, schedule, grid, ram in (
-        ("The lecture's five layers", "five_layers", 96, 1.0, "layer", 0, 64),
-        ("MobileNetV2, as for phones", "mobilenet_v2", 224, 1.0, "layer", 0, 320),
-        ("MCUNet: made small", "tinynas", 128, 0.5, "layer", 0, 320),
-        ("MCUNetV2: by 2 x 2 patches", "tinynas", 144, 0.5, "patch", 2, 160),
-        ("The same by the best plan", "tinynas", 144, 0.5, "best", 0, 80),
-    )
+
+
+class Preset(NamedTuple):
+    """A setting of the explorer that a button of the page chooses.
+
+    Attributes:
+        title: text of the button.
+        network: name in NETWORKS.
+        resolution: side of the image in pixels.
+        width: channel multiplier.
+        schedule: strategy of the planner.
+        grid: patches along a side of the image; 0 lets the planner choose.
+        ram: SRAM budget in KiB.
+        says: what the lecture says of this setting, and what to look at.
+    """
+
+    title: str
+    network: str
+    resolution: int
+    width: float
+    schedule: str
+    grid: int
+    ram: int
+    says: str
+
+
+PRESETS = (
+    Preset("MobileNetV2: 224 px", "mobilenet_v2", 224, 1.0, "layer", 0, 256,
+        "The lecture: 1,372 KB of peak SRAM, 5.4 times 256 KB. Its formula gives these 1,372 KiB. The plan layer by layer "
+        "needs more, because no depthwise layer of it writes over its input."),
+    Preset("MCUNet: 128 px, half the width", "mobilenet_v2", 128, 0.5, "layer", 0, 256,
+        "The lecture: about 113 KB, fits with room to spare. Its own formula gives 224 KiB: it fits, with little room."),
+    Preset("MCUNetV2: 144 px, 2 x 2 patches", "mobilenet_v2", 144, 0.5, "patch", 2, 256,
+        "The lecture: about 30 KB, 8.6 times less than 256 KB. Layer by layer this network needs over 256 KiB. In 2 x 2 "
+        "patches it fits, with more than 30 KB: the rule divides the peak alone; layers behind the patches need RAM too."),
+    Preset("The same by the best plan", "mobilenet_v2", 144, 0.5, "best", 0, 256,
+        "Not in the lecture: the same network row by row, without recomputation. If also its input is streamed by rows, it "
+        "needs 35 KiB, about what the lecture says of patches."),
+    Preset("The five layers", "five_layers", 96, 1.0, "layer", 0, 256, "The lecture: 108 KB, by two layers alike."),
+    Preset("A detector of two scales", "two_scales", 160, 0.35, "best", 0, 256,
+        "Not in the lecture: two heads read two maps. The fine map must wait until the coarse map is computed from it."),
 )  # fmt: skip
-# machines with their bytes for activations and for weights, from table 1.1 of the MCUNet thesis
+
+
+class LadderMachine(NamedTuple):
+    """A machine of the memory ladder.
+
+    Attributes:
+        name: name on the page.
+        ram: bytes for activations.
+        storage: least and most bytes for weights; equal unless the source gives a range.
+        says: memory and storage as the source prints them.
+        source: where the figures are printed.
+    """
+
+    name: str
+    ram: float
+    storage: tuple[float, float]
+    says: tuple[str, str]
+    source: str
+
+
+THESIS = "MCUNet thesis, table 1.1"
 LADDER = (
-    {"name": "NVIDIA V100, cloud", "ram": 16 << 30, "storage": 10**12},
-    {"name": "iPhone 11, phone", "ram": 4 << 30, "storage": 64 * 10**9},
-    {"name": "STM32F746, microcontroller", "ram": 320 << 10, "storage": 1 << 20},
-    {"name": "STM32F412, microcontroller", "ram": 256 << 10, "storage": 1 << 20},
+    LadderMachine("NVIDIA V100, cloud", 16e9, (1e12, 1e15), ("16 GB", "TB to PB"), THESIS),
+    LadderMachine("iPhone 11, phone", 4e9, (64e9, 64e9), ("4 GB", ">64 GB"), THESIS),
+    LadderMachine("STM32F746", 320 << 10, (1 << 20, 1 << 20), ("320 kB", "1 MB"), THESIS),
+    LadderMachine("STM32F412", 256 << 10, (1 << 20, 1 << 20), ("256 kB", "1 MB"), "MCUNet thesis, table 5.3"),
+    LadderMachine("Arduino Nano 33 BLE Sense", 256 << 10, (1 << 20, 1 << 20), ("256 KB", "1 MB"), "the lecture, chapter 0"),
 )
 # networks of table 1.1, whose float32 figures are divided by 4 for int8, and of figure 5-1 of the thesis
 RUNGS = (
@@ -137,7 +252,7 @@ RUNGS = (
 def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
     """Return the blocks of a network and its number of classes (None without a classifier).
 
-    For a ResNet the result is None, because its blocks have another type.
+    The result is None for a network that is no chain of such blocks.
     """
     make = NETWORKS[name].blocks
     return make(resolution, width) if make else None
@@ -145,16 +260,20 @@ def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
 
 def layers_of(name: str, resolution: int, width: float) -> tuple[list[ChainLayer], int]:
     """Return the convolutions of a network, and its number of classes (0 without a classifier)."""
-    found = blocks_of(name, resolution, width)
+    found, built = blocks_of(name, resolution, width), NETWORKS[name]
     if found:
         return layers(found[0]), found[1] or 0
-    return resnet_layers(NETWORKS[name].depth, resolution, width), CLASSES
+    assert built.layers
+    return built.layers(resolution, width), built.classes
 
 
 def graph_of(name: str, resolution: int, width: float) -> Graph:
     """Return a network as an int8 graph with random weights."""
-    found = blocks_of(name, resolution, width)
-    return to_graph(name, *found) if found else resnet(NETWORKS[name].depth, resolution, width)
+    found, built = blocks_of(name, resolution, width), NETWORKS[name]
+    if found:
+        return to_graph(name, *found)
+    assert built.graph
+    return built.graph(resolution, width)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

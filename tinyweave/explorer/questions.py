@@ -26,11 +26,10 @@ from ..report.front import front_record, proved_lines
 from ..report.page import Entry, told
 from ..report.record import record
 from ..report.tables import plan_layers
-from .networks import NETWORKS, RESOLUTIONS, RUNGS, WIDTHS, LadderNetwork, blocks_of, graph_of, layers_of
+from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of, graph_of, layers_of
 
 SCHEDULES = ("best", "layer", "patch", "msf", "stream2d")
 BY_ROWS = ("best", "msf", "stream2d")  # strategies that can stream the input row by row
-LADDER_CORE = "cortex-m7"  # core of the larger microcontroller on the memory ladder
 MOST_RAM = 4 << 20  # bytes
 MOST_OVERHEAD = 2.0  # of MACs
 GRIDS = (0, 2, 3, 4)  # patches along a side of the image; 0 lets the planner choose
@@ -131,21 +130,6 @@ def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
     return {"layer": peak_bytes(layers), "macs": macs(layers) + dense, "weights": weights}
 
 
-def rung(number: int) -> dict[str, Any]:
-    """Return the planned arenas of the network `number` of the memory ladder, in bytes, with kernels of a Cortex-M7.
-
-    `arenas` has three plans: layer by layer, the best plan without recomputation, and the same with a streamed input.
-    `constants` are the bytes of constants in Flash.
-    """
-    network = RUNGS[number]
-    model = model_of(graph_of(network.network, network.resolution, network.width))
-    best = Request(objective="size", core=LADDER_CORE)
-    requests = replace(best, strategy="layer"), best, replace(best, stream_inputs=True)
-    plans = [api.make_plan(model, request) for request in requests]
-    arenas = [sum(plan.arena.values()) for plan in plans]
-    return {"arenas": arenas, "constants": api.estimate_flash(plans[-1]).constants}
-
-
 def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
     """Plan a network as a request asks, and return the data for the page.
 
@@ -205,25 +189,15 @@ def command(asked: Asked, source: str | None = None, *, is_front: bool = False) 
     words += ["--stream-inputs"] if request.stream_inputs else []
     words += [f"--max-mac-overhead {request.max_mac_overhead:g}"] if request.max_mac_overhead else []
     words += ["--pareto"] if is_front else [f"--ram {asked.ram}"]
-    return _plan_command(asked, source, f"--device {asked.device}", *words, f"--flash {NO_LIMIT}")
-
-
-def rung_command(number: int) -> str:
-    """Return the shell command that computes the last arena of `rung`: the best plan with a streamed input."""
-    return _plan_command(RUNGS[number], None, f"--device {LADDER_CORE}", "--optimize size", "--stream-inputs")
+    file = source or f"{asked.network}.tflite"
+    plan = " ".join((f"tinyweave plan {shlex.quote(file)} --io int8 --device {asked.device}", *words, f"--flash {NO_LIMIT}"))
+    written = f"python -m tinyweave.explorer.networks {asked.network} {asked.resolution} {asked.width:g} {file}"
+    return plan if source else f"{written} && {plan}"
 
 
 def look_command(source: str) -> str:
     """Return the shell command that plans the model at the path `source`."""
     return f"tinyweave plan {shlex.quote(source)}"
-
-
-def _plan_command(of: Asked | LadderNetwork, source: str | None, *words: str) -> str:
-    """Return the shell command that plans a network with these options; a built-in network is first written to a file."""
-    file = source or f"{of.network}.tflite"
-    plan = " ".join((f"tinyweave plan {shlex.quote(file)} --io int8", *words))
-    written = f"python -m tinyweave.explorer.networks {of.network} {of.resolution} {of.width:g} {file}"
-    return plan if source else f"{written} && {plan}"
 
 
 def _model(asked: Asked, given: str | None) -> Model:

@@ -20,16 +20,12 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..devices import all_devices
-from ..files import read_file
+from ..files import read_file, write_file
 from ..installing import install
 from ..ir import CompileError
-from ..nas.stage_one import FEASIBLE
-from ..report.page import filled
 from . import questions
-from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS
+from .lesson import page
 
-HERE = Path(__file__).parent
 HOSTS = ["127.0.0.1", "localhost"]
 PORT = 8040
 MAX_QUESTION = 1 << 14  # bytes of a request
@@ -159,28 +155,6 @@ def _refused(why: str, instead: str) -> CompileError:
     return CompileError(f"this cannot be planned on the page: {why}", f"use the command line: {instead}")
 
 
-def page() -> str:
-    """Return the explorer's page as one HTML text."""
-    about = {
-        "networks": {
-            name: {"title": each.title, "resolution": each.resolution, "width": each.width} for name, each in NETWORKS.items()
-        },
-        "presets": PRESETS,
-        "ladder": LADDER,
-        "rungs": [
-            {"title": each.title, "formula": questions.by_formula(each.network, each.resolution, each.width)}
-            | {"resolution": each.resolution, "printed": each.printed}
-            for each in RUNGS
-        ],
-        "resolutions": RESOLUTIONS,
-        "widths": WIDTHS,
-        "feasible": FEASIBLE,
-        "map": json.loads((HERE / "map.json").read_text(encoding="utf-8")),
-        "devices": [{"name": each.name, "core": each.core} for each in all_devices()],
-    }
-    return filled("tinyweave explorer", (HERE / "explorer.js").read_text(encoding="utf-8"), about, "'self'")
-
-
 class Given(NamedTuple):
     """A model that the user opened or dropped on the page.
 
@@ -211,6 +185,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     from starlette.routing import Route
 
     given: dict[str, Given] = {}
+    whole = page(is_served=True)
 
     async def kept(file: bytes, name: str, suffix: str, source: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
@@ -228,7 +203,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         return given[digest].told
 
     async def front(request: Request) -> Response:
-        return HTMLResponse(page())
+        return HTMLResponse(whole)
 
     async def answer(request: Request) -> Response:
         asked = questions.question(json.loads(await body(request, MAX_QUESTION)), frozenset(given))
@@ -238,12 +213,6 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         instead = questions.command(asked, model.source if model else None, is_front=is_front)
         work = questions.front if is_front else questions.exact
         return await while_waited_for(request, planner.ask(instead, work, asked, str(model.path) if model else None))
-
-    async def rung(request: Request) -> Response:
-        number = json.loads(await body(request, MAX_QUESTION))
-        if type(number) is not int or number not in range(len(RUNGS)):
-            raise CompileError("there is no such network on the ladder", questions.WHAT_TO_DO)
-        return await while_waited_for(request, planner.ask(questions.rung_command(number), questions.rung, number))
 
     async def model(request: Request) -> Response:
         suffix = request.query_params.get("suffix", "")
@@ -304,22 +273,32 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
 
         return handled
 
-    posts = {"/fast": answer, "/exact": answer, "/front": answer, "/rung": rung, "/model": model, "/own": own}
+    posts = {"/fast": answer, "/exact": answer, "/front": answer, "/model": model, "/own": own}
     routes = [Route("/", guarded(front)), *(Route(path, guarded(post), methods=["POST"]) for path, post in posts.items())]
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)])
 
 
-def explore(*models: str | Path, port: int = PORT, show: bool = False) -> None:
-    """Serve the explorer on this machine until it is interrupted.
+def explore(*models: str | Path, out: str | Path | None = None, port: int = PORT, show: bool = False) -> None:
+    """Serve the explorer on this machine until it is interrupted, or write its page to a file.
 
     Args:
         models: paths of your models, in addition to the listed networks.
+        out: path of a file to write instead; the page then shows formulas and stored plans, and needs no server.
         port: port of the page, which only this machine can reach.
         show: open the page in the browser.
 
     Raises:
-        CompileError: as for `serve`.
+        CompileError: as for `serve`; or a file is to be written and models are given.
     """
+    if out is not None:
+        if models:
+            raise CompileError("a page that is written to a file plans no models", "leave out the file, or the models")
+        path = Path(out)
+        write_file(path, page(is_served=False))
+        print(f"wrote {path}" if show else f"wrote {path}: open it in a browser")
+        if show:
+            webbrowser.open(path.resolve().as_uri())
+        return
 
     def ready(address: str) -> None:
         print(f"{address}  (Ctrl-C stops it)", flush=True)

@@ -126,6 +126,19 @@ class GraphBuilder:
         attrs = {"stride": layer.stride, "dilation": (1, 1), "padding": padding, "activation": activation}
         return self.weighted(kind, x, filters, shape, quant, **attrs)
 
+    def blocks(self, x: str, blocks: Sequence[Block]) -> str:
+        """Add blocks in sequence, and return the name of the last output."""
+        for block in blocks:
+            skip = x
+            for index, layer in enumerate(block.layers):
+                is_last = index == len(block.layers) - 1
+                if is_last and block.squeezed:
+                    x = self.squeeze_excite(x, block.squeezed)
+                x = self.layer(x, layer, "none" if block.linear and is_last else block.activation)
+            if block.residual:
+                x = self.op("add", (skip, x), self.tensors[x].shape, self.quant(), activation="none")
+        return x
+
 
 def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
     """Return an int8 graph of blocks with random weights.
@@ -135,16 +148,7 @@ def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, see
     """
     first = blocks[0].layers[0]
     g = GraphBuilder((1, first.h, first.w, first.c_in), seed)
-    x = "image"
-    for block in blocks:
-        skip = x
-        for index, layer in enumerate(block.layers):
-            is_last = index == len(block.layers) - 1
-            if is_last and block.squeezed:
-                x = g.squeeze_excite(x, block.squeezed)
-            x = g.layer(x, layer, "none" if block.linear and is_last else block.activation)
-        if block.residual:
-            x = g.op("add", (skip, x), g.tensors[x].shape, g.quant(), activation="none")
+    x = g.blocks("image", blocks)
     if classes is not None:
         x = g.classifier(x, classes)
     return verify(Graph(name, g.tensors, tuple(g.ops), ("image",), (x,)))

@@ -46,19 +46,22 @@ def page(entries: Sequence[Entry]) -> str:
     return filled(f"{' and '.join(titles)} - tinyweave", DRAW, data)
 
 
-def filled(title: str, script: str, data: Record, connect: str = "'none'") -> str:
+def filled(title: str, script: str, data: Record, *, body: str = "", style: str = "", connect: str = "'none'") -> str:
     """Return an HTML page that runs a script on data.
 
     Args:
         title: title of the page.
         script: JavaScript that runs after draw.js, budget.js and page.js, and can read `data`.
         data: plain values for the script.
+        body: HTML that the page has before the script runs.
+        style: CSS in addition to page.css.
         connect: origins to which the page may send requests, for its content security policy.
     """
     parts = {
         "CONNECT": connect,
         "TITLE": escape(title),
-        "CSS": (PARTS / "page.css").read_text(encoding="utf-8"),
+        "CSS": (PARTS / "page.css").read_text(encoding="utf-8") + style,
+        "BODY": body,
         "SCRIPT": "".join((PARTS / name).read_text(encoding="utf-8") for name in ("draw.js", "budget.js", "page.js")) + script,
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),  # no name ends the script
     }
