@@ -1,7 +1,7 @@
 """Growers that add a random case of an op kind, with its odd sizes, scales and attributes, to a network under construction.
 
-The cases are those of tests/cases: of every kind of a Graph, and of every kind that the importer rewrites. `EVERY_OP` has the
-growers whose ops LiteRT runs, and `BEYOND_LITERT` has also the others.
+tests/cases has the cases of every kind of a Graph, and lowered.py the cases of ops that the importer rewrites. `EVERY_OP` has the
+growers of ops that LiteRT runs, and `BEYOND_LITERT` also the growers of all other ops.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from cases import lowered
 from cases.draw import single_op
 from cases.ops import GENERATORS, NOT_IN_LITERT
 
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.ops.extrema import COMPARISONS
 
+from . import lowered
 from .formats import FILED, converted, of_bools
 from .generate import random_network
 from .growers import Growers, anything, integers, reshape_to

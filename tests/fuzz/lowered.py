@@ -1,19 +1,17 @@
 """Generators of ops of a .tflite file that the importer rewrites as ops of other kinds; each yields (description, graph).
 
-`LITERT` has those that LiteRT's reference kernels run, `NUMPY` those that they refuse.
+`LITERT` has the generators of ops that LiteRT's reference kernels run, `NUMPY` the generators of ops that they refuse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
 from typing import Any
 
 import numpy as np
+from cases.draw import ACTIVATIONS, Rng, activation, constant, integers, rescaled, scale, text
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-
-from .draw import ACTIVATIONS, Rng, activation, constant, integers, rescaled, scale, text
 
 CASES = 12
 
@@ -78,23 +76,21 @@ def select(rng: Rng) -> Iterator[tuple[str, Graph]]:
     for number in range(CASES):
         shape = _shape(rng, int(rng.integers(1, 5)))
         condition = Tensor("condition", shape[: 1 if number % 2 else None], "bool")
-        x, y = (activation(name, shape, rng) for name in "xy")
+        x = activation("x", shape, rng)
         operands = [condition, x, Tensor("y", shape, "int8", x.quant)]
-        assert y.shape == x.shape
         out = Tensor("output", shape, "int8", x.quant)
         yield f"{text(condition.shape)}-of-{text(shape)}", graph_of("select", operands, out, {})
 
 
 def _computed(kind: str) -> Callable[[Rng], Iterator[tuple[str, Graph]]]:
-    """Return the generator of fill or zeros_like, whose constant output is added to a map."""
+    """Return the generator of fill or zeros_like, whose constant output is where a slice begins."""
 
     def draw(rng: Rng) -> Iterator[tuple[str, Graph]]:
         for _ in range(CASES):
             shape = _shape(rng, int(rng.integers(1, 4)))
             x = activation("input", shape, rng)
-            begin = Tensor("begin", (len(shape),), "int32")
-            zeros = constant("like", np.zeros(len(shape), np.int32))
-            operands = {"fill": [integers("count", len(shape)), constant("value", np.int32(0))], "zeros_like": [zeros]}[kind]
+            begin, like = Tensor("begin", (len(shape),), "int32"), constant("like", np.ones(len(shape), np.int32))
+            operands = {"fill": [integers("count", len(shape)), constant("value", np.int32(0))], "zeros_like": [like]}[kind]
             made = Op("made", kind, tuple(t.name for t in operands), ("begin",))
             size = tuple(int(rng.integers(1, extent, endpoint=True)) for extent in shape)
             cut = Op("cut", "slice", ("input", "begin", "size"), ("output",))
@@ -140,7 +136,6 @@ def logistic(rng: Rng) -> Iterator[tuple[str, Graph]]:
     for _ in range(CASES):
         shape = _shape(rng, int(rng.integers(1, 5)))
         x, out = activation("input", shape, rng), rescaled(activation("output", shape, rng), rng.uniform(0.003, 0.02))
-        assert prod(out.shape)
         yield text(shape), graph_of("logistic", [x], out, {})
 
 
