@@ -1,7 +1,7 @@
 """Growers that add a random case of an op kind, with its odd sizes, scales and attributes, to a network under construction.
 
-tests/cases has the cases of every kind of a Graph, and lowered.py the cases of ops that the importer rewrites. `EVERY_OP` has the
-growers of ops that LiteRT runs, and `BEYOND_LITERT` also the growers of all other ops.
+tests/cases has the cases of every kind of a Graph, and lowered.py the cases of ops that the importer rewrites. `EVERY_OP` has
+the growers of ops that LiteRT runs, and `BEYOND_LITERT` also the growers of all other ops.
 """
 
 from __future__ import annotations
