@@ -62,7 +62,7 @@ def random_network(
     give long chains. usual: fraction of depthwise layers with common windows.
     """
     g = Growth(seed, damaged, usual)
-    inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
+    first = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
     kinds = list(growers)
     weights = [growers[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
     wanted = steps or g.rng.randint(3, 14)
@@ -72,11 +72,11 @@ def random_network(
         growers[g.rng.choices(kinds, weights)[0]][1](g)
         g.live = [name for name in g.live if _grows(g.tensors[name])][-live:]
         if not g.live:
-            g.live = list(inputs)
+            g.live = list(first)
     read = {name for op in g.ops for name in op.inputs}
     unread = [name for op in g.ops for name in op.outputs if name not in read]
     outputs = tuple(name for name in unread if g.tensors[name].role != "state") or (g.live[-1],)
-    return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(inputs), outputs, tuple(g.init)))
+    return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(g.inputs), outputs, tuple(g.init)))
 
 
 def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:

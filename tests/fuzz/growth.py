@@ -21,6 +21,7 @@ class Growth:
         self.ops: list[Op] = []
         self.init: list[Op] = []
         self.live: list[str] = []
+        self.inputs: list[str] = []
 
     def add_tensor(self, tensor: Tensor) -> str:
         self.tensors[tensor.name] = tensor
@@ -33,9 +34,13 @@ class Growth:
 
     def input(self) -> str:
         shape = (1, self.rng.randint(1, 12), self.rng.randint(1, 12), self.rng.randint(1, 9))
-        name = self.add_tensor(Tensor(f"input_{len(self.tensors)}", shape, "int8", self.quant()))
+        name = self.network_input(Tensor(f"input_{len(self.tensors)}", shape, "int8", self.quant()))
         self.live.append(name)
         return name
+
+    def network_input(self, tensor: Tensor) -> str:
+        self.inputs.append(tensor.name)
+        return self.add_tensor(tensor)
 
     def constant(self, suffix: str, data: np.ndarray, quant: Quant | None = None) -> str:
         return self.add_tensor(Tensor(f"{suffix}_{len(self.tensors)}", data.shape, str(data.dtype), quant, data, "constant"))

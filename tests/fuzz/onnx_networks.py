@@ -222,8 +222,15 @@ def unary(n: Network) -> str:
         lambda: n.node("Gelu", n.x, approximate=n.rng.choice(["none", "tanh"])),
         lambda: n.node("Pow", positive, n.constant(beta)), lambda: n.node("Dropout", n.x),
         lambda: n.node("Pow", n.x, n.constant(n.rng.choice([2, 3]))),
-        lambda: n.node(n.rng.choice(["Softmax", "LogSoftmax"]), n.x, axis=n.rng.choice([1, -1])),
+        lambda: shares(n),
     ])()  # fmt: skip
+
+
+def shares(n: Network) -> str:
+    """Apply a softmax, or its logarithm to limited arguments: int8 holds logarithms of -16 and more."""
+    op = n.rng.choice(["Softmax", "LogSoftmax"])
+    x = n.x if op == "Softmax" else n.node("Clip", n.x, n.constant(-5), n.constant(5))
+    return n.node(op, x, axis=n.rng.choice([1, -1]))
 
 
 def by_constant(n: Network) -> str:

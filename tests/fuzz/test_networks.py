@@ -2,15 +2,18 @@
 file's order, the best order, and any other.
 
 Half of the networks have zero or saturated filters, which the passes remove. Each network's number is its seed;
-`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only.
+`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only: of
+those with every op 500, in batches.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from fuzz.every_op import may_lack_litert, network_of_every_op
 from fuzz.faster_kernels import with_kernels_of
 from fuzz.formats import AS_UINT8, FILED, as_uint8
 from fuzz.generate import BY_SOME_ROWS, GROWERS, random_network, random_order, random_stages
@@ -18,10 +21,13 @@ from fuzz.generate import BY_SOME_ROWS, GROWERS, random_network, random_order, r
 from tinyweave import api
 from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite_lowering import LOWERED
 from tinyweave.ir import Graph
+from tinyweave.ops import SPECS
 from tinyweave.planning import Plan, plan_in_order, plan_in_stages
 
 USUAL, IN_SWEEPS = 16, 40
+BATCH, OF_EVERY_OP, OF_EACH = 20, 500, 3  # networks of a batch, all networks, least number of networks with a kind of op
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -67,6 +73,24 @@ def test_a_random_network_in_random_stages_gives_the_reference(seed: int, tmp_pa
     prove(model, made, seed, ("cortex-m4", "rv32imc")[seed // 16 % 2] if seed % 8 == 2 else None)
 
 
+@pytest.mark.litert
+@pytest.mark.parametrize("first", [0, *(pytest.param(at, marks=pytest.mark.sweep) for at in range(BATCH, OF_EVERY_OP, BATCH))])
+def test_random_networks_of_every_op_give_the_bytes_of_the_reference(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + BATCH):
+        model = loaded(network_of_every_op(seed), tmp_path)
+        schedule = ("layer", "best")[seed // 2 % 2]
+        prove(model, api.plan(model, schedule=schedule), seed, "cortex-m4" if seed % 8 == 0 else None, may_lack_litert(seed))
+
+
+@pytest.mark.sweep
+def test_every_kind_of_op_is_in_some_random_networks() -> None:
+    """The kinds are those of a Graph and those that the importer rewrites."""
+    seen: Counter[str] = Counter()
+    for seed in range(OF_EVERY_OP):
+        seen.update({op.kind for op in network_of_every_op(seed).ops})
+    assert not {kind: seen[kind] for kind in (*SPECS, *LOWERED) if seen[kind] < OF_EACH}
+
+
 def loaded(graph: Graph, folder: Path) -> results.Model:
     """Return the network after writing it to a file and loading it."""
     path = folder / f"{graph.name}.tflite"
@@ -74,9 +98,10 @@ def loaded(graph: Graph, folder: Path) -> results.Model:
     return api.load(path)
 
 
-def prove(model: results.Model, plan: Plan, seed: int, core: str | None) -> None:
+def prove(model: results.Model, plan: Plan, seed: int, core: str | None, may_lack_litert: bool = False) -> None:
+    """Compare the C with the reference; with `may_lack_litert`, that may be numpy."""
     result = api.verify_plan(model, plan, api.ProofOptions(count=5, seed=seed), core=core)
-    assert result.reference.startswith("LiteRT's reference kernels"), result.reference
+    assert may_lack_litert or result.reference.startswith("LiteRT's reference kernels"), result.reference
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 
 

@@ -157,7 +157,8 @@ def activation(rng: random.Random, made: Network, shape: list[int]) -> Any:
 def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
     low = rng.uniform(-1, 0.5)
     return rng.choice([
-        lambda x: x.clamp(low, low + 1),
+        lambda x: x.clamp(low, low + 1), lambda x: x + x.ceil(), lambda x: x - x.floor(), lambda x: x.sign() + x.sin(),
+        lambda x: (3 * x).round() - x,
         lambda x: x.clamp_min(low), lambda x: x.clamp_max(low + 1), lambda x: x.clamp(0, 6),
         functional.relu6, lambda x: 1 - x,
         lambda x: x - low, lambda x: -x, lambda x: x / 3, lambda x: 2 * x + low, lambda x: x * x,
@@ -275,7 +276,8 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
     linear = made.use(nn.Linear(shape[-1], shape[-1]))
     matrix, mixing, shape_of_rows = linear.weight.detach(), torch.randn(shape[-2], shape[-2]) / shape[-2], shape[-1:]
     return rng.choice([
-        made.use(nn.GroupNorm(groups, c, eps=0.1)), lambda x: functional.instance_norm(x, eps=0.1),
+        made.use(nn.GroupNorm(groups, c, eps=0.1)),
+        lambda x: functional.instance_norm(x, eps=0.1) if math.prod(shape[2:]) > 1 else x.tanh(),
         lambda x: x - x.var(axis, unbiased=False, keepdim=True), lambda x: x * (x.std(axis, correction=0, keepdim=True) + 0.5),
         lambda x: x + torch.linalg.vector_norm(x, 1 + c % 2, axis, keepdim=True), lambda x: x - x.norm(2, axis, True),
         lambda x: x * functional.cosine_similarity(x, x + value, axis, 0.1).unsqueeze(axis),
@@ -404,7 +406,7 @@ def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
     kind, cells, first = rng.choice([nn.LSTM, nn.GRU, nn.RNN]), rng.randint(1, 8), rng.random() < 0.7
     if shape[2] > 20:
         return None
-    more: dict[str, Any] = {} if kind is nn.LSTM else {"bidirectional": rng.random() < 0.4}
+    more: dict[str, Any] = {"bidirectional": rng.random() < 0.4}
     more |= {"proj_size": rng.randint(1, cells - 1)} if kind is nn.LSTM and cells > 1 and rng.random() < 0.3 else {}
     more |= {"nonlinearity": rng.choice(["tanh", "relu"])} if kind is nn.RNN else {}
     layer = made.use(kind(shape[1], cells, rng.choice([1, 1, 2]), bias=rng.random() < 0.8, batch_first=first, **more))

@@ -58,4 +58,10 @@ def test_an_op_with_a_missing_or_non_float32_attribute_is_not_written() -> None:
 def test_only_kinds_that_tflite_lacks_are_custom_ops() -> None:
     file = file_of(SOFTPLUS)
     refuses(file.replace(b"tinyweave.softplus", b"tinyweave.logistic"), "custom tinyweave.logistic are not supported")
-    refuses(file.replace(b"tinyweave.softplus", b"anyframew.softplus"), "custom anyframew.softplus are not supported")
+    refuses(
+        file.replace(b"tinyweave.softplus", b"anyframew.softplus"),
+        "custom anyframew.softplus are not supported: the file does not",
+    )
+    named, vela = (len(name).to_bytes(4, "little") + name for name in (b"tinyweave.softplus", b"ethos-u"))
+    vela = file.replace(named, vela.ljust(len(named), b"\0"))
+    refuses(vela, "the file was compiled for an accelerator; give the original file")

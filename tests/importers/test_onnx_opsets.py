@@ -35,6 +35,25 @@ def test_a_file_of_an_old_opset_computes_what_onnx_runtime_does(name: str) -> No
     assert distance(from_onnx(data, name), [x], run_by_runtime(data, {"x": x})) < CLOSE
 
 
+@pytest.mark.parametrize("opset", [1, 6])
+@pytest.mark.parametrize(
+    ("batch", "shape", "axis"), [(1, (4,), 1), (1, (4, 9), 1), (1, (9,), 2), (4, (4,), 1), (1, (9, 8), -2)]
+)
+def test_an_operand_is_aligned_at_its_axis_before_opset_7(opset: int, batch: int, shape: tuple[int, ...], axis: int) -> None:
+    """ONNX Runtime lacks these opsets. The converter alone would align [4] with the batch."""
+    x, other = floats(batch, *CONV[1:]), floats(*shape)
+    data = model(one("Mul", *x.shape, given=[other], axis=axis, broadcast=1), opset=opset)
+    aligned = other.reshape(*shape, *[1] * (4 - axis % 4 - len(shape)))
+    assert distance(from_onnx(data, "aligned"), [x], [x * aligned]) < CLOSE
+
+
+def test_the_shape_of_a_reshape_of_opset_1_is_known() -> None:
+    bias = floats(4, 1, 1)
+    nodes = [("Reshape", ("c",), ("r",), {"shape": [4]}), ("Add", ("x", "r"), ("y",), {"axis": 1, "broadcast": 1})]
+    x = floats(*CONV)
+    assert distance(from_onnx(model((nodes, {"x": CONV}, {"c": bias}), opset=1), "reshaped"), [x], [x + bias]) < CLOSE
+
+
 @pytest.mark.parametrize(
     ("child", "message"),
     [

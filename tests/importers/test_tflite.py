@@ -364,7 +364,7 @@ def test_unsupported_features_are_named(file: bytes) -> None:
     refuses(
         patch(other, code, 10, "<i", tflite.BuiltinOperator.LSH_PROJECTION),
         "lsh_projection_1",
-        "lsh_projection are not supported",
+        "lsh_projection are not supported: tables of strings and hashes are not supported; look words up outside the network",
     )
     refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
     refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.FLOAT16), "weights", "FLOAT16")

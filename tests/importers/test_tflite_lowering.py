@@ -10,6 +10,7 @@ import pytest
 
 import tinyweave as tw
 from tests.cases.draw import constant, integers
+from tests.fuzz.lowered import graph_of
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
@@ -84,11 +85,7 @@ CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
 
 
 def file_of(kind: str, operands: list[Tensor | None], out: Tensor, attrs: dict[str, Any]) -> bytes:
-    op = Op("op", kind, tuple(t and t.name for t in operands), (out.name,), attrs)
-    tensors = {t.name: t for t in (*operands, out) if t is not None}
-    return to_tflite(
-        verify(Graph("net", tensors, (op,), tuple(t.name for t in tensors.values() if t.data is None)[:-1], (out.name,)))
-    )
+    return to_tflite(graph_of(kind, operands, out, attrs))
 
 
 def same_as_litert(file: bytes, path: Path) -> api.Model:

@@ -50,6 +50,17 @@ def test_the_int8_layer_has_a_high_sqnr(layer: object, least: float) -> None:
     assert quantised(module, (1, STEPS, DEPTH))[1] > least
 
 
+def test_a_gru_whose_state_moves_slowly_has_a_high_sqnr() -> None:
+    """The update gate is about 0.98, so the candidates exceed the states, which alone must be within the output's range."""
+    torch.manual_seed(0)
+    layer = nn.GRU(DEPTH, CELLS, batch_first=True)
+    with torch.no_grad():
+        layer.bias_ih_l0[CELLS : 2 * CELLS] += 4
+    done, sqnr = quantised(Of(lambda m, x: m.layer(x)[0], layer=layer), (1, 5, DEPTH))
+    (out,) = (done.graph.output(op) for op in done.graph.ops if op.kind == "gru")
+    assert 255 * out.scale < 0.5 and sqnr > 30
+
+
 def test_an_initial_state_has_the_scale_of_the_output() -> None:
     torch.manual_seed(0)
     module = Of(lambda m, x, h: m.layer(x, h)[1], layer=nn.GRU(DEPTH, CELLS, batch_first=True))

@@ -13,7 +13,9 @@ from ..toolchain import import_folders
 
 MAX_MEMORY = 1 << 32  # bytes of address space
 MAX_SECONDS = 60
-# the shapes must be known: some converters of opsets read them
+# The converters of some opsets read shapes, so these are inferred first. ONNX does not infer the shape of a Reshape before
+# opset 5. Its converter aligns the second operand of an op with the attributes axis and broadcast, which ended with opset 6, at
+# the wrong axis if its rank is below that of the first operand minus axis: an Unsqueeze appends the axes that are missing.
 CHILD = """\
 import sys
 opset, memory, seconds, *folders = sys.argv[1:]
@@ -25,8 +27,33 @@ try:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 except ImportError:  # Windows
     pass
-import onnx, onnx.shape_inference, onnx.version_converter
+import onnx, onnx.helper, onnx.shape_inference, onnx.version_converter
 model = onnx.ModelProto.FromString(sys.stdin.buffer.read())
+graph = model.graph
+for node in graph.node:
+    for attribute in node.attribute:
+        if node.op_type == "Reshape" and attribute.name == "shape" and min(attribute.ints, default=0) > 0:
+            for value in [value for value in graph.value_info if value.name == node.output[0]]:
+                graph.value_info.remove(value)
+            graph.value_info.append(onnx.helper.make_tensor_value_info(node.output[0], 1, attribute.ints))
+model = onnx.shape_inference.infer_shapes(model)
+graph = model.graph
+shapes = {each.name: each.type.tensor_type.shape.dim for each in (*graph.input, *graph.value_info, *graph.output)}
+shapes |= {each.name: each.dims for each in graph.initializer}
+nodes = []
+for node in graph.node:
+    attributes = {each.name: each for each in node.attribute}
+    if "broadcast" in attributes and "axis" in attributes:
+        first, second = (len(shapes[name]) for name in node.input)
+        axes = range(second, first - attributes["axis"].i % first)
+        if axes:
+            aligned = f"{node.output[0]}_{node.input[1]}_aligned"
+            nodes.append(onnx.helper.make_node("Unsqueeze", [node.input[1]], [aligned], axes=axes))
+            node.input[1] = aligned
+        node.attribute.remove(attributes["axis"])
+    nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+del graph.node[:]
+graph.node.extend(nodes)
 model = onnx.shape_inference.infer_shapes(model)
 sys.stdout.buffer.write(onnx.version_converter.convert_version(model, int(opset)).SerializeToString())
 """

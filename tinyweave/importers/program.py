@@ -24,7 +24,7 @@ from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
 from .aten.elementwise import MASKED
 from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
-from .refused import ADVICE
+from .refused import refusal_of
 from .unsupported import Unsupported
 
 MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per element of a quantised constant
@@ -288,8 +288,9 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
     if function is None and not any(isinstance(value, Map) for value in _leaves((args, kwargs))):
         raise Unsupported(CONSTANT_ONLY)
     if function is None:
-        listed = f"'tinyweave docs {program.framework.lower()}' lists the ops that it does"
-        raise Unsupported(f"tinyweave does not import it; {ADVICE.get(op.removesuffix('_'), listed)}")
+        refusal = refusal_of(program.framework, op.removesuffix("_"))
+        listed = f"; 'tinyweave docs {program.framework.lower()}' lists the ops that it does"
+        raise Unsupported(f"tinyweave does not import it{f': {refusal.why}; {refusal.instead}' if refusal else listed}")
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             return function(b, *args, **kwargs)

@@ -32,6 +32,7 @@ from ..tflite_schema import (
     kind_of,
     names_of,
 )
+from .refused import refusal_of
 from .tflite_lowering import lowered
 
 ABSENT = -1  # index of an absent optional input
@@ -472,9 +473,6 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
 
 def _unknown(op: Op) -> CompileError:
     """Return the error for an op of an unsupported kind."""
-    to_do = "'tinyweave docs supported_ops' lists the supported ops"
-    if op.kind.startswith("custom "):
-        to_do = "the file does not say what a custom op computes: write it with TFLite's ops, or end the network before it"
-    if op.kind == "custom ethos-u":
-        to_do = "give the original file, before Vela compiled it"
-    return CompileError(f"ops of the kind {op.kind} are not supported", to_do, op=op)
+    refusal = refusal_of(".tflite", op.kind if op.kind.startswith("custom ") else op.kind.upper())
+    to_do = refusal.instead if refusal else "'tinyweave docs supported_ops' lists the supported ops"
+    return CompileError(f"ops of the kind {op.kind} are not supported{f': {refusal.why}' if refusal else ''}", to_do, op=op)

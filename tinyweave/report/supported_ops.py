@@ -1,29 +1,54 @@
-"""Generate docs/SUPPORTED_OPS.md from the constraints of each op kind, whose docstrings are the error messages."""
+"""Generate docs/SUPPORTED_OPS.md from op names, refusals and the constraints of each op kind, which are the error messages."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from ..importers.op_names import op_names
+from ..importers.refused import FRONT_ENDS, REFUSALS
 from ..importers.tflite_lowering import FORMS, LOWERED
 from ..kernels.table import VARIANTS
 from ..ops import SPECS
 from ..tflite_schema import CUSTOM, OPS
 
 COMMON = 4  # a constraint that at least this many op kinds share is listed once for all of them
+NONE = "—"
 HEAD = f"""\
 # Supported ops
 
-`tinyweave inspect MODEL` names each op of your model that is not supported, with the reason. Kinds with equal constraints share
-a section, which lists the types of data input and output, then what an op must meet.
+`tinyweave inspect MODEL` names each op of your model that is not supported, with the reason. Find your op:
+
+- in [the table of names](#names-in-each-front-end): it is supported. [Its section](#what-an-op-must-meet) has its types and
+  forms.
+- in [the table of refusals](#refused-on-purpose): it is not, and the table says what to do instead.
+- in neither: it is not supported yet.
+
+uint8 networks become int8 if that changes no byte.
+
+Generated from `tinyweave/ops` and `tinyweave/importers` (`pytest --update-golden tests/report/test_supported_ops.py`).
+
+## Names in each front end
+
+{NONE}: the front end lacks the op. An op without a name in `.tflite` becomes several ops or a custom op. PyTorch's names are
+ATen's, as in programs of `torch.export`; torch decomposes other ATen ops if it can. ONNX ops on constants and shapes are
+computed at import.
+"""
+REFUSED = """\
+## Refused on purpose
+
+Messages have these reasons. `*` stands for the rest of a name.
+"""
+DEMANDS = f"""\
+## What an op must meet
+
+Kinds with equal constraints share a section, which lists the types of data input and output, then what an op must meet.
 
 - "any": elements of every type are moved.
 - "view": no code and no bytes.
 - "custom op": TFLite lacks the kind; a .tflite file has the custom op `{CUSTOM}KIND`.
 
-uint8 networks become int8 if that changes no byte.
-
-Generated from `tinyweave/ops` (`pytest --update-golden tests/report/test_supported_ops.py`).
+### Common constraints
 """
 
 REWRITTEN = """\
@@ -34,18 +59,31 @@ Ops of a `.tflite` file that tinyweave rewrites as other ops when it reads the f
 
 
 def supported_ops() -> str:
-    """Return the text of SUPPORTED_OPS.md: common constraints, types and constraints of each kind, and rewritten ops."""
+    """Return the text of SUPPORTED_OPS.md: names, refusals, types and constraints of each kind, and rewritten ops."""
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
-    rows = [HEAD, "## Common constraints", "", *(f"{number}. {sentence}" for sentence, number in common.items())]
+    rows = [HEAD, *_table(("op", *FRONT_ENDS), ((op, *map(_listed, names.values())) for op, names in op_names().items())), ""]
+    refusals = ((each.why, each.instead, *map(_listed, each.names().values())) for each in REFUSALS)
+    rows += [REFUSED, *_table(("reason", "instead", *FRONT_ENDS), refusals), ""]
+    rows += [DEMANDS, *(f"{number}. {sentence}" for sentence, number in common.items())]
     kinds_of = defaultdict[tuple[str, ...], list[str]](list)
     for kind in sorted(SPECS):
         kinds_of[_items(kind, common)].append(kind)
     for items, kinds in kinds_of.items():
-        rows += ["", f"## {', '.join(kinds)}", "", *(f"- {item}" for item in items)]
+        rows += ["", f"### {', '.join(kinds)}", "", *(f"- {item}" for item in items)]
     rewritten = {kind: " ".join((each.__doc__ or "").split()) for kind, each in sorted({**LOWERED, **FORMS}.items())}
     rows += ["", REWRITTEN, *(f"- {kind}: {says[0].lower()}{says[1:].removesuffix('.')}" for kind, says in rewritten.items())]
     return "\n".join(rows) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as the text of a cell."""
+    return ", ".join(f"`{name}`" for name in names) or NONE
 
 
 def _items(kind: str, common: Mapping[str, int]) -> tuple[str, ...]:

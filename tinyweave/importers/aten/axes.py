@@ -49,9 +49,13 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
-    """Import aten.softmax or aten.log_softmax (`kind`) along the axis `dim`, which is transposed if it is not innermost."""
+    """Import aten.softmax or aten.log_softmax (`kind`) along the axis `dim`."""
+    return along_axis(b, kind, x, dim, {"beta": 1.0} if kind == "softmax" else {})
+
+
+def along_axis(b: Builder, kind: str, x: Map, dim: int, attrs: dict[str, Any]) -> Map:
+    """Add an op that works along the innermost axis, on the axis `dim`, which is transposed if it is not innermost."""
     dim = normalised_axis(len(x.axes), dim)
-    attrs = {"beta": 1.0} if kind == "softmax" else {}
     if (
         dim == len(x.axes) - 1 and flattened(x.axes) == x.order
     ):  # x lies in logical order, which for one channel is also channels last

@@ -14,11 +14,12 @@ import numpy as np
 
 from ..channels_last import Builder, Map, check_elements, flattened
 from ..unsupported import Unsupported
-from .axes import axis_set, mean, mixed, reduce, squeeze, sum_
+from .axes import along_axis, axis_set, mean, mixed, reduce, squeeze, sum_
 from .elementwise import batch_norm, binary, constant
 
 EPSILON = float(np.finfo(np.float32).eps)  # default of rms_norm
 TINY = 1e-12  # added to a sum of squares that may be 0
+L2_AXES = 4  # most axes of an l2_normalization
 
 
 def layer_norm(
@@ -129,6 +130,8 @@ def normalised(b: Builder, x: Map, axis: int = -1, p: int = 2) -> Map:
     """Import ONNX's LpNormalization of order 2: divide by the norm along an axis."""
     if p != 2:
         raise Unsupported(f"its order {p} is not supported; use 2")
+    if len(x.axes) <= L2_AXES:
+        return along_axis(b, "l2_normalization", x, axis, {"activation": "none"})
     squares = binary("add")(b, sum_of_squares(b, x, axis, True), TINY)
     return binary("mul")(b, x, b.like("rsqrt", squares))
 

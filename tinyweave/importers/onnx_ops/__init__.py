@@ -117,7 +117,6 @@ MAPPED: Mapping[str, Function] = {
     "Where": elementwise.where,
 }
 ALWAYS: Mapping[str, Function] = {"Constant": maps.constant, "Shape": maps.shape_of, "Size": maps.size_of}  # shapes are static
-DYNAMIC = "ConvInteger DynamicQuantizeLinear MatMulInteger com.microsoft.DynamicQuantizeMatMul".split()
 # ops that move elements only: they keep a quantised constant quantised
 MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
@@ -146,13 +145,8 @@ def _function(op: str) -> Function:
     return apply
 
 
-def _dynamic(b: Builder, *_: Any, **__: Any) -> Any:
-    raise Unsupported("it computes scales at run time; quantise the model statically, or give the float model")
-
-
 OPS: dict[str, Function] = {
     **{op: _function(op) for op in sorted({*MAPPED, *FOLDED})},
     **QUANTISED,
-    **dict.fromkeys(DYNAMIC, _dynamic),
     **ALWAYS,
 }

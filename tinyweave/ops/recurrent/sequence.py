@@ -151,7 +151,10 @@ def _first(graph: Graph, op: Op, arrays: OptionalArrays) -> Int64:
 
 
 def reference_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute the hidden state h = n + z * (h - n) at each time step. The gates are reset (r), update (z) and new (n)."""
+    """Compute the hidden state h = n + z * (h - n) at each time step. The gates are reset (r), update (z) and new (n).
+
+    n may exceed the range of the output, which only h must keep.
+    """
     zero, states = graph.output(op).zero_point, []
     state = (_first(graph, op, arrays) - zero) << STATE_BITS
     for row in _in_order(op, _input_sums(graph, op, arrays)):
@@ -163,8 +166,8 @@ def reference_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         else:
             product = halved(halved(reset * state, 15), STATE_BITS) + zero
             again_n = np.split(_recurrent_sums(graph, op, arrays, product), 3)[2]
-        new = _activated(graph, op, in_n + again_n)
-        state = new + halved(update * (state - new), 15)
+        new = halved(tanh(in_n + again_n) * parameters(graph, op).activation, 16)
+        state = _limited(graph, op, new + halved(update * (state - new), 15))
         states.append(halved(state, STATE_BITS) + zero)
     return _output(op, states, "int8")
 

@@ -64,10 +64,16 @@ static inline int32_t tw_state(const tw_sequence *p, int32_t value)
     return tw_clamp(value, (-128 - p->out_zero) * 128, (127 - p->out_zero) * 128);
 }
 
+/* An activation in Q0.15 in units of the state, below 2^30. */
+static inline int32_t tw_unlimited_state(const tw_sequence *p, int32_t activation)
+{
+    return tw_scaled(tw_shift_left(activation, 16), p->multiplier);
+}
+
 /* An activation in Q0.15 as a state. */
 static inline int32_t tw_scaled_state(const tw_sequence *p, int32_t activation)
 {
-    return tw_state(p, tw_scaled(tw_shift_left(activation, 16), p->multiplier));
+    return tw_state(p, tw_unlimited_state(p, activation));
 }
 
 /* tanh of a sum in Q12, as a state. */
@@ -121,9 +127,10 @@ TW_INLINE void tw_gru_over(const tw_sequence *p, const void *in, const void *fir
                     const int32_t reset = tw_logistic_q12(from_in[0][i] + again[0][i]);
                     candidate = tw_halved(reset * tw_clamp(candidate, -most, most), 15);
                 }
-                const int32_t fresh = tw_activated(p, from_in[2][i] + candidate);
-                const int32_t update = tw_logistic_q12(from_in[1][i] + again[1][i]);
-                state[cell + i] = (int16_t)(fresh + tw_halved(update * (state[cell + i] - fresh), 15));
+                const int32_t fresh = tw_unlimited_state(p, tw_tanh_q12(from_in[2][i] + candidate));
+                const int64_t update = tw_logistic_q12(from_in[1][i] + again[1][i]);
+                const int32_t kept = (int32_t)((update * (state[cell + i] - fresh) + (1 << 14)) >> 15);
+                state[cell + i] = (int16_t)tw_state(p, fresh + kept);
                 now[cell + i] = tw_narrowed(p, state[cell + i]);
             }
         }
