@@ -10,7 +10,7 @@ INSTEAD: Mapping[str, tuple[str, ...]] = {
     for advice, names in {
         "sort the output outside the network": "argsort kthvalue median msort sort",
         "compute the spectrum outside the network, and make its magnitudes the input": (
-            "fft_fft fft_irfft fft_rfft istft stft DFT MelWeightMatrix STFT"
+            "fft_fft fft_irfft istft stft DFT MelWeightMatrix STFT"
         ),
         "at most two spatial axes are supported; make the third one part of the channels": (
             "adaptive_avg_pool3d avg_pool3d conv3d conv_transpose3d max_pool3d upsample_nearest3d upsample_trilinear3d"
