@@ -289,7 +289,7 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x[:, :2].prod(1, keepdim=True) + x, lambda x: torch.slice_scatter(x, x[:, :1] * value, 1, c - 1),
         lambda x: x - torch.var_mean(x, axis, False, True)[1], lambda x: (x.abs() + 0.5) / (x.square() + 1),
         lambda x: x + torch.full_like(x[:, :1], value) + torch.ones_like(x[:, :1]),
-        lambda x: torch.fft.rfft(x, dim=axis, norm="ortho").abs(), lambda x: torch.fft.rfft(x, dim=axis, norm="ortho").imag,
+        lambda x: torch.cat([part(torch.fft.rfft(x, dim=axis, norm="ortho")) for part in (torch.abs, torch.imag)], axis),
     ])  # fmt: skip
 
 
