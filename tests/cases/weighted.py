@@ -390,7 +390,7 @@ def _detection_postprocess(rng: Rng) -> Iterator[Drawn]:
         attrs = {
             "max_detections": float(most),
             "max_classes_per_detection": 1.0,
-            "detections_per_class": float(rng.choice((1, 4, 100))),
+            "detections_per_class": float(rng.choice((most // 2 + 1, most, 100))),
             "use_regular_nms": by_class,
             "nms_score_threshold": single(rng.choice((0, 0.3, 0.9, 2), p=(0.4, 0.3, 0.2, 0.1))),
             "nms_iou_threshold": single(rng.choice((0.1, 0.5, 0.8, 1))),

@@ -10,7 +10,7 @@ typedef struct {
     int32_t anchors, coordinates, columns, first, classes;
     int32_t most;          /* detections of the output */
     int32_t most_of_class; /* where each class is suppressed by itself; 0: where all are suppressed together, by their best class */
-    int32_t least;         /* the lowest score that counts */
+    int32_t least;         /* the lowest score that counts; 128: none */
     float overlap;         /* of two boxes, intersection by union: above it the box with the lower score is dropped */
     int32_t box_zero, score_zero;
     float box_scale, score_scale;

@@ -31,14 +31,14 @@ static void decode(const tw_detection *p, const int8_t *boxes, int32_t anchor, f
 
 static float side(float begin, float end) { return end > begin ? end - begin : 0.0f; }
 
-/* Whether two boxes overlap by more than the limit; an empty one overlaps none. */
+/* Whether two boxes overlap by more than the limit; an empty one overlaps none: 0 / 0 exceeds no limit. */
 static int overlap(const tw_detection *p, const float *a, const float *b)
 {
     const float area_a = (a[2] - a[0]) * (a[3] - a[1]), area_b = (b[2] - b[0]) * (b[3] - b[1]);
     const float rows = side(a[0] > b[0] ? a[0] : b[0], a[2] < b[2] ? a[2] : b[2]);
     const float columns = side(a[1] > b[1] ? a[1] : b[1], a[3] < b[3] ? a[3] : b[3]);
     const float shared = rows * columns, both = area_a + area_b;
-    return area_a > 0.0f && area_b > 0.0f && shared / (both - shared) > p->overlap;
+    return shared / (both - shared) > p->overlap;
 }
 
 /* Lists in order the anchors whose score is high enough, by falling score, of equal ones the first. Their scores are `step`
@@ -54,7 +54,7 @@ static int32_t sort(const tw_detection *p, const int8_t *scores, int32_t step, u
     for (int32_t i = 1; i <= SCORES; ++i) {
         begins[i] = (uint16_t)(begins[i] + begins[i - 1]);
     }
-    const int32_t count = p->least > 127 ? 0 : begins[SCORES / 2 - p->least];
+    const int32_t count = begins[SCORES / 2 - p->least];
     for (int32_t anchor = 0; anchor < p->anchors; ++anchor) {
         const int32_t score = scores[anchor * step];
         if (score >= p->least) {
