@@ -7,7 +7,7 @@ are neither raise CompileError. Source: TFLite schema.fbs; op versions as in TFL
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, log2
 from typing import Any
@@ -18,6 +18,7 @@ from flatbuffers import flexbuffers
 from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
+from .ops import detection
 from .ops.elementwise import FUNCTIONS
 from .ops.recurrent import sequence
 from .ops.window import Padding, Size, same_padding
@@ -76,14 +77,18 @@ class Options:
     """The options table of an op kind.
 
     `table` is its name in the schema, None if the schema has none. `versions` are the op versions for int8 and int16 data. For
-    other types the version is 1, unless the exporter finds a feature that needs a newer one. A kind that TFLite lacks is a
-    custom op, and `numbers` are its attributes, which its custom options hold; for other kinds `numbers` is None.
+    other types the version is 1, unless the exporter finds a feature that needs a newer one. A kind that is no builtin operator
+    of TFLite is a custom op. `numbers` are its attributes, which its custom options hold; for other kinds `numbers` is None.
+    `defaults` has the values of attributes that the custom options may lack. `custom` is the custom op's name if TFLite has
+    it; else the name is CUSTOM and the kind.
     """
 
     table: str | None = None
     fields: tuple[Field, ...] = ()
     versions: tuple[int, int] = (1, 1)
     numbers: tuple[str, ...] | None = None
+    defaults: tuple[tuple[str, float], ...] = ()
+    custom: str = ""
 
     @property
     def is_read(self) -> bool:
@@ -94,7 +99,7 @@ class Options:
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
     """Return the op kind of an operator of the file, such as "conv_2d".
 
-    The name of a custom op that the exporter wrote is CUSTOM and the kind. For other custom ops return "custom <name>".
+    For a custom op that has no kind return "custom <name>".
     """
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
@@ -106,9 +111,7 @@ def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
     number = max(newer, code.DeprecatedBuiltinCode())
     if number == tflite.BuiltinOperator.CUSTOM:
         name = (code.CustomCode() or b"").decode(errors="replace")
-        kind = name.removeprefix(CUSTOM)
-        is_own = kind != name and kind in OPS and OPS[kind].numbers is not None
-        return kind if is_own else f"custom {shortened(name, 60)}"
+        return CUSTOM_KINDS.get(name) or f"custom {shortened(name, 60)}"
     return KINDS.get(number, f"builtin_{number}")
 
 
@@ -119,7 +122,7 @@ def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
     """
     row = OPS[op.kind]
     if row.numbers:
-        return _custom_numbers(operator, op, row.numbers)
+        return _custom_numbers(operator, op, row)
     if not row.is_read:
         return {}
     union, said = operator.BuiltinOptions(), operator.BuiltinOptionsType()
@@ -138,12 +141,14 @@ def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
     return attrs
 
 
-def _custom_numbers(operator: tflite.Operator, op: Op, names: Iterable[str]) -> Attrs:
-    """Read the attributes `names` of a custom op from its custom options, a FlexBuffers map that may be damaged."""
+def _custom_numbers(operator: tflite.Operator, op: Op, row: Options) -> Attrs:
+    """Read the attributes of a custom op from its custom options, a FlexBuffers map that may be damaged."""
     try:
         count = operator.CustomOptionsLength()
         entries = flexbuffers.GetRoot(bytes(operator.CustomOptions(index) for index in range(min(count, MAX_CUSTOM)))).AsMap
-        numbers = {name: float(entries[name].AsFloat) for name in names}
+        keys, defaults = {key.AsKey for key in entries.Keys}, dict(row.defaults)
+        found = {name: entries[name].AsFloat if name in keys else defaults[name] for name in row.numbers or ()}
+        numbers = {name: float(np.float32(number)) for name, number in found.items()}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise CompileError("has custom options that cannot be read", "the file may be damaged", op=op) from error
     if not all(map(isfinite, numbers.values())):
@@ -370,6 +375,11 @@ OPS = {
     "depth_to_space": Options("DepthToSpaceOptions", (BLOCK_SIZE,), (2, 1)),
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
+    "detection_postprocess": Options(
+        numbers=detection.NUMBERS,
+        defaults=(("detections_per_class", 100), ("use_regular_nms", 0)),
+        custom="TFLite_Detection_PostProcess",
+    ),
     "div": Options("DivOptions", (ACTIVATION,), (2, 1)),
     "elu": Options(),
     "embedding_lookup": Options(),
@@ -454,3 +464,5 @@ OPS = {
     "var_handle": Options("VarHandleOptions", (_plain("container"), _plain("shared_name"))),
     "zeros_like": Options("ZerosLikeOptions"),
 }
+# name of a custom op -> its kind
+CUSTOM_KINDS = {row.custom or CUSTOM + kind: kind for kind, row in OPS.items() if row.numbers is not None}

@@ -104,8 +104,10 @@ def _pool(rng: Rng) -> Iterator[Drawn]:
     for number in range(100):
         size, attrs, about = windowed(rng, dilated=False)
         attrs.pop("_kernel")
-        x = activation("input", (2 if number % 8 == 5 else 1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
-        yield about, [x], activation("output", (), rng, quant=x.quant), attrs
+        shape = (2 if number % 8 == 5 else 1, *size, int(rng.choice([1, 2, 3, 8, 17])))
+        dtype = "int16" if number % 4 == 3 else "int8"
+        x = activation("input", shape, rng, dtype=dtype)
+        yield about, [x], activation("output", (), rng, dtype=dtype, quant=x.quant), attrs
 
 
 def _mean(rng: Rng) -> Iterator[Drawn]:

@@ -1,4 +1,4 @@
-"""Cases of ops with weights: convolutions, dense layers, matrix products, LSTM; and their windows."""
+"""Cases of ops with weights: convolutions, dense layers, matrix products, LSTM; their windows; and boxes with their anchors."""
 
 from __future__ import annotations
 
@@ -364,10 +364,48 @@ def from_initial_state(kind: str) -> Callable[[Rng], Iterator[Drawn]]:
     return drawn
 
 
+def single(value: float) -> float:
+    """Return the number rounded to float32, as custom options hold it."""
+    return float(np.float32(value))
+
+
+def anchors(rng: Rng, count: int, is_float: bool) -> Tensor:
+    """Return random anchors [count, 4] of an image of side 1, as float32 or int8."""
+    values = rng.uniform((0, 0, 0.05, 0.05), (1, 1, 0.5, 0.5), (count, 4)).astype(np.float32)
+    if is_float:
+        return constant("anchors", values)
+    return constant("anchors", np.rint(values * 128 - 100).astype(np.int8), Quant((1 / 128,), (-100,)))
+
+
+def _detection_postprocess(rng: Rng) -> Iterator[Drawn]:
+    sizes = ((1, 1, 1), (7, 2, 3), (40, 3, 10), (90, 1, 100), (150, 5, 6))
+    for (count, classes, most), by_class, is_float in itertools.product(sizes, (0.0, 1.0), (True, False)):
+        columns, coordinates = classes + int(rng.integers(2)), 4 + int(rng.integers(2))
+        boxes = Tensor(
+            "boxes", (1, count, coordinates), "int8", Quant((single(rng.uniform(0.02, 0.2)),), (int(rng.integers(-9, 9)),))
+        )
+        scores = Tensor("scores", (1, count, columns), "int8", Quant((1 / 256,), (-128,)))
+        outputs = [Tensor(name, (), "float32") for name in ("boxes_out", "classes_out", "scores_out", "count_out")]
+        scales = {name: float(rng.choice((5, 10))) for name in ("y_scale", "x_scale", "h_scale", "w_scale")}
+        attrs = {
+            "max_detections": float(most),
+            "max_classes_per_detection": 1.0,
+            "detections_per_class": float(rng.choice((most // 2 + 1, most, 100))),
+            "use_regular_nms": by_class,
+            "nms_score_threshold": single(rng.choice((0, 0.3, 0.9, 2), p=(0.4, 0.3, 0.2, 0.1))),
+            "nms_iou_threshold": single(rng.choice((0.1, 0.5, 0.8, 1))),
+            "num_classes": float(classes),
+            **scales,
+        }
+        about = f"{count}-anchors-{classes}-classes{'-each' * bool(by_class)}{'' if is_float else '-int8'}"
+        yield about, [boxes, scores, anchors(rng, count, is_float)], outputs, attrs
+
+
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "batch_matmul": batch_matmul,
     "conv_2d": conv_2d,
     "depthwise_conv_2d": depthwise_conv_2d,
+    "detection_postprocess": _detection_postprocess,
     "fully_connected": fully_connected,
     "gru": from_initial_state("gru"),
     "simple_rnn": from_initial_state("simple_rnn"),

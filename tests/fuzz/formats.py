@@ -70,10 +70,11 @@ def detour(g: Growth) -> None:
             break
     if dtype == "int16":
         shape = g.tensors[name].shape
-        on_int16 = [leaky_s16, sum_s16, product_s16, sigmoid_s16]
+        on_int16 = [leaky_s16, sum_s16, product_s16, sigmoid_s16("logistic"), sigmoid_s16("tanh")]
         on_int16 += [conv_s16, transpose_s16] if len(shape) == 4 else []
         on_int16 += [dense_s16] if shape[-1] <= 256 else []
         on_int16 += [shares_s16] if len(shape) <= 4 else []
+        on_int16 += [pool_s16] if len(shape) == 4 else []
         name = g.rng.choice(on_int16)(g, g.tensors[name])
         name = converted(g, name, "float32") if g.rng.random() < 0.4 else name
     g.live = [*live, converted(g, name, "int8") if dtype != "int8" else name]
@@ -97,8 +98,8 @@ def product_s16(g: Growth, x: Tensor) -> str:
     return g.emit("mul", [x.name, other], {"activation": g.rng.choice(ACTIVATIONS)}, out, dtype="int16")
 
 
-def sigmoid_s16(g: Growth, x: Tensor) -> str:
-    return g.emit(g.rng.choice(("logistic", "tanh")), [x.name], {}, Quant((2.0**-15,), (0,)), dtype="int16")
+def sigmoid_s16(kind: str) -> Callable[[Growth, Tensor], str]:
+    return lambda g, x: g.emit(kind, [x.name], {}, Quant((2.0**-15,), (0,)), dtype="int16")
 
 
 def shares_s16(g: Growth, x: Tensor) -> str:
@@ -126,6 +127,13 @@ def conv_s16(g: Growth, x: Tensor) -> str:
     kernel = attrs.pop("kernel")
     weights, bias, out = filters_s16(g, x, (g.rng.randint(1, 6), *kernel, x.shape[3]))
     return g.emit("conv_2d", [x.name, weights, bias], attrs | {"activation": "none"}, out, dtype="int16")
+
+
+def pool_s16(g: Growth, x: Tensor) -> str:
+    attrs = window_attrs(g, x.shape[1], x.shape[2], dilate=False)
+    del attrs["dilation"]
+    kind = g.rng.choice(("average_pool_2d", "max_pool_2d"))
+    return g.emit(kind, [x.name], attrs | {"activation": g.rng.choice(ACTIVATIONS)}, x.quant, dtype="int16")
 
 
 def transpose_s16(g: Growth, x: Tensor) -> str:

@@ -52,7 +52,7 @@ def test_every_op_is_in_many_random_networks(litert: ModuleType) -> None:
     for seed in range(IN_SWEEPS):
         seen += ops_where_close(seed, litert if seed % 3 == 0 else None)
     # tested in test_quantised, test_torch and test_torch_composed; softsign is a division in torch
-    elsewhere = {*QUANTISED, "addmm", "dot", "mm", "mv", "rsqrt", "softsign", "topk", "unflatten"}
+    elsewhere = {*QUANTISED, "addmm", "dot", "mm", "mv", "rsqrt", "softsign", "topk", "unflatten", "real", "view_as_real"}
     elsewhere |= {"eq", "ne", "or", "bitwise_and", "bitwise_or", "logical_and", "logical_not", "logical_or"}
     elsewhere |= {"gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"}
     rare = {op: seen[op] for op in OPS if op not in elsewhere and seen[op] < FEWER.get(op, OF_EACH)}

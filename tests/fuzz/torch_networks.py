@@ -283,7 +283,8 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x * functional.cosine_similarity(x, x + value, axis, 0.1).unsqueeze(axis),
         lambda x: x - x.logsumexp(axis, keepdim=True), lambda x: torch.lerp(x, x.relu(), value),
         lambda x: torch.addcmul(x, x.tanh(), x.sigmoid(), value=value), lambda x: torch.matmul(x, matrix[0]).unsqueeze(-1) + x,
-        lambda x: x.softmax(axis), (lambda x: functional.glu(x, axis)) if shape[axis] % 2 == 0 else (lambda x: x.softmax(axis)),
+        lambda x: x.softmax(axis),
+        lambda x: functional.glu(x if shape[axis] % 2 == 0 else torch.cat((x, x.tanh()), axis), axis),
         lambda x: torch.matmul(mixing, x), lambda x: torch.einsum("...l,ml->...m", x, matrix),
         lambda x: functional.normalize(x, dim=axis), lambda x: torch.select_scatter(x, x.select(axis, 0) * value, axis, -1),
         made.use(nn.LayerNorm(shape_of_rows, eps=0.1)), lambda x: functional.rms_norm(x, shape_of_rows, eps=0.1),
@@ -291,6 +292,7 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x[:, :2].prod(1, keepdim=True) + x, lambda x: torch.slice_scatter(x, x[:, :1] * value, 1, c - 1),
         lambda x: x - torch.var_mean(x, axis, False, True)[1], lambda x: (x.abs() + 0.5) / (x.square() + 1),
         lambda x: x + torch.full_like(x[:, :1], value) + torch.ones_like(x[:, :1]),
+        lambda x: torch.cat([part(torch.fft.rfft(x, dim=axis, norm="ortho")) for part in (torch.abs, torch.imag)], axis),
     ])  # fmt: skip
 
 

@@ -70,6 +70,10 @@ CASES = {
     "logic": of(lambda m, x: ((x > 0) & (x < 1) | ~(x >= -0.5)).float() * x, 1, 3, 5, 7),
     "comparisons": of(lambda m, x: (x == x.relu()).float() - (x != x.clamp_min(0.2)).float() + (x < 0.1).float(), 1, 5, 7),
     "top": of(lambda m, x: x.topk(1, 1)[0] + x.topk(1, 1, largest=False)[0], 1, 5, 7),
+    "spectrum": of(lambda m, x: torch.fft.rfft(x).abs(), 1, 32),
+    "spectrum-of-columns": of(lambda m, x: torch.fft.rfft(x, 7, 2, "ortho").abs() + torch.fft.rfft(x, 7, 2).real, 1, 3, 5, 4),
+    "spectrum-of-fewer": of(lambda m, x: torch.view_as_real(torch.fft.rfft(x, 5, norm="forward")), 1, 3, 9),
+    "imaginary-part": of(lambda m, x: torch.fft.rfft(x).imag * x[:, :, :5], 1, 3, 8),
     "constant-matrices-first": of(lambda m, x: torch.matmul(MATRICES, x), 3, 5, 2),
 }  # fmt: skip
 

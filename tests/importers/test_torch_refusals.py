@@ -59,6 +59,8 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
     ("module", "shape", "words"),
     [
         (Of(lambda m, x: x + torch.ones(3, 1, 1)), (1, 1, 8, 8), "would broadcast the map"),
+        (Of(lambda m, x: torch.fft.rfft(x) * torch.fft.rfft(x)), (1, 8), "mul (in mul): its arguments have an unsupported"),
+        (Of(lambda m, x: torch.fft.irfft(torch.fft.rfft(x))), (1, 8), "compute the spectrum outside the network"),
         (Of(lambda m, x: x.double().relu().float()), (1, 4), "to (in to): it converts to another dtype"),
         (Of(lambda m, x: x.to(torch.int32) + x), (1, 4), "it converts to another dtype"),
         (Of(lambda m, x: x.topk(2, 1)[0]), (1, 4), "topk (in topk): its k is 2, but only the first element is found"),

@@ -53,7 +53,9 @@ def uint8_case(case: Case, rng: np.random.Generator) -> Case:
 def uint8_cases(kind: str) -> Iterator[Case]:
     rng, taken = np.random.default_rng(len(kind)), 0
     for case in cases(kind):
-        if taken < AT_MOST and any(t.dtype == "int8" for t in case.graph.tensors.values()):
+        # the anchors of uint8 boxes are uint8
+        has_floats = any(t.dtype == "float32" for t in case.graph.tensors.values() if t.data is not None)
+        if taken < AT_MOST and not has_floats and any(t.dtype == "int8" for t in case.graph.tensors.values()):
             try:
                 variant_for(case.graph, case.graph.ops[0])
             except CompileError:
@@ -78,7 +80,7 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, tmp_path: Path) -> None:
     expected: list[list[np.ndarray]] = [[], []]
     for case in chosen:
         for sample, run in enumerate(litert.run(to_tflite(case.graph), case.inputs)):
-            expected[sample] += run.outputs
+            expected[sample] += ops.defined(case.graph, run.outputs)
     for sample in range(2):
         x = [array for case in chosen for array in case.inputs[sample]]
         computed = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))

@@ -31,7 +31,7 @@ def array(ctype: str, name: str, values: np.ndarray) -> str:
     """
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
-        words = [float_literal(v) for v in flat.tolist()]
+        words = [repr(v) if ctype == "double" else float_literal(v) for v in flat.tolist()]
     else:
         unsigned = "u" if ctype == "uint32_t" else ""
         words = [f"{integer(v)}{unsigned}" for v in flat.tolist()]

@@ -282,7 +282,7 @@ def _op(builder: flatbuffers.Builder, graph: Graph, op: Op, indices: Mapping[str
 def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
     if OPS[kind].numbers is not None:
         custom = tflite.BuiltinOperator.CUSTOM
-        name = builder.CreateString(CUSTOM + kind)
+        name = builder.CreateString(OPS[kind].custom or CUSTOM + kind)
         return _table(builder, "OperatorCode", DeprecatedBuiltinCode=custom, CustomCode=name, Version=1, BuiltinCode=custom)
     code, most = getattr(tflite.BuiltinOperator, kind.upper()), tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
     return _table(builder, "OperatorCode", DeprecatedBuiltinCode=min(code, most), Version=version, BuiltinCode=code)

@@ -23,6 +23,7 @@ from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
 from .aten.elementwise import MASKED
+from .aten.spectrum import Complex
 from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
 from .refused import refusal_of
 from .unsupported import Unsupported
@@ -35,6 +36,7 @@ LIMITING = ("maximum", "minimum", "padv2")  # ops whose constant may be infinite
 CHANGED = "is read through another view after the network has changed it in place"
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
 NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numbers, such as -100"
+COMPUTED = (Map, Complex)  # what the network computes, as opposed to constants
 MAX_LISTED = 12  # reasons that one message lists
 
 
@@ -228,7 +230,7 @@ def _why(error: Exception, arguments: Sequence[Any]) -> str:
     """Return the reason for a refusal: the text for the exception that an importer function raised on these arguments."""
     if isinstance(error, Unsupported):
         return str(error)
-    if isinstance(error, AttributeError) and not any(isinstance(value, Map) for value in arguments):
+    if isinstance(error, AttributeError) and not any(isinstance(value, COMPUTED) for value in arguments):
         return CONSTANT_ONLY
     return f"its arguments have an unsupported form ({error})"
 
@@ -285,7 +287,7 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
         if isinstance(value, Unavailable):
             raise Unsupported(value.why)
     function = program.functions.get(op) or program.functions.get(op.removesuffix("_"))
-    if function is None and not any(isinstance(value, Map) for value in _leaves((args, kwargs))):
+    if function is None and not any(isinstance(value, COMPUTED) for value in _leaves((args, kwargs))):
         raise Unsupported(CONSTANT_ONLY)
     if function is None:
         refusal = refusal_of(program.framework, op.removesuffix("_"))

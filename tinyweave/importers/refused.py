@@ -38,7 +38,7 @@ REFUSALS = (
         "a spectrum has too wide a range for int8",
         "compute the spectrum outside the network, and make its magnitudes the input",
         "COMPLEX_ABS, IMAG, REAL, RFFT2D",
-        "fft_fft, fft_irfft, fft_rfft, istft, stft",
+        "fft_fft, fft_irfft, istft, stft",
         "DFT, MelWeightMatrix, STFT",
     ),
     Refusal(

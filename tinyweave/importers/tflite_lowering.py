@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Op, Quant, Tensor
+from ..ops import detection
 from ..ops.spec import ACTIVATIONS, PROBABILITY
+from ..tflite_schema import NO_OPERANDS
 
 
 @dataclass
@@ -245,14 +247,24 @@ def select(low: Lowering) -> bool:
     return True
 
 
+def detection_postprocess(low: Lowering) -> bool:
+    """Keep the op, and give its outputs the shapes that TFLite computes; files lack them, or have others."""
+    graph = replace(NO_OPERANDS, tensors=low.tensors)
+    for name, shape in zip(low.op.outputs, detection.infer(graph, low.op), strict=True):
+        low.tensors[name] = replace(low.tensors[name], shape=shape)
+    return False
+
+
 # kinds that exist, of which some forms are rewritten
 FORMS: Mapping[str, Callable[[Lowering], bool]] = {
     "concatenation": concatenation,
     "depthwise_conv_2d": depthwise_conv_2d,
+    "detection_postprocess": detection_postprocess,
     "fully_connected": fully_connected,
     "gather": gather,
     "logistic": logistic,
 }
+OUTPUTS = {"detection_postprocess": 4}  # of a rewritten kind, if not 1
 # kinds that are rewritten always; they are no kinds of a Graph
 LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
     "cumsum": cumsum,
@@ -276,7 +288,7 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
     Raises:
         CompileError: ops of this kind must be rewritten (LOWERED), but this op has a form that is not supported.
     """
-    rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == 1 else None
+    rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == OUTPUTS.get(op.kind, 1) else None
     low = Lowering(op, tensors, [], first)
     if rewrite is not None and rewrite(low):
         return low.ops

@@ -58,7 +58,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.winograd, ("tw_conv_2d_s8_winograd_dsp",)),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_compact", "tw_average_pool_2d_s8_compact")),
-    (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp",)),
+    (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp", "tw_average_pool_2d_s16", "tw_max_pool_2d_s16")),
     (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp",)),
     (partial(order.channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (

@@ -155,7 +155,7 @@ def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> i
     """
     x, out, dilation = graph.input(op), graph.output(op), op.attrs.get("dilation", (1, 1))
     channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once, "share": _per_byte(x)}
-    return windowed((x.shape[1:3], out.shape[1:3]), windows, dilation, **channels)
+    return itemsize(x.dtype) * windowed((x.shape[1:3], out.shape[1:3]), windows, dilation, **channels)
 
 
 def resized(graph: Graph, op: Op) -> Distances:

@@ -18,6 +18,7 @@ from . import (
     batch_matmul,
     conv,
     data_movement,
+    detection,
     elementwise,
     extrema,
     fully_connected,
@@ -45,6 +46,7 @@ __all__ = [
     "check",
     "check_constraints",
     "data",
+    "defined",
     "fixed_inputs",
     "hwc",
     "index_extents",
@@ -59,6 +61,7 @@ FAMILIES = (
     batch_matmul,
     conv,
     data_movement,
+    detection,
     elementwise,
     extrema,
     fully_connected,
@@ -170,6 +173,15 @@ def check(graph: Graph) -> Graph:
                 raise CompileError(f"has the shape {tensor.shape}, its op computes {shape}", op=op, tensor=tensor)
     initial_state(graph)
     return graph
+
+
+def defined(graph: Graph, outputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return LiteRT's outputs of the network with 0 for the elements that LiteRT's kernels leave undefined."""
+    values = dict(zip(graph.outputs, outputs, strict=True))
+    for op in graph.ops:
+        if op.outputs and values.keys() >= {*op.outputs}:
+            values |= zip(op.outputs, spec_of(op).defined(graph, op, [values[name] for name in op.outputs]), strict=True)
+    return [values[name] for name in graph.outputs]
 
 
 def run(

@@ -1,4 +1,4 @@
-"""average_pool_2d and max_pool_2d on int8 maps.
+"""average_pool_2d and max_pool_2d on int8, int4 and int16 maps.
 
 The average is over the positions of a window inside the map, without padding. It rounds halves away from 0, or away from -128
 if the attribute `unsigned` is set, which means that the op was uint8 in the model file. Input and output share their
@@ -8,24 +8,25 @@ quantisation. Source: TFLite reference_integer_ops pooling.h.
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, array_type, limits
 from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
-    input_is_int8_or_int4,
+    input_is_narrow,
     output_has_input_type,
     rank_is_4,
     same_quantisation,
 )
 from .conv import map_size, window_is_bounded, window_taps, windows
 from .float32 import real_operand, real_outputs
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, on_integers, operand
 from .window import positions, window_is_valid
 
 
@@ -35,7 +36,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [_clamp(graph, op, highest(graph, op, operand(arrays), -128))]
+    return [_clamp(graph, op, highest(graph, op, operand(arrays), limits(graph.input(op).dtype)[0]))]
 
 
 def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]:
@@ -70,8 +71,9 @@ def sums(graph: Graph, op: Op, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[n
     return total, rows[:, None, None] * columns[:, None]
 
 
-def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:
-    return np.asarray(np.clip(values, *activation_range(op.attrs["activation"], graph.output(op))), np.int8)
+def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[Any]:
+    out = graph.output(op)
+    return np.asarray(np.clip(values, *activation_range(op.attrs["activation"], out)), array_type(out.dtype))
 
 
 def window_fits(graph: Graph, op: Op) -> bool:
@@ -80,14 +82,21 @@ def window_fits(graph: Graph, op: Op) -> bool:
     return window_is_valid(x.shape, kernel, op.attrs) and all(max(padding[a]) < kernel[a] for a in (0, 1))
 
 
+@on_integers
+def sums_fit(graph: Graph, op: Op) -> bool:
+    """for int16 data, the kernel must have at most 65535 positions"""
+    return graph.input(op).dtype != "int16" or prod(op.attrs["kernel"]) < 1 << 16
+
+
 CONSTRAINTS = (
     arity(1),
-    input_is_int8_or_int4,
+    input_is_narrow,
     output_has_input_type,
     rank_is_4,
     same_quantisation,
     window_fits,
     window_is_bounded,
+    sums_fit,
     activation_is_known,
     bounds_fit,
 )

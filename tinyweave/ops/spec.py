@@ -61,6 +61,7 @@ Family = Literal[
     "state",  # reads or writes a variable
     "recurrent",  # loops over time and keeps state
     "sequence",  # loops over time from an initial state
+    "detection",  # the outputs are a list of boxes
     "unknown",  # not supported
 ]
 MOVING: tuple[Family, ...] = ("view", "pad", "join", "copy")
@@ -112,6 +113,8 @@ class OpSpec:
     uint8: Literal["same", "unsigned"] | None = None
     # text that says what LiteRT's reference kernel does wrong, such as "reads the int64 operand 'axes' as int32", or None
     misread: Callable[[Graph, Op], str | None] = lambda graph, op: None
+    # LiteRT's outputs with 0 for the elements that its kernel leaves undefined
+    defined: Callable[[Graph, Op, Arrays], Arrays] = lambda graph, op, outputs: outputs
     # facts of TFLite's 8-bit quantization specification
     scale: ScaleRule = None
     least_scale: float = LEAST_SCALE  # the smallest scale that a tensor of this op may have

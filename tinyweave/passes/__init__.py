@@ -16,7 +16,7 @@ from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
 from .last_step import last_step
 from .merge_moves import merge_moves
-from .merge_rescales import merge_rescales
+from .merge_rescales import merge_rescales, read_integers
 from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
 from .shrink_channels import shrink_channels
@@ -38,6 +38,7 @@ def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
 
 PASSES = (
     fold_constants,
+    read_integers,
     drop_unused,
     shift_uint8,
     check_ops,  # later passes rely on valid ops

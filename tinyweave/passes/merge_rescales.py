@@ -2,6 +2,7 @@
 
 An op that changes no value is dropped. A clamp is fused into the preceding op. Two ops in a row become one op if it gives the
 same bytes. Two rescalings are in general not equal to one, so each merger is proved by trying every value that can occur.
+Ops that turn integers into floats themselves read the integers.
 """
 
 from __future__ import annotations
@@ -52,6 +53,24 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
             if np.array_equal(_through(graph, (single,), values), wanted):
                 return exchange(graph, [single])
     return graph
+
+
+def read_integers(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Let ops of the family `detection` read int8 or uint8 tensors in place of the floats that a dequantize makes of them."""
+    return each_op(graph, _reading_integers), {}
+
+
+def _reading_integers(graph: Graph, op: Op) -> Graph:
+    if spec_of(op).family != "detection":
+        return graph
+    makers = (None if tensor is None else maker(graph, tensor) for tensor in graph.inputs_of(op))
+    sources = (
+        made.inputs[0]
+        if made is not None and made.kind == "dequantize" and graph.input(made).dtype in ("int8", "uint8")
+        else name
+        for name, made in zip(op.inputs, makers, strict=True)
+    )
+    return exchange(graph, [replace(op, inputs=tuple(sources))])
 
 
 def _is_unary(op: Op) -> bool:

@@ -92,7 +92,8 @@ def _items(kind: str, common: Mapping[str, int]) -> tuple[str, ...]:
     `common` maps the sentence of each common constraint to its number on the page.
     """
     numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
-    types = f"types: {_types(kind)}{', custom op' * (OPS[kind].numbers is not None)}"
+    custom = f", custom op {OPS[kind].custom}".rstrip() if OPS[kind].numbers is not None else ""
+    types = f"types: {_types(kind)}{custom}"
     shared = [f"[common constraints](#common-constraints) {', '.join(map(str, numbers))}"] if numbers else []
     return types, *shared, *(sentence for sentence in _constraints(kind) if sentence not in common)
 

@@ -161,7 +161,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
         return Truth(expected, NUMPY, 0.0, None, "it was not requested")
     report(LITERT, 0, 1)
     try:
-        outputs = reference(cases)
+        outputs = [ops.defined(graph, each) for each in reference(cases)]
     except CannotRunError as error:
         return Truth(expected, NUMPY, 0.0, None, str(error))
     worst, first, _ = _differ(graph, outputs, expected, f"the {NUMPY}")

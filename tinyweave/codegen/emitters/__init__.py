@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..layer import Code, Layer
-from . import elementwise, movement, weighted
+from . import detection, elementwise, movement, weighted
 
 # type of the kernel's parameter struct -> emitter
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
@@ -69,4 +69,5 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_svdf": weighted.emit_svdf,
     "tw_move": movement.emit_move,
     "memcpy": movement.emit_memcpy,
+    "tw_detection": detection.emit_detection,
 }

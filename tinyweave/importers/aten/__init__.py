@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..channels_last import view
-from . import attention, axes, elementwise, norms, quantised, recurrent, resizing, selecting, spatial
+from . import attention, axes, elementwise, norms, quantised, recurrent, resizing, selecting, spatial, spectrum
 
 Function = Callable[..., Any]
 OPS: dict[str, Function] = {
@@ -23,6 +23,7 @@ OPS: dict[str, Function] = {
     **dict.fromkeys(("and", "bitwise_and", "logical_and"), elementwise.binary("logical_and")),
     **dict.fromkeys(("bitwise_not", "logical_not"), elementwise.unary("logical_not")),
     **dict.fromkeys(("bitwise_or", "logical_or", "or"), elementwise.binary("logical_or")),
+    "abs": spectrum.magnitude,
     "adaptive_avg_pool1d": spatial.adaptive_average_pool,
     "adaptive_avg_pool2d": spatial.adaptive_average_pool,
     "adaptive_max_pool1d": spatial.adaptive_max_pool,
@@ -68,6 +69,7 @@ OPS: dict[str, Function] = {
     "expand": selecting.expand,
     "expand_as": lambda b, x, other: selecting.expand(b, x, other.shape),
     "feature_dropout": axes.dropout,
+    "fft_rfft": spectrum.real_transform,
     "flatten": axes.flatten,
     "flip": selecting.flip,
     "full_like": lambda b, x, value, **_: np.full(x.shape, value, np.float32),
@@ -79,6 +81,7 @@ OPS: dict[str, Function] = {
     "hardswish": elementwise.unary("hard_swish"),
     "hardtanh": lambda b, x, low=-1.0, high=1.0: elementwise.clamp(b, x, low, high),
     "im2col": selecting.unfold,
+    "imag": lambda b, x: x.imag,
     "index": selecting.index,
     "index_select": selecting.index_select,
     "instance_norm": norms.instance_norm,
@@ -110,6 +113,7 @@ OPS: dict[str, Function] = {
     "pow": elementwise.power,
     "prelu": elementwise.prelu,
     "prod": axes.product,
+    "real": lambda b, x: x.real if isinstance(x, spectrum.Complex) else x,
     "relu": elementwise.unary("relu"),
     "relu6": elementwise.unary("relu6"),
     "repeat": selecting.repeat,
@@ -153,6 +157,7 @@ OPS: dict[str, Function] = {
     "upsample_nearest1d": resizing.nearest,
     "upsample_nearest2d": resizing.nearest,
     "view": view,
+    "view_as_real": spectrum.parts,
     "where": elementwise.where,
     "var": norms.variance,
     "var_mean": norms.variance_and_mean,

@@ -12,6 +12,7 @@ from . import (
     conv_2d,
     conversion,
     depthwise_conv_2d,
+    detection,
     fully_connected,
     movement,
     reduction,
@@ -21,5 +22,17 @@ from . import (
 )
 
 # the order of families does not matter: no op kind is in two of them
-FAMILIES = (conv_2d, depthwise_conv_2d, fully_connected, sampling, reduction, binary, unary, conversion, movement, state)
+FAMILIES = (
+    conv_2d,
+    depthwise_conv_2d,
+    fully_connected,
+    sampling,
+    reduction,
+    binary,
+    unary,
+    conversion,
+    movement,
+    state,
+    detection,
+)
 VARIANTS: tuple[Variant, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

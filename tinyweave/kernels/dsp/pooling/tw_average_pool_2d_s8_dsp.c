@@ -51,7 +51,7 @@ void tw_average_pool_2d_s8_dsp_part(const tw_pool *p, tw_view in, tw_view out, t
             }
             const tw_pool_window all = {offset, height, width, channels};
             for (; channel < channels; ++channel) {
-                to[channel] = output(&average, tw_pool_join(&in, &all, channel, 0, 0, tw_plus));
+                to[channel] = output(&average, tw_pool_join(&in, &all, channel, TW_POOL_S8, 0, tw_plus));
             }
             tw_clamp_all(to, channels, p->out_min, p->out_max);
             to += channels;

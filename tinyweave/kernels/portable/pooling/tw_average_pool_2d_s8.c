@@ -4,7 +4,7 @@
 #include "tw_sums.h"
 
 TW_FORMS(tw_average_pool_2d_s8, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_pool_over(p, in, out, range, 0, 0, tw_plus, tw_pool_average_of))
+         tw_pool_over(p, in, out, range, TW_POOL_S8, 0, tw_plus, tw_pool_average_of))
 
 void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {

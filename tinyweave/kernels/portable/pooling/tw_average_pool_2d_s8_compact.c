@@ -18,7 +18,7 @@ static void over(const tw_pool *p, const tw_view *in, const tw_view *out, tw_ran
                         }
                     }
                 }
-                to[channel] = tw_pool_average_of(p, sum, count);
+                to[channel] = tw_pool_average(p, sum - p->away_from * count, count);
             }
         }
     }

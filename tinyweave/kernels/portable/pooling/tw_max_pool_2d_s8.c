@@ -2,4 +2,4 @@
 #include "tw_pool.h"
 
 TW_FORMS(tw_max_pool_2d_s8, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_pool_over(p, in, out, range, 0, -128, tw_max, tw_pool_highest_of))
+         tw_pool_over(p, in, out, range, TW_POOL_S8, -128, tw_max, tw_pool_highest_of))

@@ -22,10 +22,22 @@ typedef struct {
 /* How the next value of a window is joined to those before; what the output is of all of them. Inlined with functions that are
  * known, so that each kernel gets loops of its own. */
 typedef int32_t tw_pool_joining(int32_t joined, int32_t value);
-typedef int8_t tw_pool_output(const tw_pool *p, int32_t joined, int32_t count);
+typedef int32_t tw_pool_output(const tw_pool *p, int32_t joined, int32_t count);
 
-/* A window's values of a channel, joined to `joined`; with `pairs` int4 ones. */
-TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs, int32_t joined,
+/* Types of the values. */
+enum { TW_POOL_S8, TW_POOL_S4, TW_POOL_S16 };
+
+/* A channel of the pixel at `from`. */
+TW_INLINE int32_t tw_pool_value(const int8_t *from, int32_t channel, int type)
+{
+    if (type == TW_POOL_S16) {
+        return ((const int16_t *)(const void *)from)[channel];
+    }
+    return type == TW_POOL_S4 ? tw_int4(from, channel) : from[channel];
+}
+
+/* A window's values of a channel, joined to `joined`. */
+TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, int32_t channel, int type, int32_t joined,
                                tw_pool_joining *join)
 {
     const int32_t ring = in->ring_height * in->row_stride;
@@ -33,7 +45,7 @@ TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, 
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *from = (const int8_t *)in->data + offset;
         for (int32_t col = 0; col < window->cols; ++col) {
-            joined = join(joined, pairs ? tw_int4(from, channel) : from[channel]);
+            joined = join(joined, tw_pool_value(from, channel, type));
             from += window->pixel;
         }
         offset = tw_down(offset, in->row_stride, ring);
@@ -42,19 +54,19 @@ TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, 
 }
 
 /* Those of four neighbouring channels, each joined to `begin`. */
-TW_INLINE void tw_pool_join_four(const tw_view *in, const tw_pool_window *window, int32_t channel, int32_t *joined, int32_t begin,
-                                 tw_pool_joining *join)
+TW_INLINE void tw_pool_join_four(const tw_view *in, const tw_pool_window *window, int32_t channel, int type, int32_t *joined,
+                                 int32_t begin, tw_pool_joining *join)
 {
     const int32_t ring = in->ring_height * in->row_stride;
     int32_t first = begin, second = begin, third = begin, fourth = begin;
-    int32_t offset = window->offset + channel;
+    int32_t offset = window->offset + channel * (type == TW_POOL_S16 ? 2 : 1);
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *from = (const int8_t *)in->data + offset;
         for (int32_t col = 0; col < window->cols; ++col) {
-            first = join(first, from[0]);
-            second = join(second, from[1]);
-            third = join(third, from[2]);
-            fourth = join(fourth, from[3]);
+            first = join(first, tw_pool_value(from, 0, type));
+            second = join(second, tw_pool_value(from, 1, type));
+            third = join(third, tw_pool_value(from, 2, type));
+            fourth = join(fourth, tw_pool_value(from, 3, type));
             from += window->pixel;
         }
         offset = tw_down(offset, in->row_stride, ring);
@@ -65,14 +77,13 @@ TW_INLINE void tw_pool_join_four(const tw_view *in, const tw_pool_window *window
     joined[3] = fourth;
 }
 
-/* The range of the output; pixels of in.c int8 values, or with `pairs` of as many int4 ones, whose outputs are written two at a
- * time. */
-TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, int32_t begin,
+/* The range of the output. int4 outputs are written two at a time. */
+TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int type, int32_t begin,
                             tw_pool_joining *join, tw_pool_output *output)
 {
-    const int32_t channels = p->in.c;
+    const int32_t channels = p->in.c, pairs = type == TW_POOL_S4;
     tw_pool_window window;
-    window.pixel = pairs ? tw_int4_bytes(channels) : channels;
+    window.pixel = pairs ? tw_int4_bytes(channels) : type == TW_POOL_S16 ? 2 * channels : channels;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, window.pixel);
         const int32_t top = y * p->stride.h - p->pad.h;
@@ -88,45 +99,58 @@ TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range 
             for (int32_t channel = 0, at_once; channel < channels; channel += at_once) {
                 if (!pairs && channel <= channels - 4) {
                     at_once = 4;
-                    tw_pool_join_four(&in, &window, channel, joined, begin, join);
+                    tw_pool_join_four(&in, &window, channel, type, joined, begin, join);
                 } else {
                     at_once = pairs && channel + 1 < channels ? 2 : 1;
                     for (int32_t i = 0; i < at_once; ++i) {
-                        joined[i] = tw_pool_join(&in, &window, channel + i, pairs, begin, join);
+                        joined[i] = tw_pool_join(&in, &window, channel + i, type, begin, join);
                     }
                 }
                 if (pairs) {
-                    const int8_t low = output(p, joined[0], count);
-                    *to++ = tw_int4_pair(low, at_once == 2 ? output(p, joined[1], count) : 0);
+                    const int8_t low = (int8_t)output(p, joined[0], count);
+                    *to++ = tw_int4_pair(low, (int8_t)(at_once == 2 ? output(p, joined[1], count) : 0));
                     continue;
                 }
                 for (int32_t i = 0; i < at_once; ++i) {
-                    *to++ = output(p, joined[i], count);
+                    const int32_t value = output(p, joined[i], count);
+                    if (type == TW_POOL_S16) {
+                        *(int16_t *)(void *)to = (int16_t)value;
+                        to += 2;
+                    } else {
+                        *to++ = (int8_t)value;
+                    }
                 }
             }
         }
     }
 }
 
-/* The average of `count` values; sum: less away_from for each. */
+/* The average of `count` values, rounded half away from zero. */
+static inline int32_t tw_pool_mean(int32_t sum, int32_t count) { return (sum + (sum > 0 ? count / 2 : -(count / 2))) / count; }
+
+/* The int8 average of `count` values; sum: less away_from for each. */
 static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
 {
-    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
-    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+    return (int8_t)tw_clamp(tw_pool_mean(sum, count) + p->away_from, p->out_min, p->out_max);
 }
 
 static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
 
 /* Each a tw_pool_output. */
-static inline int8_t tw_pool_average_of(const tw_pool *p, int32_t sum, int32_t count)
+static inline int32_t tw_pool_average_of(const tw_pool *p, int32_t sum, int32_t count)
 {
     return tw_pool_average(p, sum - p->away_from * count, count);
 }
 
-static inline int8_t tw_pool_highest_of(const tw_pool *p, int32_t highest, int32_t count)
+static inline int32_t tw_pool_average_s16_of(const tw_pool *p, int32_t sum, int32_t count)
+{
+    return tw_clamp(tw_pool_mean(sum, count), p->out_min, p->out_max);
+}
+
+static inline int32_t tw_pool_highest_of(const tw_pool *p, int32_t highest, int32_t count)
 {
     (void)count;
-    return (int8_t)tw_clamp(highest, p->out_min, p->out_max);
+    return tw_clamp(highest, p->out_min, p->out_max);
 }
 
 /* Each _part form computes a range of the output between views. */
@@ -155,5 +179,11 @@ void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range 
 /* int4 maximum over a window. Needs no scratch. */
 void tw_max_pool_2d_s4(const tw_pool *p, const void *in, void *out);
 void tw_max_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* int16 average over a window of at most 65,535 positions. Needs no scratch. */
+void tw_average_pool_2d_s16(const tw_pool *p, const void *in, void *out);
+
+/* int16 maximum over a window. Needs no scratch. */
+void tw_max_pool_2d_s16(const tw_pool *p, const void *in, void *out);
 
 #endif

@@ -1,0 +1,34 @@
+"""The kernel that finds detections among boxes and scores."""
+
+from __future__ import annotations
+
+from ...ir import Graph, Op
+from ..variant import Variant
+
+TABLE_BYTES = 256 * 8  # half sizes in double, of heights or widths
+ANCHOR_BYTES = 4 * 4
+FOUND_BYTES, HISTOGRAM_BYTES, ORDER_BYTES = 6, 2 * 257, 3  # per detection, once, per anchor: TW_DETECTION_SCRATCH
+
+
+def scratch_bytes(graph: Graph, op: Op) -> int:
+    """Return the scratch bytes: a detection per output, a histogram of scores, and an index and a score per anchor."""
+    return FOUND_BYTES * int(op.attrs["max_detections"]) + HISTOGRAM_BYTES + ORDER_BYTES * graph.input(op).shape[1]
+
+
+def flash_bytes(graph: Graph, op: Op) -> int:
+    """Return the bytes of the constants: one table of half sizes per scale of sizes, and the anchors as floats."""
+    return TABLE_BYTES * len({op.attrs["h_scale"], op.attrs["w_scale"]}) + ANCHOR_BYTES * graph.input(op).shape[1]
+
+
+ROWS: tuple[Variant, ...] = (
+    Variant(
+        "tw_detection_postprocess_s8",
+        ("detection_postprocess",),
+        "tw_detection",
+        types=("int8", "float32"),
+        has_part=False,
+        scratch=scratch_bytes,
+        flash=flash_bytes,
+        computes_in_float=True,
+    ),
+)
