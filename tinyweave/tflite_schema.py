@@ -349,6 +349,7 @@ SLICED = tuple(map(_plain, ("begin_mask", "end_mask", "ellipsis_mask", "new_axis
 
 OPS = {
     **{spec.kind: Options(numbers=spec.numbers) for spec in (*FUNCTIONS, *sequence.SPECS) if spec.kind not in KINDS.values()},
+    "lookup": Options(numbers=()),
     "abs": Options("AbsOptions", versions=(2, 3)),
     "add": Options("AddOptions", SUM, (2, 3)),
     "arg_max": Options("ArgMaxOptions", (_derived("OutputType", _type),), (2, 1)),

@@ -235,6 +235,11 @@ def _function(kind: str) -> Callable[[Rng], Iterator[Drawn]]:
     return drawn
 
 
+def _lookup(rng: Rng) -> Iterator[Drawn]:
+    for about, (x,), out, attrs in _table(rng):
+        yield about, [x, constant("table", rng.integers(-128, 128, 256).astype(np.int8))], out, attrs
+
+
 def _gelu(rng: Rng) -> Iterator[Drawn]:
     for number, (about, operands, out, _) in enumerate(_table(rng)):
         yield f"{about}-{number % 2}", operands, out, {"approximate": bool(number % 2)}
@@ -430,6 +435,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "logical_not": _logical_not,
     "logical_or": _logical,
     "log_softmax": _log_softmax,
+    "lookup": _lookup,
     "logistic": _sigmoid(Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "maximum": _extremum,

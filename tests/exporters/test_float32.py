@@ -17,7 +17,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import diff, fingerprint
 
-INTEGERS = ("batch_matmul", "cast", "dequantize", "quantize", "svdf")  # conversions, and kinds without a float32 form
+INTEGERS = ("batch_matmul", "cast", "dequantize", "lookup", "quantize", "svdf")  # conversions, and kinds without a float32 form
 VARIABLES = ("assign_variable", "read_variable")  # imported under the names of their initial values
 FLOAT = sorted(set(GENERATORS) - {*INTEGERS, *VARIABLES})
 MODELS = (

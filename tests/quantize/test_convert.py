@@ -26,7 +26,7 @@ from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
 # kinds that float networks lack: conversions, svdf (its scale depends on more than its values), and neg, which is a mul
-WITHOUT_RULE = {"cast", "dequantize", "neg", "quantize", "reduce_prod", "svdf"}
+WITHOUT_RULE = {"cast", "dequantize", "lookup", "neg", "quantize", "reduce_prod", "svdf"}
 WITH_RULE = {kind for kind, spec in SPECS.items() if spec.scale}
 NOT_ALONE = {  # kinds whose cases say nothing of the rule, by where they are tested
     "div": "near a divisor of 0 a quotient has any error: tests/fuzz/formats.py",

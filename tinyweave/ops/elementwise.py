@@ -144,6 +144,17 @@ def table(graph: Graph, op: Op, function: Callable[[Op, Real], Real]) -> NDArray
     return np.asarray(np.clip(rounded + np.float32(out.zero_point), -128, 127), np.int8)
 
 
+def table_has_int8(graph: Graph, op: Op) -> bool:
+    """the table must be constant, with an int8 output for each of the 256 int8 values"""
+    given = graph.input(op, 1)
+    return given.data is not None and (given.dtype, given.shape) == ("int8", (256,))
+
+
+def reference_lookup(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """Look each int8 value up in the table of input 1, whose first entry is the output for -128."""
+    return [operand(arrays, 1)[operand(arrays).astype(np.int64) + 128]]
+
+
 def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
     """Return the int8 reference of a kind that looks a float32 function up in a table."""
 
@@ -533,6 +544,10 @@ SPECS = (
     ),
     _function("elu", lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), image=(-1.0, inf)),
     _unary("gelu", reference_table(_gelu), real=real_gelu, image=(-0.1701, inf)),
+    # what passes make of several functions in a row
+    unary(
+        "lookup", reference=reference_lookup, constraints=(arity(2), input_is_int8, output_is_int8, table_has_int8), scale=None
+    ),
     _unary("neg", reference_neg, negates_values, real=real_unary(np.negative), image=(-inf, inf), scale=None),
     _unary(
         "rsqrt",
