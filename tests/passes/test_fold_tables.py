@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.cases.elementwise import POSITIVE, numbers
+from tests.cases.elementwise import DOMAINS, numbers
 from tests.cases.tiny import activation, constant, graph
 from tests.passes.layers import same_layers
 from tinyweave import ops
@@ -14,7 +14,7 @@ from tinyweave.ops.elementwise import FUNCTIONS
 from tinyweave.passes import run_passes
 from tinyweave.passes.merge_rescales import fold_tables
 
-KINDS = [spec.kind for spec in FUNCTIONS if spec.kind not in POSITIVE]
+KINDS = [spec.kind for spec in FUNCTIONS if spec.kind not in DOMAINS]
 
 
 def int8(name: str, *shape: int, scale: float = 0.03, zero: int = 3, dtype: str = "int8") -> Tensor:

@@ -463,13 +463,26 @@ def _scaled_elu(x: Float, alpha: float, scale: float, input_scale: float) -> Flo
 # `tflite_schema`, the others are custom ops of a .tflite file
 FUNCTIONS = (
     _function("abs", np.abs, image=(0.0, inf), reference=reference_abs, rescale=relu_rescale),
+    _function("acos", np.arccos, image=(0.0, 3.1416)),
+    _function("acosh", np.arccosh, image=(0.0, inf)),
+    _function("asin", np.arcsin, image=(-1.5708, 1.5708)),
+    _function("asinh", np.arcsinh),
     _function("atan", np.arctan, image=(-1.5708, 1.5708)),
+    _function("atanh", np.arctanh),
     _function("ceil", np.ceil),
     _function("cos", np.cos, image=(-1.0, 1.0)),
+    _function("cosh", np.cosh, image=(1.0, inf)),
     _function("erf", np.vectorize(math.erf, otypes=[np.float64]), image=(-1.0, 1.0)),
+    _function("erfc", erfc, image=(0.0, 2.0)),
     _function("exp", np.exp, image=(0.0, inf)),
+    _function("exp2", np.exp2, image=(0.0, inf)),
+    _function("expm1", np.expm1, image=(-1.0, inf)),
     _function("floor", np.floor),
+    _function("frac", lambda x: x - np.trunc(x), image=(-1.0, 1.0)),
     _function("log", np.log),
+    _function("log10", np.log10),
+    _function("log1p", np.log1p),
+    _function("log2", np.log2),
     _function("log_sigmoid", lambda x: -np.logaddexp(0, -x), image=(-inf, 0.0)),
     _function("mish", lambda x: x * np.tanh(_softplus(x)), image=(-0.309, inf)),
     _function("power", np.power, "exponent"),
@@ -479,10 +492,13 @@ FUNCTIONS = (
     _function("shrink", lambda x, lambd, bias: np.where(abs(x) > lambd, x - bias * np.sign(x), 0), "lambd", "bias"),
     _function("sign", np.sign, image=(-1.0, 1.0)),
     _function("sin", np.sin, image=(-1.0, 1.0)),
+    _function("sinc", np.sinc, image=(-0.2173, 1.0)),
+    _function("sinh", np.sinh),
     _function("softplus", _softplus, "beta", "threshold"),
     _function("softsign", lambda x: x / (1 + abs(x)), image=(-1.0, 1.0)),
     _function("sqrt", np.sqrt, image=(0.0, inf), reference=reference_sqrt),
     _function("square", np.square, image=(0.0, inf)),
+    _function("tan", np.tan),
     _sigmoid(
         _function(
             "tanh",
@@ -494,6 +510,7 @@ FUNCTIONS = (
         )
     ),
     _function("threshold", lambda x, threshold, value: np.where(x > threshold, x, value), "threshold", "value"),
+    _function("trunc", np.trunc),
 )
 SPECS = (
     *FUNCTIONS,

@@ -22,7 +22,9 @@ from .quantised import QUANTISED
 from .resizing import resize
 
 Function = Callable[..., Any]
-NOT_ONNX = {"log_sigmoid", "square"}  # functions that ONNX lacks
+NOT_ONNX = {  # functions that ONNX lacks
+    *("erfc", "exp2", "expm1", "frac", "log10", "log1p", "log2", "log_sigmoid", "sinc", "square", "trunc"),
+}
 MAPPED: Mapping[str, Function] = {
     **{
         kind.title(): maps.ignoring_attributes(function)
