@@ -18,7 +18,7 @@ from flatbuffers import flexbuffers
 from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
-from .ops.elementwise import FUNCTIONS
+from .ops.functions import FUNCTIONS
 from .ops.recurrent import sequence
 from .ops.window import Padding, Size, same_padding
 

@@ -13,8 +13,8 @@ from cases.elementwise import numbers
 from cases.ops import fitted
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.ops.elementwise import FUNCTIONS
 from tinyweave.ops.extrema import COMPARISONS
+from tinyweave.ops.functions import FUNCTIONS
 from tinyweave.ops.recurrent import sequence
 
 from .growers import (

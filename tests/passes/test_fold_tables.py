@@ -10,7 +10,7 @@ from tests.cases.tiny import activation, constant, graph
 from tests.passes.layers import same_layers
 from tinyweave import ops
 from tinyweave.ir import Graph, Op, Tensor, verify
-from tinyweave.ops.elementwise import FUNCTIONS
+from tinyweave.ops.functions import FUNCTIONS
 from tinyweave.passes import run_passes
 from tinyweave.passes.merge_rescales import fold_tables
 

@@ -14,7 +14,7 @@ from tests.passes.layers import same_layers
 from tinyweave import ops
 from tinyweave.ir import Graph, Op, Quant, Tensor, diff, verify
 from tinyweave.ops import SPECS
-from tinyweave.ops.elementwise import FUNCTIONS
+from tinyweave.ops.functions import FUNCTIONS
 from tinyweave.passes import TensorMap
 from tinyweave.passes.crop_windows import crop_windows
 from tinyweave.passes.drop_unused import drop_unused
