@@ -233,6 +233,8 @@ def by_constant(n: Network) -> str:
     shape = n.maps[-1][1]
     broadcast = [extent if n.rng.random() < 0.5 else 1 for extent in shape][n.rng.randrange(len(shape)) :]
     values = n.constant(n.floats(*broadcast))
+    if n.rng.random() < 0.3:
+        values = n.node(n.rng.choice(["Abs", "Erf", "Identity", "Round", "Sigmoid", "Sin", "Tanh"]), values)
     op = n.rng.choice(["Add", "Mul", "Sub", "Max", "Min", "Div"])
     if op == "Div":
         return n.node(op, n.x, n.constant(1 + n.draw.random(broadcast)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..aten import attention, axes, elementwise, norms
 from ..channels_last import Builder, Map
-from ..quantised_constants import dequantised
+from ..quantised_constants import Array, dequantised
 from ..unsupported import Unsupported
 from . import maps
 from .folded import FOLDED, checked_size
@@ -141,11 +141,18 @@ def _function(op: str) -> Function:
         if op not in FOLDED:
             raise Unsupported("all of its inputs are constant, and tinyweave cannot compute it at import; fold constants first")
         given = [dequantised(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
-        folded = np.asarray(FOLDED[op](*given, **attributes))
-        checked_size(folded.shape, folded.itemsize)
-        return folded.astype(np.float32) if folded.dtype == np.float64 else folded
+        with np.errstate(all="ignore"):  # the importer refuses constants that are not finite, and names them
+            result = FOLDED[op](*given, **attributes)
+        folded = [_checked(np.asarray(each)) for each in (result if isinstance(result, list) else [result])]
+        return folded if outputs > 1 else folded[0]
 
     return apply
+
+
+def _checked(folded: Array) -> Array:
+    """Return a folded constant, as float32 if it is float64; raise Unsupported if it is too large."""
+    checked_size(folded.shape, folded.itemsize)
+    return folded.astype(np.float32) if folded.dtype == np.float64 else folded
 
 
 def _dynamic(b: Builder, *_: Any, **__: Any) -> Any:
