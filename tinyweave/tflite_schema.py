@@ -19,7 +19,7 @@ from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
 from .ops import detection
-from .ops.elementwise import FUNCTIONS
+from .ops.functions import FUNCTIONS
 from .ops.recurrent import sequence
 from .ops.window import Padding, Size, same_padding
 
@@ -354,6 +354,7 @@ SLICED = tuple(map(_plain, ("begin_mask", "end_mask", "ellipsis_mask", "new_axis
 
 OPS = {
     **{spec.kind: Options(numbers=spec.numbers) for spec in (*FUNCTIONS, *sequence.SPECS) if spec.kind not in KINDS.values()},
+    "lookup": Options(numbers=()),
     "abs": Options("AbsOptions", versions=(2, 3)),
     "add": Options("AddOptions", SUM, (2, 3)),
     "arg_max": Options("ArgMaxOptions", (_derived("OutputType", _type),), (2, 1)),

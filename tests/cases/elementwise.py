@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -208,7 +209,15 @@ def _neg(rng: Rng) -> Iterator[Drawn]:
         yield f"{about}-{x.zero_point}", [x], replace(out, quant=Quant((x.scale,), (-x.zero_point,))), attrs
 
 
-POSITIVE = {"log", "power", "reciprocal", "rsqrt", "sqrt"}  # kinds that are infinite or undefined at 0 or below
+DOMAINS = {  # kind -> open interval outside of which it is infinite, undefined or very steep
+    **dict.fromkeys(("acos", "asin", "atanh"), (-1.0, 1.0)),
+    **dict.fromkeys(("cosh", "exp2", "expm1", "sinh"), (-4.0, 4.0)),
+    **dict.fromkeys(("log", "log10", "log2", "power", "reciprocal", "rsqrt", "sqrt"), (0.0, inf)),
+    "acosh": (1.0, inf),
+    "log1p": (-1.0, inf),
+    "sinc": (-inf, inf),
+    "tan": (-1.5707, 1.5707),
+}
 # attributes of functions -> drawn values
 NUMBERS: dict[str, tuple[float, ...]] = {
     "alpha": (0.3, 1.0, 1.6732632423543772),
@@ -235,6 +244,11 @@ def _function(kind: str) -> Callable[[Rng], Iterator[Drawn]]:
             yield "-".join([about, *(f"{value:.3g}" for value in attrs.values())]), operands, out, attrs
 
     return drawn
+
+
+def _lookup(rng: Rng) -> Iterator[Drawn]:
+    for about, (x,), out, attrs in _table(rng):
+        yield about, [x, constant("table", rng.integers(-128, 128, 256).astype(np.int8))], out, attrs
 
 
 def _gelu(rng: Rng) -> Iterator[Drawn]:
@@ -432,6 +446,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "logical_not": _logical_not,
     "logical_or": _logical,
     "log_softmax": _log_softmax,
+    "lookup": _lookup,
     "logistic": _sigmoid(Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "maximum": _extremum,

@@ -22,6 +22,7 @@ INTEGERS = (
     "cast",
     "dequantize",
     "detection_postprocess",
+    "lookup",
     "quantize",
     "svdf",
 )  # conversions, and kinds without a float32 form

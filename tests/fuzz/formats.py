@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from cases.elementwise import numbers
 from cases.ops import fitted
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.ops.extrema import COMPARISONS
+from tinyweave.ops.functions import FUNCTIONS
 from tinyweave.ops.recurrent import sequence
 
 from .growers import (
@@ -369,6 +371,19 @@ def chain(*growers: Grower) -> Grower:
     return grow
 
 
+def function(g: Growth) -> None:
+    """Add a function of one element that is computed by a table, or an op with a constant of one element."""
+    x, quant = anything(g), g.quant()
+    kind = g.rng.choice(("mul", "maximum", *(spec.kind for spec in FUNCTIONS)))
+    if kind in ("mul", "maximum"):
+        attrs = {"activation": g.rng.choice(ACTIVATIONS)} if kind == "mul" else {}
+        quant = quant if kind == "mul" else x.quant
+        number = g.constant("number", g.numpy.integers(1, 128, (1,), dtype=np.int8), x.quant)
+        g.emit(kind, [x.name, number], attrs, quant)
+    else:
+        g.emit(kind, [x.name], numbers(kind, g.numpy), Quant((1 / 128,), (0,)) if kind == "tanh" else quant)
+
+
 def from_initial_state(kind: str) -> Callable[[Growth], None]:
     def grow(g: Growth) -> None:
         x = anything(g)
@@ -422,6 +437,7 @@ FORMER = was_uint8(*WEIGHTED, pool("average_pool_2d"), resize("resize_bilinear")
 ALL: Growers = {
     **FILED,
     "chain": (3, chain(narrow_weights(*WEIGHTED), FORMER, was_uint8(fully_connected), pool("max_pool_2d"))),
+    "functions": (0.5, chain(function)),
     "int4 maps": (2.5, narrow_map),
     "sum": (0.3, total),
     "was uint8": (2, FORMER),

@@ -205,15 +205,17 @@ def norm(n: Network) -> str:
 def unary(n: Network) -> str:
     """Apply a function of one element; arguments of functions with a pole are moved away from it."""
     low, beta = round(n.rng.uniform(-1, 0.5), 3), round(n.rng.uniform(0.3, 2), 3)
-    simple = (
-        "Abs Atan Ceil Cos Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Softplus Softsign Tanh".split()
-    )
+    simple = "Abs Asinh Atan Ceil Cos Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Softplus Softsign Tanh"
     limits = [n.constant(low), n.constant(low + 1.5)]
     positive = n.node("Add", n.node("Abs", n.x), n.constant(0.5))
+    clipped = n.node("Clip", n.x, *limits)
     return n.rng.choice([
-        *(lambda op=op: n.node(op, n.x) for op in simple),
+        *(lambda op=op: n.node(op, n.x) for op in simple.split()),
         *(lambda op=op: n.node(op, positive) for op in ("Log", "Reciprocal", "Sqrt")),
-        lambda: n.node("Exp", n.node("Clip", n.x, limits[0], limits[1])), lambda: n.node("Clip", n.x, limits[0]),
+        *(lambda op=op: n.node(op, clipped) for op in ("Cosh", "Exp", "Sinh")),
+        *(lambda op=op: n.node(op, n.node("Mul", n.node("Sin", n.x), n.constant(0.9))) for op in ("Acos", "Asin", "Atanh")),
+        lambda: n.node("Tan", n.node("Tanh", n.x)), lambda: n.node("Acosh", n.node("Add", positive, n.constant(0.6))),
+        lambda: n.node("Clip", n.x, limits[0]),
         lambda: n.node("Clip", n.x, "", limits[1]), lambda: n.node("Clip", n.x, n.constant(0), n.constant(6)),
         lambda: n.node("Celu", n.x, alpha=beta), lambda: n.node("Elu", n.x, alpha=beta), lambda: n.node("Selu", n.x),
         lambda: n.node("Selu", n.x, alpha=beta, gamma=1.2), lambda: n.node("LeakyRelu", n.x, alpha=beta / 4),
@@ -238,6 +240,8 @@ def by_constant(n: Network) -> str:
     shape = n.maps[-1][1]
     broadcast = [extent if n.rng.random() < 0.5 else 1 for extent in shape][n.rng.randrange(len(shape)) :]
     values = n.constant(n.floats(*broadcast))
+    if n.rng.random() < 0.3:
+        values = n.node(n.rng.choice(["Abs", "Erf", "Identity", "Round", "Sigmoid", "Sin", "Tanh"]), values)
     op = n.rng.choice(["Add", "Mul", "Sub", "Max", "Min", "Div"])
     if op == "Div":
         return n.node(op, n.x, n.constant(1 + n.draw.random(broadcast)))

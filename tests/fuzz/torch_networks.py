@@ -168,6 +168,12 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
         torch.abs, torch.erf, torch.sin, torch.cos, lambda x: torch.log(x.abs() + 0.2), lambda x: (x.square() + 0.1).sqrt(),
         lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5, torch.atan,
+        torch.asinh, torch.expm1, torch.frac, torch.trunc, torch.sinc, torch.erfc, functional.hardsigmoid,
+        functional.tanhshrink, lambda x: torch.log1p(x.abs()), lambda x: torch.log2(x.abs() + low + 1.2),
+        lambda x: torch.exp2(x.clamp_max(low)), lambda x: torch.asin(0.9 * torch.sin(x)),
+        lambda x: torch.atanh(0.9 * torch.cos(x)),
+        lambda x: torch.acosh(x.abs() + 1.1), lambda x: torch.tan(x.clamp(-1, low)), lambda x: torch.sinh(x.clamp(-1, 1)),
+        lambda x: torch.cosh(x.clamp(-1, 1)), lambda x: torch.log10(x.square() + 0.3), lambda x: torch.acos(torch.tanh(x)),
         lambda x: torch.where(x > low, x, low * x), lambda x: x.masked_fill(x <= low, low), lambda x: x * (x < low).float(),
         lambda x: torch.where((x > low) & ~(x >= low + 1), x, -x), lambda x: x.cumsum(-1) / x.shape[-1],
     ])  # fmt: skip

@@ -100,7 +100,15 @@ CASES: dict[str, Case] = {
     "clip-infinite": one("Clip", *CONV, given=[np.float32(0), np.float32(np.inf)]),
     "prelu": one("PRelu", *CONV, given=[floats(4, 1, 1)]),
     "prelu-one": one("PRelu", *CONV, given=[floats(1)]),
-    **{op: one(op, *CONV) for op in "Abs Atan Ceil Cos Erf Floor Mish Reciprocal Round Sign Sin Softplus Softsign".split()},
+    **{
+        op: one(op, *CONV)
+        for op in "Abs Asinh Atan Ceil Cos Cosh Erf Floor Mish Reciprocal Round Sign Sin Sinh Softplus Softsign Tan".split()
+    },
+    **{
+        f"{op}-of-tanh": ([("Tanh", ("x",), ("a",), {}), (op, ("a",), ("y",), {})], {"x": CONV}, {})
+        for op in ("Acos", "Asin", "Atanh")
+    },
+    "acosh-of-cosh": ([("Cosh", ("x",), ("a",), {}), ("Acosh", ("a",), ("y",), {})], {"x": CONV}, {}),
     **{f"{op}-of-abs": ([("Abs", ("x",), ("a",), {}), (op, ("a",), ("y",), {})], {"x": CONV}, {}) for op in ("Log", "Sqrt")},
     "elu-of-alpha": one("Elu", *CONV, alpha=0.3),
     "celu": one("Celu", *CONV, alpha=0.3),

@@ -124,13 +124,18 @@ for unsigned, zero, value in ((False, "xz", "step"), (True, "ux", "ustep"), (Fal
         ("DequantizeLinear", ["p", "xs", zero], "y", {}),
     ]
 SCALES |= {"around": np.array([0, 0, 1, 2, 0, 0, 1, 0]), "step": np.int8(40), "ustep": np.uint8(168), "fill": f32(2.0)}
-SCALES |= {"zero": f32(0), "six": f32(6), "factor": RNG.integers(60, 120, C).astype(np.int8)}
+SCALES |= {"xf": f32(-3), "zero": f32(0), "six": f32(6), "factor": RNG.integers(60, 120, C).astype(np.int8)}
 SCALES |= {name: RNG.uniform(0.5, 1, C).astype(np.float32) for name in ("shift", "middle", "spread")}
 X, W, Y = ["xs", "xz"], ["w", "ws", "wz"], ["ys", "yz"]
 QOPERATOR: dict[str, list[Op]] = {
     "conv": [("QLinearConv", ["x", *X, *W, *Y, "b"], "y", CONV)],
+    "conv-of-computed-scales": [
+        ("Mul", ["xs", "six"], "six xs", {}), ("Div", ["six xs", "six"], "x step", {}), ("Cast", ["xf"], "x zero", {"to": 3}),
+        ("Sqrt", ["ws"], "root", {}), ("Mul", ["root", "root"], "w steps", {}), ("Clip", ["ys", "zero", "six"], "y step", {}),
+        ("QLinearConv", ["x", "x step", "x zero", "w", "w steps", "wz", "y step", "yz", "b"], "y", CONV),
+    ],
     "product": [("QLinearMatMul", ["x", *X, "m", "ms", "mz", *Y], "y", {})],
-}
+}  # fmt: skip
 BY_HAND: dict[str, tuple[list[Op], Any]] = {  # ops that ONNX's reference lacks, and what they compute in floats
     "add": ([("QLinearAdd", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x + x),
     "mul": ([("QLinearMul", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x * x),
@@ -180,10 +185,10 @@ def test_qdq_pairs_around_ops_give_litert_bytes(name: str, litert: ModuleType) -
 @pytest.mark.litert
 @pytest.mark.parametrize("name", QOPERATOR)
 def test_qlinear_ops_give_litert_bytes(name: str, litert: ModuleType) -> None:
-    data = model(QOPERATOR[name], (1, C, 7, 6) if name == "conv" else (5, C), (TensorProto.INT8, TensorProto.INT8))
-    data = data if name == "conv" else model(QOPERATOR[name], (1, 5, C), (TensorProto.INT8, TensorProto.INT8))
+    shape = (1, C, 7, 6) if name.startswith("conv") else (1, 5, C)
+    data = model(QOPERATOR[name], shape, (TensorProto.INT8, TensorProto.INT8))
     graph = from_onnx(data, name)
-    q = RNG.integers(-128, 128, (1, C, 7, 6) if name == "conv" else (1, 5, C)).astype(np.int8)
+    q = RNG.integers(-128, 128, shape).astype(np.int8)
     (expected,) = ReferenceEvaluator(onnx.load_from_string(data)).run(None, {"x": q})
     (found,) = ops.run(graph, {"x": np.ascontiguousarray(last(q))}).values()
     assert np.abs(found.astype(int) - last(expected)).max() <= 1

@@ -86,7 +86,7 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "rms-norm-eps": (nn.RMSNorm(7, eps=0.5), (1, 4, 7)),
     **{
         f"{name}-of-abs": (Of(lambda m, x, name=name: getattr(torch, name)(x.abs() + 0.1)), (1, 3, 9, 7))
-        for name in ("log", "rsqrt", "reciprocal", "sqrt")
+        for name in ("log", "log10", "log2", "rsqrt", "reciprocal", "sqrt")
     },
     "softplus": (nn.Softplus(), (1, 3, 9, 7)),
     "softplus-beta": (nn.Softplus(2, 1), (1, 3, 9, 7)),
@@ -99,8 +99,18 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "hardshrink": (nn.Hardshrink(0.7), (1, 3, 9, 7)),
     "softshrink": (nn.Softshrink(0.7), (1, 3, 9, 7)),
     "threshold": (nn.Threshold(0.1, -2), (1, 3, 9, 7)),
-    "erf": of(lambda m, x: torch.erf(x), 1, 3, 9, 7),
-    "atan": of(lambda m, x: torch.atan(x), 1, 3, 9, 7),
+    **{
+        name: (Of(lambda m, x, name=name: getattr(torch, name)(x)), (1, 3, 9, 7))
+        for name in "asinh atan cosh erf erfc exp2 expm1 fix frac sinc sinh tan trunc".split()
+    },
+    **{
+        f"{name}-within": (Of(lambda m, x, name=name: getattr(torch, name)(0.9 * torch.sin(x))), (1, 3, 9, 7))
+        for name in "acos arcsin asin atanh log1p".split()
+    },
+    "acosh": of(lambda m, x: torch.acosh(x.abs() + 1.1), 1, 3, 9, 7),
+    "tanhshrink": (nn.Tanhshrink(), (1, 3, 9, 7)),
+    "logit": of(lambda m, x: torch.logit(torch.sigmoid(x)), 1, 3, 9, 7),
+    "logit-eps": of(lambda m, x: torch.logit(torch.sigmoid(x), 0.3), 1, 3, 9, 7),
     "sin-cos": of(lambda m, x: torch.sin(x) + torch.cos(x), 1, 3, 9, 7),
     "ceil": of(lambda m, x: torch.ceil(3 * x) + torch.sign(x), 1, 3, 9, 7),
     "floor": of(lambda m, x: torch.floor(3 * x) + torch.round(2 * x), 1, 3, 9, 7),

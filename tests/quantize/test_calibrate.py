@@ -13,8 +13,8 @@ from cases.sweeps import rest_in_sweeps
 from tinyweave import ops
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.ops import SPECS
-from tinyweave.ops.elementwise import FUNCTIONS
 from tinyweave.ops.extrema import COMPARISONS
+from tinyweave.ops.functions import FUNCTIONS
 from tinyweave.quantize.calibrate import (
     TRIED,
     calibrate,

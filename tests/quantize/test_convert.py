@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from cases.draw import activation, constant, integers, single_op
-from cases.elementwise import POSITIVE
+from cases.elementwise import DOMAINS
 from cases.ops import GENERATORS, NOT_IN_LITERT, Case, cases
 
 from tinyweave import ops
@@ -26,7 +26,7 @@ from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
 # kinds that float networks lack: conversions, svdf (its scale depends on more than its values), and neg, which is a mul
-WITHOUT_RULE = {"cast", "dequantize", "detection_postprocess", "neg", "quantize", "reduce_prod", "svdf"}
+WITHOUT_RULE = {"cast", "dequantize", "detection_postprocess", "lookup", "neg", "quantize", "reduce_prod", "svdf"}
 WITH_RULE = {kind for kind, spec in SPECS.items() if spec.scale}
 NOT_ALONE = {  # kinds whose cases say nothing of the rule, by where they are tested
     "div": "near a divisor of 0 a quotient has any error: tests/fuzz/formats.py",
@@ -56,9 +56,10 @@ def float_cases(kind: str) -> Iterator[Case]:
         except CompileError:
             continue
         inputs = [[real(old[n], x) for n, x in zip(graph.inputs, arrays, strict=True)] for arrays in case.inputs]
-        if kind in POSITIVE:
-            least = np.float32(16 * old[graph.inputs[0]].scale)
-            inputs = [[np.maximum(x, least)] for (x,) in inputs]
+        if kind in DOMAINS:
+            low, high = DOMAINS[kind]
+            margin = min(16 * old[graph.inputs[0]].scale, 0.05 * (high - low))
+            inputs = [[np.clip(x, np.float32(low + margin), np.float32(high - margin))] for (x,) in inputs]
         if all(array.size for array in inputs[0]):
             yield Case(case.id, graph, inputs)
 
@@ -142,7 +143,7 @@ def assert_near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarra
     noise = 0.0
     for index, tensor in enumerate(graph.inputs_of(op)):
         if tensor is not None and tensor.quant is not None and index != (SPECS[op.kind].weights or Weights(0)).bias:
-            size = steepest(case) if op.kind in POSITIVE else 1.0
+            size = steepest(case) if op.kind in DOMAINS else 1.0
             if SPECS[op.kind].family == "sequence":
                 size = gain(case, index)
             if SPECS[op.kind].weights is not None or op.kind in ("mul", "batch_matmul", "prelu"):

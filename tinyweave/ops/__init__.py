@@ -22,6 +22,7 @@ from . import (
     elementwise,
     extrema,
     fully_connected,
+    functions,
     l2_normalization,
     layout,
     log_softmax,
@@ -45,12 +46,14 @@ __all__ = [
     "activation_range",
     "check",
     "check_constraints",
+    "computed_operand",
     "data",
     "defined",
     "fixed_inputs",
     "hwc",
     "index_extents",
     "initial_state",
+    "mapped",
     "run",
     "spec_for",
     "spec_of",
@@ -63,6 +66,7 @@ FAMILIES = (
     data_movement,
     detection,
     elementwise,
+    functions,
     extrema,
     fully_connected,
     l2_normalization,
@@ -97,6 +101,22 @@ def spec_for(graph: Graph, op: Op) -> OpSpec:
     spec = SPECS[op.kind]
     x = graph.optional_input(op, spec.data)
     return spec if x is None else FORMS.get(x.dtype, {}).get(op.kind, spec)
+
+
+def computed_operand(graph: Graph, op: Op) -> int | None:
+    """Return the index of the only operand of an op that is not constant; None if the network computes none or several."""
+    computed = [index for index, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None]
+    return computed[0] if len(computed) == 1 else None
+
+
+def mapped(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the outputs of an elementwise op for `values` [n] of its one computed operand, as an array [n].
+
+    Other operands must be constants of one element.
+    """
+    operands, index = graph.inputs_of(op), computed_operand(graph, op)
+    arrays = [values if place == index else None if x is None else x.data for place, x in enumerate(operands)]
+    return np.ravel(spec_for(graph, op).reference(graph, op, arrays)[0])
 
 
 def data(graph: Graph, op: Op) -> Tensor:

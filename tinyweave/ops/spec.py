@@ -139,6 +139,11 @@ class OpSpec:
         return self.weights is not None and self.weights.int4
 
     @property
+    def is_table(self) -> bool:
+        """Whether the int8 form is computed by a table of 256 outputs; clamps are not."""
+        return self.family == "unary" and self.kind not in ACTIVATIONS
+
+    @property
     def moves(self) -> bool:
         """Whether each output element is an input element or padding; such a kind takes any type."""
         return self.family in MOVING

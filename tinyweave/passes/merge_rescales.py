@@ -2,12 +2,13 @@
 
 An op that changes no value is dropped. A clamp is fused into the preceding op. Two ops in a row become one op if it gives the
 same bytes. Two rescalings are in general not equal to one, so each merger is proved by trying every value that can occur.
+A later pass, `fold_tables`, folds ops that are left, such as sin and then exp, into one table of 256 bytes.
 Ops that turn integers into floats themselves read the integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,13 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, limits
-from ..ops import SPECS, activation_range, check_constraints, spec_of
+from ..ops import SPECS, activation_range, check_constraints, computed_operand, mapped, spec_of
 from ..ops.spec import ACTIVATIONS
-from .rewrite import each_op, exchange, is_only_for, maker, same_kind, without
+from .rewrite import constant, each_op, exchange, is_only_for, maker, same_kind, without
 from .tensor_map import TensorMap
 from .value_ranges import BYTES, Range, value_ranges
 
 Values = NDArray[np.generic]
+ELEMENTWISE = (
+    "unary",
+    "binary",
+    "comparison",
+    "selection",
+    "conversion",
+)  # families whose outputs read one element per operand
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -83,10 +91,10 @@ def _values(known: Range, tensor: Tensor) -> Values:
     return np.arange(int(known.low.min()), int(known.high.max()) + 1).astype(tensor.dtype)
 
 
-def _through(graph: Graph, ops: tuple[Op, ...], values: Values) -> Values:
+def _through(graph: Graph, ops: Sequence[Op], values: Values) -> Values:
     """Return `values` after the element-wise `ops` are applied to them in turn."""
     for op in ops:
-        (values,) = SPECS[op.kind].reference(graph, op, [values])
+        values = mapped(graph, op, values)
     return values
 
 
@@ -115,3 +123,55 @@ def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
             fused = replace(before, outputs=op.outputs, attrs={**before.attrs, "activation": activation})
             return exchange(graph, [fused], gone=op.name)
     return graph
+
+
+def fold_tables(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Fold elementwise ops that follow each other, from int8 to int8, into `lookup` ops.
+
+    The table of a `lookup` is the result of all ops in turn for each int8 value, so the bytes stay the same. Operands other
+    than the tensor that passes through must be constants of one element. Ops are folded only if one of them needs a table
+    anyway.
+    """
+    return each_op(graph, _folded), {}
+
+
+def _folded(graph: Graph, op: Op) -> Graph:
+    """Fold the longest row of ops that ends with `op` and begins on int8 into `op`, and return the graph."""
+    row = _row(graph, op)
+    while row and _computed(graph, row[0]).dtype != "int8":
+        del row[0]
+    if len(row) < 2 or graph.output(op).dtype != "int8" or not any(spec_of(each).is_table for each in row):
+        return graph
+    table = constant(graph, op, "table", _through(graph, row, np.arange(-128, 128).astype(np.int8)))
+    one = Op(op.name, "lookup", (_computed(graph, row[0]).name, table.name), op.outputs)
+    for each in row[:-1]:
+        graph = exchange(graph, [one], [table], gone=each.name)
+    return graph
+
+
+def _row(graph: Graph, op: Op) -> list[Op]:
+    """Return the functions of one element that end with `op`; only the next function in the row reads an output."""
+    row = [op] if _is_function(graph, op) else []
+    while row:
+        x = _computed(graph, row[0])
+        before = maker(graph, x)
+        if before is None or not is_only_for(graph, x, row[0]) or not _is_function(graph, before):
+            break
+        row.insert(0, before)
+    return row
+
+
+def _computed(graph: Graph, op: Op) -> Tensor:
+    """Return the only operand of an op that is not constant."""
+    index = computed_operand(graph, op)
+    assert index is not None
+    return graph.input(op, index)
+
+
+def _is_function(graph: Graph, op: Op) -> bool:
+    """Return whether an op computes each output element from one input element, by the same function for all elements."""
+    index = computed_operand(graph, op)
+    if index is None or spec_of(op).family not in ELEMENTWISE or graph.input(op, index).shape != graph.output(op).shape:
+        return False
+    constants = [x for place, x in enumerate(graph.inputs_of(op)) if x is not None and place != index]
+    return spec_of(op).family == "unary" or all(x.elements == 1 for x in constants)

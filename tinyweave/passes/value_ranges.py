@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, limits
-from ..ops import SPECS, activation_range, conv, fully_connected, reduce, spec_of
+from ..ops import SPECS, activation_range, conv, fully_connected, mapped, reduce, spec_of
 from ..ops.elementwise import mul_rescale
 from ..ops.fixed_point import INT32_MAX
 from ..ops.window import positions
@@ -202,7 +202,7 @@ def _unary(graph: Graph, op: Op, known: Known) -> list[Range]:
     """Return the range of the output, as a list of one, of a unary op, from its results for all values of the input."""
     (x, out), bounds = (graph.input(op), graph.output(op)), known[graph.input(op).name]
     values = np.arange(int(bounds.low.min()), int(bounds.high.max()) + 1)
-    table = SPECS[op.kind].reference(graph, op, [values.astype(x.dtype)])[0]
+    table = mapped(graph, op, values.astype(x.dtype))
     lowest, highest = (bound.astype(np.int64) for bound in bounds)
     inside = (values[:, None] >= lowest) & (values[:, None] <= highest)
     least, greatest = limits(out.dtype)

@@ -9,7 +9,20 @@ import numpy as np
 from ...ir import array_type, itemsize
 from ...kernels import geometry
 from ...kernels.dsp import dense, prelu, sums
-from ...ops import activations, elementwise, extrema, int16_tables, log_softmax, pool, quantization, reduce, softmax, spec_of
+from ...ops import (
+    activations,
+    computed_operand,
+    elementwise,
+    extrema,
+    int16_tables,
+    log_softmax,
+    mapped,
+    pool,
+    quantization,
+    reduce,
+    softmax,
+    spec_of,
+)
 from ...ops.spec import hwc
 from ..layer import Code, Layer
 from .calls import (
@@ -240,12 +253,11 @@ def emit_lookup(layer: Layer) -> Code:
     The table starts with the value of byte 128 (-128 as int8), since the index is byte - 128 modulo 256. Constant operands of
     the op are included in the values.
     """
-    operands = layer.graph.inputs_of(layer.op)
-    index = next(index for index, x in enumerate(operands) if x is not None and x.data is None)
+    index = computed_operand(layer.graph, layer.op)
+    assert index is not None
     inputs = np.arange(-128, 128).astype(np.int8).view(array_type(layer.input(index).dtype))
-    arrays = [inputs if number == index or x is None else x.data for number, x in enumerate(operands)]
-    (values,) = spec_of(layer.op).reference(layer.graph, layer.op, arrays)
-    table = {"table": layer.table("table", values.ravel().view(np.int8), "int8_t")}
+    values = mapped(layer.graph, layer.op, inputs)
+    table = {"table": layer.table("table", values.view(np.int8), "int8_t")}
     return plain_code(layer, {"shape": hwc(layer.output.shape)}, table, inputs=(index,))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import SPECS, elementwise
+from ...ops import SPECS, functions
 from ..channels_last import Builder, Map, extents, flattened, in_layout, same_layout
 from ..quantised_constants import QUANTISED_DTYPE, Array, dequantised
 from ..unsupported import Unsupported
@@ -138,7 +138,7 @@ def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
     return lambda b, x: b.like(kind, x, **attrs)
 
 
-FUNCTIONS = {spec.kind: unary(spec.kind) for spec in elementwise.FUNCTIONS if not spec.numbers}
+FUNCTIONS = {spec.kind: unary(spec.kind) for spec in functions.FUNCTIONS if not spec.numbers}
 # ATen's name -> op kind
 COMPARISONS = {"eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less", "ne": "not_equal"}
 MASKED = -100.0  # a score for which softmax gives 0

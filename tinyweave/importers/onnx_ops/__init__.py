@@ -14,7 +14,7 @@ import numpy as np
 
 from ..aten import attention, axes, elementwise, norms
 from ..channels_last import Builder, Map
-from ..quantised_constants import dequantised
+from ..quantised_constants import Array, dequantised
 from ..unsupported import Unsupported
 from . import maps
 from .folded import FOLDED, checked_size
@@ -22,7 +22,9 @@ from .quantised import QUANTISED
 from .resizing import resize
 
 Function = Callable[..., Any]
-NOT_ONNX = {"log_sigmoid", "square"}  # functions that ONNX lacks
+NOT_ONNX = {  # functions that ONNX lacks
+    *("erfc", "exp2", "expm1", "frac", "log10", "log1p", "log2", "log_sigmoid", "sinc", "square", "trunc"),
+}
 MAPPED: Mapping[str, Function] = {
     **{
         kind.title(): maps.ignoring_attributes(function)
@@ -138,11 +140,18 @@ def _function(op: str) -> Function:
         if op not in FOLDED:
             raise Unsupported("all of its inputs are constant, and tinyweave cannot compute it at import; fold constants first")
         given = [dequantised(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
-        folded = np.asarray(FOLDED[op](*given, **attributes))
-        checked_size(folded.shape, folded.itemsize)
-        return folded.astype(np.float32) if folded.dtype == np.float64 else folded
+        with np.errstate(all="ignore"):  # the importer refuses constants that are not finite, and names them
+            result = FOLDED[op](*given, **attributes)
+        folded = [_checked(np.asarray(each)) for each in (result if isinstance(result, list) else [result])]
+        return folded if outputs > 1 else folded[0]
 
     return apply
+
+
+def _checked(folded: Array) -> Array:
+    """Return a folded constant, as float32 if it is float64; raise Unsupported if it is too large."""
+    checked_size(folded.shape, folded.itemsize)
+    return folded.astype(np.float32) if folded.dtype == np.float64 else folded
 
 
 OPS: dict[str, Function] = {

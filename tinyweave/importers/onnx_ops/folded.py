@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as accumulated
-from math import ceil, prod
+from math import ceil, erf, prod
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,12 @@ from ..quantised_constants import Array
 from ..unsupported import Unsupported, normalised_axis
 
 Function = Callable[..., Any]
+ERF = np.vectorize(erf, otypes=[np.float64])
 MAX_FOLDED = 1 << 26  # bytes of one folded constant
-DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # TensorProto.DataType -> numpy type
+DTYPES = {  # TensorProto.DataType -> numpy type; float16, bfloat16 and float64 become float32
+    **{1: "float32", 10: "float32", 11: "float32", 16: "float32"},
+    **{2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 12: "uint32", 13: "uint64"},
+}
 
 
 def checked_size(shape: Iterable[Any], itemsize: int = 8) -> tuple[int, ...]:
@@ -82,12 +86,17 @@ def _gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
 def _reduction(function: Callable[..., Any]) -> Function:
     """Return the folding function of a reduction.
 
-    The reduced axes are an attribute or, in later opsets, the second input; None means all axes.
+    The reduced axes are an attribute or, in later opsets, the second input; without axes all are reduced, unless
+    `noop_with_empty_axes` is set.
     """
 
-    def apply(x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Array:
-        chosen = axes if given is None else given
-        return np.asarray(function(x, axis=None if chosen is None else tuple(map(int, chosen)), keepdims=bool(keepdims)))
+    def apply(
+        x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Array:
+        chosen = tuple(map(int, next((each for each in (given, axes) if each is not None), ())))
+        if not x.size and function in (np.max, np.min):
+            raise Unsupported("it reduces a constant without elements")
+        return np.asarray(function(x, axis=chosen if chosen or noop_with_empty_axes else None, keepdims=bool(keepdims)))
 
     return apply
 
@@ -101,27 +110,103 @@ def _flatten(x: Array, *, axis: int = 1) -> Array:
     return x.reshape(prod(x.shape[: axis if axis == x.ndim else normalised_axis(x.ndim, axis)]), -1)
 
 
+def _cast(x: Array, *, to: int, **_: Any) -> Array:
+    """Convert to the type with the number `to` of TensorProto.DataType."""
+    if to not in DTYPES:
+        raise Unsupported(f"it casts to the type number {to} of ONNX, which NumPy lacks")
+    return x.astype(DTYPES[to])
+
+
+def _clip(x: Array, low: Any = None, high: Any = None) -> Array:
+    """Clamp to [low, high]; a limit of None is left out."""
+    x = x if low is None else np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
+def _softmax(x: Array, *, axis: int = -1) -> Array:
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(powers / powers.sum(axis, keepdims=True))
+
+
+def _matmul(x: Array, y: Array) -> Array:
+    rows, columns = x.shape[:-1] or (1,), y.shape[-1:] if y.ndim > 1 else (1,)
+    checked_size([*np.broadcast_shapes(rows[:-1], y.shape[:-2]), rows[-1], *columns], x.itemsize)
+    return np.asarray(np.matmul(x, y))
+
+
+def _cumsum(x: Array, along: Any, *, exclusive: int = 0, reverse: int = 0) -> Array:
+    axis = int(np.asarray(along).ravel()[0])
+    turned = np.flip(x, axis) if reverse else x
+    sums = turned.cumsum(axis, dtype=x.dtype) - (turned if exclusive else 0)
+    return np.flip(sums, axis) if reverse else sums
+
+
+def _triangle(x: Array, diagonal: Any = 0, *, upper: int = 1) -> Array:
+    """Return the matrix with 0 below (or above) a diagonal."""
+    return (np.triu if upper else np.tril)(x, int(np.asarray(diagonal).ravel()[0]))
+
+
+def _gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+    if batch_dims:
+        raise Unsupported(f"its batch_dims is {batch_dims}; only 0 is supported")
+    checked_size([*indices.shape[:-1], *x.shape[indices.shape[-1] :]], x.itemsize)
+    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def _scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
+    if reduction != "none":
+        raise Unsupported(f"its reduction is {reduction}; only none is supported")
+    changed: Array = x.copy()
+    changed[tuple(np.moveaxis(indices, -1, 0))] = updates
+    return changed
+
+
+def _split(x: Array, sizes: Array | None = None, *, axis: int = 0, num_outputs: int = 1) -> list[Array]:
+    """Cut into parts of the given sizes, or into `num_outputs` parts of which the last one may be smaller."""
+    each = -(-x.shape[axis] // num_outputs)
+    ends = [each * (index + 1) for index in range(num_outputs)] if sizes is None else [int(end) for end in np.cumsum(sizes)]
+    return np.split(x, ends[:-1], axis)
+
+
 FOLDED: Mapping[str, Function] = {
     "Abs": np.abs,
+    "Acos": np.arccos,
+    "Acosh": np.arccosh,
     "Add": _broadcast(np.add),
     "And": _broadcast(np.logical_and),
-    "Cast": lambda x, *, to, **_: x.astype(DTYPES[to]),
+    "Asin": np.arcsin,
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Atanh": np.arctanh,
+    "Cast": _cast,
+    "CastLike": lambda x, like, **_: x.astype(like.dtype),
     "Ceil": np.ceil,
+    "Clip": _clip,
     "Concat": _concat,
     "ConstantOfShape": _filled,
+    "Cos": np.cos,
+    "Cosh": np.cosh,
+    "CumSum": _cumsum,
     "Div": _broadcast(_divide),
     "Equal": _broadcast(np.equal),
+    "Erf": lambda x: ERF(x).astype(x.dtype),
     "Exp": np.exp,
     "Expand": lambda x, shape: np.broadcast_to(x, checked_size(np.broadcast_shapes(x.shape, tuple(map(int, shape))))),
     "Flatten": _flatten,
     "Floor": np.floor,
     "Gather": _gather,
+    "GatherND": _gather_nd,
     "Greater": _broadcast(np.greater),
+    "GreaterOrEqual": _broadcast(np.greater_equal),
     "Identity": lambda x: x,
     "Less": _broadcast(np.less),
+    "LessOrEqual": _broadcast(np.less_equal),
+    "Log": np.log,
+    "MatMul": _matmul,
     "Max": _broadcast(lambda *parts: accumulated(np.maximum, parts)),
+    "Mean": _broadcast(lambda *parts: accumulated(np.add, parts) / np.float32(len(parts))),
     "Min": _broadcast(lambda *parts: accumulated(np.minimum, parts)),
-    "Mod": _broadcast(lambda x, y, **_: np.fmod(x, y) if x.dtype.kind == "f" else np.mod(x, y)),
+    "Mod": _broadcast(lambda x, y, *, fmod=0: np.fmod(x, y) if fmod else np.mod(x, y)),
     "Mul": _broadcast(np.multiply),
     "Neg": np.negative,
     "Not": np.logical_not,
@@ -129,18 +214,36 @@ FOLDED: Mapping[str, Function] = {
     "Pow": _broadcast(lambda x, y: np.power(x, y).astype(x.dtype)),
     "Range": _range,
     "Reciprocal": np.reciprocal,
+    "ReduceL1": _reduction(lambda x, **how: np.abs(x).sum(**how)),
+    "ReduceL2": _reduction(lambda x, **how: np.sqrt(np.square(x).sum(**how))),
     "ReduceMax": _reduction(np.max),
     "ReduceMean": _reduction(np.mean),
     "ReduceMin": _reduction(np.min),
     "ReduceProd": _reduction(np.prod),
     "ReduceSum": _reduction(np.sum),
+    "ReduceSumSquare": _reduction(lambda x, **how: np.square(x).sum(**how)),
+    "Relu": lambda x: np.maximum(x, 0),
     "Reshape": _reshape,
+    "Round": np.rint,
+    "ScatterND": _scatter_nd,
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Sign": np.sign,
+    "Sin": np.sin,
+    "Sinh": np.sinh,
     "Slice": _slice,
+    "Softmax": _softmax,
+    "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
+    "Split": _split,
     "Sqrt": np.sqrt,
     "Squeeze": lambda x, given=None: np.squeeze(x, None if given is None else tuple(int(a) for a in given)),
     "Sub": _broadcast(np.subtract),
+    "Sum": _broadcast(lambda *parts: accumulated(np.add, parts)),
+    "Tan": np.tan,
+    "Tanh": np.tanh,
     "Tile": _tile,
     "Transpose": lambda x, *, perm=None: np.transpose(x, perm),
+    "Trilu": _triangle,
     "Unsqueeze": lambda x, given: np.expand_dims(x, tuple(map(int, given))),
     "Where": _broadcast(np.where),
+    "Xor": _broadcast(np.logical_xor),
 }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from ...ir import Graph, Op
 from ...ops import SPECS, softmax
-from ...ops.spec import ACTIVATIONS
 from .. import overlap_distance as distance
 from ..requirements import Check
 from ..variant import BOOL, S16, Variant
 
-TABLES = tuple(kind for kind, spec in SPECS.items() if spec.family == "unary" and kind not in ACTIVATIONS)
+TABLES = tuple(kind for kind, spec in SPECS.items() if spec.is_table)
 
 TABLE_PAYS = 1024  # elements of a softmax, which save about 200 cycles each for at most as many bytes of a table
 
