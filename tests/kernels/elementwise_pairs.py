@@ -10,7 +10,7 @@ from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.kernels.dsp.prelu import Prelu, lines
 from tinyweave.ops.fixed_point import Rescale
-from tinyweave.ops.softmax import counted, exponentials, of_differences
+from tinyweave.ops.normalization.softmax import counted, exponentials, of_differences
 
 Twins = tuple[Trial, Trial]  # of the portable kernel, and of the kernel for some cores
 

@@ -10,7 +10,8 @@ import pytest
 
 from tinyweave import toolchain
 from tinyweave.kernels.table import FILES, sources
-from tinyweave.ops import fixed_point, log_softmax
+from tinyweave.ops import fixed_point
+from tinyweave.ops.normalization import log_softmax
 from tinyweave.ops.recurrent import q15
 
 INT32 = np.iinfo(np.int32)

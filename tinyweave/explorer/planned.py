@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from .. import api
 from ..api.results import Model
 from ..nas.costs import model_of
+from ..ops import SPECS
 from ..planning import Plan, Request
 from ..report.record import Record, record
 from ..report.tables import plan_layers
@@ -86,7 +87,7 @@ def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
     convolutions = [block for block, length in enumerate(lengths) for _ in range(length)]
     owner, done = dict[str, int](), 0
     for op in model.graph.ops:
-        done += op.kind.endswith("conv_2d")
+        done += SPECS[op.kind].family == "convolution"
         if op.kind == "mean":  # the classifier begins
             break
         owner[op.name] = convolutions[max(done, 1) - 1]

@@ -23,19 +23,17 @@ from . import (
     extrema,
     fully_connected,
     functions,
-    l2_normalization,
     layout,
-    log_softmax,
     pool,
     quantization,
     reduce,
     resize,
-    softmax,
     state,
     transpose_conv,
 )
 from .constraints import INDEX_TYPES
 from .float32 import float_form
+from .normalization import l2_normalization, log_softmax, softmax
 from .recurrent import lstm, sequence, svdf
 from .spec import OpSpec, activation_range, check_constraints, hwc, infer_same
 from .state import initial_state

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...ir import Graph, Op
-from ...ops import SPECS, softmax
+from ...ops import SPECS
+from ...ops.normalization import softmax
 from .. import overlap_distance as distance
 from ..requirements import Check
 from ..variant import BOOL, S16, Variant

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir import Graph, Op, Quant
-from .constraints import arity, input_is_int8, output_is_int8
-from .fixed_point import (
+from ...ir import Graph, Op, Quant
+from ..constraints import arity, input_is_int8, output_is_int8
+from ..fixed_point import (
     INT32_MIN,
     Int64,
     exp_on_negative_values,
@@ -23,9 +23,9 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .float32 import real_operand, real_outputs
+from ..float32 import real_operand, real_outputs
+from ..spec import Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
 from .softmax import LEAST_SCALE, SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
 
 OUTPUT_BITS = 4  # integer bits of the output, whose scale is 1/16
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
-from .constraints import arity, input_is_int8_or_int16, per_tensor
-from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
-from .float32 import real_operand, real_outputs
-from .int16_tables import reference_softmax
-from .spec import PROBABILITY, Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
+from ...ir import Graph, Op
+from ..constraints import arity, input_is_int8_or_int16, per_tensor
+from ..fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
+from ..float32 import real_operand, real_outputs
+from ..int16_tables import reference_softmax
+from ..spec import PROBABILITY, Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
 SUM_BITS = 12  # integer bits of a sum of exponentials: Q12.19

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir import Graph, Op, Quant
-from .constraints import arity, input_is_int8, output_is_int8
-from .fixed_point import inverse_square_root, requantize
-from .float32 import real_operand, real_outputs
-from .layout import activation_is_none
-from .spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_same, on_integers, windows_one_to_one
+from ...ir import Graph, Op, Quant
+from ..constraints import arity, input_is_int8, output_is_int8
+from ..fixed_point import inverse_square_root, requantize
+from ..float32 import real_operand, real_outputs
+from ..layout import activation_is_none
+from ..spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_same, on_integers, windows_one_to_one
 
 OUTPUT_BITS = 7  # the output's scale is 2^-7
 LEAST_NORM = 1e-6  # of float32 vectors; a smaller norm counts as this
