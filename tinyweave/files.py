@@ -20,9 +20,12 @@ SCRATCH = ".tinyweave-"  # prefix of scratch folders
 DOCS = [parent / "docs" for parent in Path(__file__).parents[:2]]  # pages of a wheel, of a checkout
 
 
-def docs_folder() -> Path | None:
-    """Return the folder with the pages of the documentation; None if this copy was installed without them."""
-    return next((folder for folder in DOCS if (folder / "index.md").is_file()), None)
+def docs_folder() -> Path:
+    """Return the folder with the pages of the documentation; raise CompileError if this copy was installed without them."""
+    folder = next((folder for folder in DOCS if (folder / "index.md").is_file()), None)
+    if folder is None:
+        raise CompileError("this copy of tinyweave was installed without its pages", "install it with pip, which adds them")
+    return folder
 
 
 def read_file(path: Path, limit: int, what_to_do: str) -> bytes:

@@ -15,8 +15,9 @@ import pytest
 import typer
 from cli.running import bad, run
 
+from tinyweave import files
 from tinyweave.cli.commands import app
-from tinyweave.cli.docs import pages
+from tinyweave.cli.docs import complete, pages
 from tinyweave.cli.help import GROUPS
 
 ROOT = Path(__file__).parents[2]
@@ -112,3 +113,11 @@ def test_the_shell_completes_commands_options_pages_and_devices(tmp_path: Path, 
         "_TINYWEAVE_COMPLETE": "complete_bash",
     }
     assert set(_python("-m", "tinyweave", cwd=tmp_path, PYTHONPATH=str(ROOT), **words).split()) == completed
+
+
+def test_a_copy_without_pages_says_so_and_completes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(files, "DOCS", [tmp_path])
+    assert run("docs") == 2 and "installed without its pages" in capsys.readouterr().err
+    assert complete("d") == []

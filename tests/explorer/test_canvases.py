@@ -17,7 +17,7 @@ from tinyweave.explorer import questions
 from tinyweave.explorer.lesson import page
 from tinyweave.explorer.networks import NETWORKS
 from tinyweave.explorer.planned import COMPARED
-from tinyweave.nas.stage_one import FEASIBLE, Setting, best_setting, limits_for_share, most_feasible
+from tinyweave.nas.stage_one import FEASIBLE, By, Setting, best_setting, limits_for_share, most_feasible
 
 FOLDER = Path(explorer.__file__).parent
 PLANNED = json.loads((FOLDER / "planned.json").read_text())
@@ -46,7 +46,7 @@ def test_every_knob_moves_its_figure_and_names_its_default(visits: Any, device: 
     found = visits(device)
     assert found["inner"] == DEVICES[device][0] and found["wide"] <= 0, "the page is as wide as its window"
     knobs = {name: each for of_canvas in found["knobs"].values() for name, each in of_canvas.items()}
-    assert len(knobs) == 1 + 3 + 4 + 3 + 1 + 1 + 9
+    assert len(knobs) == 1 + 3 + 5 + 3 + 1 + 1 + 9
     still = {name for name, each in knobs.items() if each["moves"] is not True}
     assert still == set(found["knobs"]["explorer"]), "the explorer's knobs are turned in test_in_browser.py"
     ranges = {"layers-resolution": "32 to 256 px, default 96 px", "layers-width": "0.1 to 1.5 x, default 1 x"}
@@ -83,7 +83,7 @@ def test_the_five_layers_grow_as_the_lecture_says(visits: Any) -> None:
     assert "33.8 KiB" in shown["first"] and "34 KiB" in shown["first"], "planned, with the input in RAM and by rows"
 
 
-def star(column: int, ram: int, flash: int = 1 << 20, share: float = 0.8) -> str:
+def star(column: int, ram: int, flash: int = 1 << 20, by: By = "p80", share: float = FEASIBLE) -> str:
     """Return the begin of the map's caption on the setting that stage one chooses from the networks of map.json.
 
     column: which arena of a network counts: layer by layer, the best plan, the best plan with its input by rows.
@@ -94,8 +94,7 @@ def star(column: int, ram: int, flash: int = 1 << 20, share: float = 0.8) -> str
         macs = tuple(sorted(each[4] for each in drawn if each[column] <= ram and each[3] <= flash))
         settings.append(Setting((int(side), int(side)), float(width), macs, len(drawn)))
         networks[settings[-1]] = drawn
-    feasible = [each for each in settings if each.share >= share]
-    best = best_setting(feasible) if share >= FEASIBLE else max(feasible, key=lambda each: each.p80)
+    best = best_setting(settings, by, share)
     if best is not None and best.size is not None:
         return f"★, the best feasible setting: {best.size[0]} x {best.size[0]} at width {best.width:g},"
     near = most_feasible(settings)
@@ -116,6 +115,7 @@ def test_the_map_chooses_the_setting_of_stage_one(visits: Any) -> None:
     for ram in (8, 16, 48, 1024):
         assert star(0, ram << 10) in shown[str(ram)], ram
     assert star(0, 320 << 10, 512 << 10) in shown["flash"]
+    assert star(0, 320 << 10, by="mean") in shown["mean"] and "on average" in shown["mean"]
     assert star(0, 320 << 10, share=0.1) in shown["ruleless"] != shown["layer"]
     assert "image resolution, px" in shown["layer"] and "width multiplier" in shown["layer"]
 

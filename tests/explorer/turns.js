@@ -45,6 +45,8 @@
   await put("map", "map-rule", 80);
   for (const ram of [8, 16, 48, 1024]) seen.map[ram] = await put("map", "map-ram", ram);
   await put("map", "map-ram", 320);
+  seen.map.mean = await put("map", "map-by", "mean");
+  await put("map", "map-by", "p80");
   seen.map.flash = await put("map", "map-flash", 512);
   const compared = () => [...document.querySelectorAll("[data-compared]")].map((each) => [each.dataset.compared, each.querySelector("h3").textContent, each.querySelector("figcaption").textContent, each.querySelectorAll("rect.peak").length]);
   seen.profiles = {};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +16,15 @@ from .modules import files, ir, text
 def pages() -> dict[str, Path]:
     """Return the files of the pages by name, such as "deploy", in the order of the start page."""
     folder = files.docs_folder()
-    if folder is None:
-        return {}
     names = re.findall(r"\]\(([A-Z_]+)\.md", (folder / "index.md").read_text("utf-8"))
     return {name.lower(): folder / f"{name}.md" for name in names}
 
 
 def complete(start: str) -> list[str]:
-    """Return the names of the pages that begin with `start`, for completion in the shell."""
-    return [name for name in pages() if name.startswith(start.lower())]
+    """Return the names of the pages that begin with `start`, for completion in the shell; [] if there are no pages."""
+    with suppress(ir.CompileError):
+        return [name for name in pages() if name.startswith(start.lower())]
+    return []
 
 
 @app.command()
@@ -39,8 +40,6 @@ def docs(
     Example: tinyweave docs deploy
     """
     known = pages()
-    if not known:
-        raise ir.CompileError("this copy of tinyweave was installed without its pages", "install it with pip, which adds them")
     sources = {name: re.sub(r"<!--.*?-->\n?", "", path.read_text("utf-8"), flags=re.DOTALL) for name, path in known.items()}
     if page is None:
         width = max(map(len, known))

@@ -148,31 +148,32 @@ function enough(networks, at, limits, share) {
   return [Math.max(limits[0], ...kept.map((each) => each[at])), Math.max(limits[1], ...kept.map((each) => each[3]))];
 }
 
-/** Return each setting of the map: its image, its width, the share of its networks that fit, the 80th percentile of their MACs. */
-function mapCells({ ram, flash, schedule }) {
+/** Return each setting of the map: its image, its width, the share of its networks that fit, the mean or 80th percentile of their MACs. */
+function mapCells({ ram, flash, schedule, by }) {
   const at = { layer: 0, best: 1, rows: 2 }[schedule], { sizes, widths, networks } = data.map;
   return sizes.flatMap((size) => widths.map((width) => {
     const all = networks[`${size} ${width}`], fitting = all.filter((each) => each[at] <= ram * 1024 && each[3] <= flash * 1024).map((each) => each[4]).sort((a, b) => a - b);
-    const place = (fitting.length - 1) * 0.8, low = Math.floor(place);
-    const p80 = fitting.length ? fitting[low] + (place - low) * ((fitting[low + 1] ?? fitting[low]) - fitting[low]) : 0;
-    return { size, width, at, all, share: fitting.length / all.length, p80 };
+    const place = (fitting.length - 1) * 0.8, low = Math.floor(place), mean = fitting.reduce((sum, macs) => sum + macs, 0) / fitting.length;
+    const macs = !fitting.length ? 0 : by === "mean" ? mean : fitting[low] + (place - low) * ((fitting[low + 1] ?? fitting[low]) - fitting[low]);
+    return { size, width, at, all, share: fitting.length / all.length, macs };
   }));
 }
 
 function mapCanvas() {
-  const state = { ram: 320, flash: 1024, schedule: "layer", rule: 100 * data.feasible };
+  const state = { ram: 320, flash: 1024, schedule: "layer", rule: 100 * data.feasible, by: "p80" };
   const specs = [{ key: "ram", label: "SRAM budget", unit: " KiB", range: [8, 1024, 8] }, { key: "flash", label: "Flash for weights", unit: " KiB", range: [256, 2048, 64] },
-    { key: "schedule", label: "RAM of a network", options: SCHEDULES.filter(([value]) => value !== "patch") }, { key: "rule", label: "feasible if as many fit", unit: " %", range: [10, 100, 10] }];
+    { key: "schedule", label: "RAM of a network", options: SCHEDULES.filter(([value]) => value !== "patch") }, { key: "rule", label: "share that must fit", unit: " %", range: [10, 100, 10] },
+    { key: "by", label: "chosen by MACs", options: [["p80", "80th percentile (lecture)"], ["mean", "mean (thesis)"]] }];
   liveCanvas("map", state, specs, () => {
     const cells = mapCells(state), share = state.rule / 100, feasible = cells.filter((cell) => cell.share >= share);
-    const best = feasible.length ? feasible.reduce((one, other) => (other.p80 > one.p80 ? other : one)) : null;
+    const best = feasible.length ? feasible.reduce((one, other) => (other.macs > one.macs ? other : one)) : null;
     return [figure("map", drawMap(cells, best, share), h("figcaption", {}, mapSays(cells, best, state)))];
   });
 }
 
-function mapSays(cells, best, { rule, ram, flash }) {
-  const count = cells[0].all.length;
-  if (best) return `✓: feasible, at least ${rule} % of ${count} networks fit; a number: that many per cent. ★, the best feasible setting: ${best.size} x ${best.size} at width ${best.width}, where a fifth of the networks that fit have over ${rounded(best.p80 / 1e6)} M MACs. A click opens a network of a setting in the explorer.`;
+function mapSays(cells, best, { rule, ram, flash, by }) {
+  const count = cells[0].all.length, macs = best && `${rounded(best.macs / 1e6)} M MACs`;
+  if (best) return `✓: feasible, at least ${rule} % of ${count} networks fit (drawn at random, 1,000 classes); a number: that many per cent. ★, the best feasible setting: ${best.size} x ${best.size} at width ${best.width}, ${by === "mean" ? `whose networks that fit have ${macs} on average` : `where a fifth of the networks that fit have over ${macs}`}. A click opens a network of a setting in the explorer.`;
   const near = cells.reduce((one, other) => (other.share > one.share ? other : one));
   const [needed, room] = enough(near.all, near.at, [ram * 1024, flash * 1024], rule / 100).map((bytes) => Math.ceil(bytes / 1024));
   return `No setting is feasible: nowhere do ${rule} % of the networks fit. At ${near.size} x ${near.size} and width ${near.width} they do within ${needed} KiB of SRAM and ${room} KiB of Flash.`;
@@ -181,16 +182,16 @@ function mapSays(cells, best, { rule, ram, flash }) {
 function drawMap(cells, best, share) {
   const { sizes, widths } = data.map, left = 52;
   return (wide) => {
-    const column = Math.min(70, (wide - left) / sizes.length), high = 24, bottom = widths.length * high, tall = bottom + 40;
+    const column = Math.min(70, (wide - left) / sizes.length), high = 32, bottom = widths.length * high, tall = bottom + 40;
     const shapes = cells.map((cell) => {
       const x = left + sizes.indexOf(cell.size) * column, y = (widths.length - 1 - widths.indexOf(cell.width)) * high, here = cell === best;
-      const words = `${cell.size} x ${cell.size}, width ${cell.width}: ${Math.round(100 * cell.share)} % fit, ${rounded(cell.p80 / 1e6)} M MACs`;
+      const words = `${cell.size} x ${cell.size}, width ${cell.width}: ${Math.round(100 * cell.share)} % fit, ${rounded(cell.macs / 1e6)} M MACs`;
       return [s("rect", { x: x + 1, y: y + 1, width: column - 2, height: high - 2, style: cell.share ? `fill:var(--output);fill-opacity:${0.15 + 0.85 * cell.share}` : "fill:var(--card)", onclick: () => openInExplorer({ network: "tinynas", resolution: cell.size, width: cell.width }) }, s("title", {}, words)),
-        text(x + column / 2, y + 16, here ? "★" : cell.share >= share ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "star" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
+        text(x + column / 2, y + 20, here ? "★" : cell.share >= share ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "star" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
     });
     const middle = bottom / 2;
     return s("svg", { width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}`, role: "img", "aria-label": "Feasible images and widths" }, shapes,
-      widths.map((width, index) => text(left - 8, (widths.length - 1 - index) * high + 16, width, { class: "faint", "text-anchor": "end" })),
+      widths.map((width, index) => text(left - 8, (widths.length - 1 - index) * high + 20, width, { class: "faint", "text-anchor": "end" })),
       sizes.map((size, index) => text(left + (index + 0.5) * column, bottom + 14, size, { class: "faint", "text-anchor": "middle" })),
       text(left + (sizes.length * column) / 2, bottom + 34, "image resolution, px", { "text-anchor": "middle" }),
       text(12, middle, "width multiplier", { "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }));

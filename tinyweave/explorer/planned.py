@@ -57,11 +57,6 @@ COMPARED = (
 )
 
 
-def arena(plan: Plan) -> int:
-    """Return the bytes of all arenas of a plan."""
-    return sum(plan.arena.values())
-
-
 def rung(network: LadderNetwork) -> dict[str, Any]:
     """Return the planned RAM of a network of the memory ladder, with kernels of a Cortex-M7.
 
@@ -70,11 +65,14 @@ def rung(network: LadderNetwork) -> dict[str, Any]:
     model = model_of(graph_of(network.network, network.resolution, network.width))
     plans = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
     constants = api.estimate_flash(plans["rows"]).constants
-    return {"arenas": {name: arena(plan) for name, plan in plans.items()}, "constants": constants}
+    return {"arenas": {name: sum(plan.arena.values()) for name, plan in plans.items()}, "constants": constants}
 
 
 def profile(network: Compared) -> dict[str, list[int]]:
-    """Return schedule -> most live bytes of each block while one of its layers runs; the classifier is left out."""
+    """Return the RAM of each block by schedule: the most live bytes while one of its layers runs.
+
+    The classifier is left out.
+    """
     found = blocks_of(network.network, network.resolution, network.width)
     assert found
     model = model_of(graph_of(network.network, network.resolution, network.width))
@@ -101,7 +99,7 @@ def _by_block(plan: Plan, owner: dict[str, int]) -> list[int]:
 
 
 def scales() -> dict[str, Any]:
-    """Return schedule -> plan of the detector of two scales, as parts of a record that the page can draw.
+    """Return the plans of the detector of two scales by schedule, as parts of a record that the page can draw.
 
     `fine` is the name of the fine map, which is read twice: by the next block, and by the concatenation.
     """
