@@ -6,8 +6,10 @@ import importlib.metadata
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -101,6 +103,24 @@ def test_pip_accepts_the_install_command() -> None:
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "does not provide the extra" not in done.stderr
+
+
+def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) -> None:
+    for needed in ("pip", "setuptools"):
+        if find_spec(needed) is None:
+            pytest.skip(f"needs {needed}")
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copytree(ROOT / "tinyweave", tmp_path / "tinyweave", ignore=shutil.ignore_patterns("__pycache__"))
+    words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--quiet", "-w", "built", "."]
+    done = subprocess.run([sys.executable, "-m", "pip", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "built").iterdir()
+    found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tinyweave/")}
+    files = (path.relative_to(tmp_path) for path in (tmp_path / "tinyweave").rglob("*") if path.is_file())
+    pages = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+    assert found == {*map(Path.as_posix, files), *pages}
 
 
 def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:

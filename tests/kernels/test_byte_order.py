@@ -1,4 +1,4 @@
-"""Kernels refuse to compile for big-endian targets, which load the int8 values of a word in another order."""
+"""Kernels refuse to compile for big-endian targets, which load the int8 values of a word in another order, and for 16 bits."""
 
 from __future__ import annotations
 
@@ -59,3 +59,9 @@ def test_compilers_without_byte_order_are_checked_by_other_macros(
     compiler = toolchain.host()
     refused = compiler_output(list(compiler.command), tmp_path, NO_BYTE_ORDER, *(f"-D{macro}" for macro in macros))
     assert (REFUSED in refused) == is_refused == bool(refused)
+
+
+def test_targets_whose_int_is_smaller_than_32_bits_are_refused(tmp_path: Path) -> None:
+    smaller = ("-U__SIZEOF_INT__", "-D__SIZEOF_INT__=2")
+    refused = compiler_output(list(toolchain.host().command), tmp_path, *smaller)
+    assert "int has fewer than 32 bits on this target" in refused

@@ -402,6 +402,8 @@ def test_unknown_cores_and_missing_packages_are_refused(write_model: Write, monk
     monkeypatch.setattr(emulated.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match=re.escape(f"needs unicorn, which is not installed; {install('verify')}")):
         emulated.invoke(firmware, ARENA, INPUTS, [32])
+    with pytest.raises(CompileError, match=re.escape(f"needs pyelftools, which is not installed; {install('verify')}")):
+        emulated.elf(firmware.path)
 
 
 def test_executions_and_taken_branches_of_basic_blocks_are_counted(write_model: Write) -> None:

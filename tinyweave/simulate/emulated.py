@@ -135,7 +135,13 @@ def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequ
 
 
 def elf(path: Path) -> Any:
-    """Return the parsed ELF file at a path."""
+    """Return the parsed ELF file at a path.
+
+    Raises:
+        CompileError: pyelftools is not installed.
+    """
+    if importlib.util.find_spec("elftools") is None:
+        raise CompileError("measuring compiled C needs pyelftools, which is not installed", install("verify"))
     from elftools.elf.elffile import ELFFile
 
     return ELFFile(BytesIO(path.read_bytes()))

@@ -16,6 +16,9 @@
     defined(__BIG_ENDIAN__) || defined(__ARM_BIG_ENDIAN) || defined(__ARMEB__) || defined(__MIPSEB__)
 #error "this target is big-endian, and the kernels of tinyweave read words of little-endian ones: compile for little-endian"
 #endif
+#if defined(__SIZEOF_INT__) && __SIZEOF_INT__ < 4
+#error "int has fewer than 32 bits on this target, as on AVR, and the kernels of tinyweave compute with 32: take a 32-bit core"
+#endif
 
 /* The version of tinyweave, 10203 for 1.2.3. A model's C asks for its own, because parameters change from one to another. */
 #define TW_VERSION 100
