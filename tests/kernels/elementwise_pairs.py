@@ -28,6 +28,17 @@ def extremum(rng: Rng, kernel: str) -> Twins:
     return portable, replace(portable, calls=[replace(call, kernel=kernel)])
 
 
+def mean(rng: Rng, kernel: str) -> Twins:
+    """Return a pair of trials, a few with more values than a 16-bit lane can sum."""
+    portable = ring_views.mean(rng, *((700, 5) if rng.integers(4) == 0 else (40, 23)))
+    (source,) = portable.inputs
+    portable = replace(portable, inputs=[inputs(rng, source)])
+    if rng.integers(4) == 0:
+        source.data[...] = rng.choice([-128, 127]) & 0xFF  # for sums of the largest magnitude
+    (call,) = portable.calls
+    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
+
+
 def prelu(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials with a slope per channel; the portable kernel repeats the slopes for each pixel."""
     h, w, c = (int(n) for n in rng.integers(1, (4, 6, 14)))

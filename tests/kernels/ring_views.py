@@ -189,9 +189,9 @@ def pool(rng: Rng, kernel: str) -> Trial:
     return pool(rng, kernel) if empty else Trial([Call(kernel, params, (0,))], [operand(rng, inside, reads)], out)
 
 
-def mean(rng: Rng) -> Trial:
-    """Return a trial of a mean over the columns of each row."""
-    h, w, c = (int(n) for n in rng.integers(1, 7, 3))
+def mean(rng: Rng, columns: int = 6, channels: int = 6) -> Trial:
+    """Return a trial of a mean over the columns of each row, of at most so many columns and channels."""
+    h, w, c = (int(n) for n in rng.integers(1, (7, columns + 1, channels + 1)))
     scaling = {"multiplier": int(rng.integers(1 << 30, 1 << 31)) // w, "shift": int(rng.integers(-1, 2))}
     zeros = {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128))}
     params = build("tw_mean", kept=(h, c, 1), reduced=(w, 1), **zeros, **scaling)
