@@ -28,6 +28,25 @@ def extremum(rng: Rng, kernel: str) -> Twins:
     return portable, replace(portable, calls=[replace(call, kernel=kernel)])
 
 
+def mean(rng: Rng, kernel: str) -> Twins:
+    """Return a pair of trials, a few with more values than a 16-bit lane can sum."""
+    portable = ring_views.mean(rng, *((700, 5) if rng.integers(4) == 0 else (40, 23)))
+    (source,) = portable.inputs
+    portable = replace(portable, inputs=[inputs(rng, source)])
+    if rng.integers(4) == 0:
+        source.data[...] = rng.choice([-128, 127]) & 0xFF  # for sums of the largest magnitude
+    (call,) = portable.calls
+    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
+
+
+def resize_bilinear(rng: Rng, kernel: str) -> Twins:
+    """Return a pair of trials of maps that become 1, 2, 4 or 8 times as large along each axis."""
+    portable = ring_views.resize_bilinear(rng, "tw_resize_bilinear_s8", 22, (1, 2, 4, 8))
+    (source,), (call,) = portable.inputs, portable.calls
+    portable = replace(portable, inputs=[inputs(rng, source)])
+    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
+
+
 def prelu(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials with a slope per channel; the portable kernel repeats the slopes for each pixel."""
     h, w, c = (int(n) for n in rng.integers(1, (4, 6, 14)))

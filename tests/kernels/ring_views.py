@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,9 +149,11 @@ def resize_nearest(rng: Rng) -> Trial:
     return Trial([call], [operand(rng, (*inside, channels), reads)], (*out, channels), (rows, cols))
 
 
-def resize_bilinear(rng: Rng, name: str) -> Trial:
+def resize_bilinear(rng: Rng, name: str, channels: int = 5, factors: Sequence[int] = ()) -> Trial:
+    """Return a trial of at most so many channels; the output is larger than the input by one of `factors`, or of any size."""
     inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
-    channels, centers = int(rng.integers(1, 6)), bool(rng.integers(2))
+    out = tuple(size * int(rng.choice(factors)) for size in inside) if factors else out
+    channels, centers = int(rng.integers(1, channels + 1)), bool(rng.integers(2))
     places = [resize.line(size, wanted, False, centers) for size, wanted in zip(inside, out, strict=True)]
 
     def reads(span: Span) -> Span:
@@ -189,9 +191,9 @@ def pool(rng: Rng, kernel: str) -> Trial:
     return pool(rng, kernel) if empty else Trial([Call(kernel, params, (0,))], [operand(rng, inside, reads)], out)
 
 
-def mean(rng: Rng) -> Trial:
-    """Return a trial of a mean over the columns of each row."""
-    h, w, c = (int(n) for n in rng.integers(1, 7, 3))
+def mean(rng: Rng, columns: int = 6, channels: int = 6) -> Trial:
+    """Return a trial of a mean over the columns of each row, of at most so many columns and channels."""
+    h, w, c = (int(n) for n in rng.integers(1, (7, columns + 1, channels + 1)))
     scaling = {"multiplier": int(rng.integers(1 << 30, 1 << 31)) // w, "shift": int(rng.integers(-1, 2))}
     zeros = {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128))}
     params = build("tw_mean", kept=(h, c, 1), reduced=(w, 1), **zeros, **scaling)

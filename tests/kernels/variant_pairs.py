@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from kernels import ring_calls, ring_views
-from kernels.elementwise_pairs import Twins, extremum, inputs, prelu, softmax
+from kernels.elementwise_pairs import Twins, extremum, inputs, mean, prelu, resize_bilinear, softmax
 from kernels.product_pairs import matmul, recurrent
 from kernels.ring_calls import Call, Rng, Span, Trial
 
@@ -442,6 +442,8 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
+    "tw_mean_s8_dsp": lambda rng: mean(rng, "tw_mean_s8_dsp"),
+    "tw_resize_bilinear_s8_dsp": lambda rng: resize_bilinear(rng, "tw_resize_bilinear_s8_dsp"),
     MATMUL: lambda rng: matmul(rng, MATMUL),
 }
 

@@ -9,11 +9,13 @@ from ..requirements import reduced_axes_form_2_runs
 from ..variant import BOOL, Variant
 
 row = partial(Variant, applies=(reduced_axes_form_2_runs,), distance=distance.reduced)
+mean = partial(row, kinds=("mean", "sum"), params="tw_mean", has_rows=True)
 extremum = partial(row, "tw_reduce_extremum_s8", params="tw_reduce_extremum", has_part=False)
 arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", has_part=False, distance=distance.reduced)
 
 ROWS: tuple[Variant, ...] = (
-    row("tw_mean_s8", ("mean", "sum"), "tw_mean", has_rows=True),
+    mean("tw_mean_s8_dsp", isa="dsp"),
+    mean("tw_mean_s8"),
     extremum(kinds=("reduce_any", "reduce_all"), types=BOOL),
     extremum(kinds=("reduce_max", "reduce_min")),
     row("tw_reduce_prod_s8", ("reduce_prod",), "tw_reduce_prod", has_part=False),

@@ -16,6 +16,13 @@ def input_was_uint8(graph: Graph, op: Op) -> Check:
     return Check(resize.is_unsigned(op), "it was int8")
 
 
+def positions_are_sixteenths(graph: Graph, op: Op) -> Check:
+    """Each output position is a multiple of 1/16 pixel of the input, in units of which bilinear weights sum to 256."""
+    lines = resize.lines(graph, op)
+    met = all(number % (resize.ONE // 16) == 0 for line in lines for number in line)
+    return Check(met, f"the steps are {lines[0].scale}/{resize.ONE} and {lines[1].scale}/{resize.ONE}")
+
+
 average_pool = partial(Variant, kinds=("average_pool_2d",), params="tw_pool", distance=distance.by_channel)
 max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool", distance=distance.by_channel)
 resize_bilinear = partial(Variant, kinds=("resize_bilinear",), distance=distance.resized)
@@ -31,6 +38,12 @@ ROWS: tuple[Variant, ...] = (
         params="tw_resize_bilinear_float",
         applies=(input_was_uint8,),
         computes_in_float=True,
+    ),
+    resize_bilinear(
+        "tw_resize_bilinear_s8_dsp",
+        params="tw_resize_bilinear",
+        isa="dsp",
+        applies=(has_4_output_channels, positions_are_sixteenths),
     ),
     resize_bilinear("tw_resize_bilinear_s8", params="tw_resize_bilinear"),
     average_pool("tw_average_pool_2d_s4", types=S4, timed_as="tw_average_pool_2d_s8"),
