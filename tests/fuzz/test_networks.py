@@ -2,8 +2,8 @@
 file's order, the best order, and any other.
 
 Half of the networks have zero or saturated filters, which the passes remove. Each network's number is its seed;
-`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only: of
-those with every op 500, in batches.
+`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only. The
+networks of every op run in batches.
 """
 
 from __future__ import annotations
