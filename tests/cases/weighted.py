@@ -142,7 +142,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
     yield "5x6-2x3-6to8-g2-odd", operands, out, attrs
 
 
-def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
+def weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
     """Return operands with a bias, and an output; with half of its scales some outputs saturate."""
     assert weights.quant is not None
     products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
@@ -162,7 +162,7 @@ def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
             activation("input", (1, *size, groups * group_in), rng, dtype="int16"),
             _weights(rng, (out_c, *kernel, group_in), 0),
         )
-        operands, out = _weighted_int16(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in)
+        operands, out = weighted_int16(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
 
 
@@ -217,7 +217,7 @@ def transpose_conv(rng: Rng) -> Iterator[Drawn]:
         batch = 2 if number % 8 == 5 else 1
         dtype = "int16" if number % 3 == 2 else "int8"
         x = activation("input", (batch, h, w, depth), rng, dtype=dtype)
-        weighted = _weighted_int16 if dtype == "int16" else _weighted
+        weighted = weighted_int16 if dtype == "int16" else _weighted
         operands, out = weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
         if number % 12 == 11:
             operands.pop()
@@ -277,7 +277,7 @@ def fully_connected(rng: Rng) -> Iterator[Drawn]:
     for number in range(24):
         depth, units, batch = int(rng.choice([1, 2, 5, 33, 200])), int(rng.choice([1, 2, 7, 10])), int(rng.choice([1, 3]))
         x, weights = activation("input", (batch, depth), rng, dtype="int16"), _weights(rng, (units, depth), 0)
-        operands, out = _weighted_int16(rng, x, weights, units, depth)
+        operands, out = weighted_int16(rng, x, weights, units, depth)
         if number % 4 == 3:
             operands = operands[:2]
         attrs = {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": bool(number % 2)}

@@ -32,7 +32,10 @@ FED = ("int8", "uint8", "int16", "float32", "bool")  # types of inputs that the 
 
 @cache
 def graphs(draw: Callable[[np.random.Generator], Iterator[Any]], kind: str, seed: int) -> list[Graph]:
-    """Return the graphs of a generator's cases that a .tflite file can hold and that are small enough."""
+    """Return the graphs of the cases that `draw` yields for a seed, without int4 maps and large maps.
+
+    `kind` is the kind of op if `draw` yields operands instead of a graph.
+    """
     found = []
     for _, *drawn in draw(np.random.default_rng(seed)):
         graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
@@ -43,7 +46,10 @@ def graphs(draw: Callable[[np.random.Generator], Iterator[Any]], kind: str, seed
 
 
 def of_case(draw: Callable[[np.random.Generator], Iterator[Any]], kind: str) -> Callable[[Growth], None]:
-    """Return a grower that adds the graph of a random case; its inputs become inputs of the network or are computed."""
+    """Return a grower that adds the graph of a random case of `draw`, a generator of cases of the op `kind`.
+
+    The network computes most inputs of the case from its tensors; the others become inputs of the network.
+    """
 
     def grow(g: Growth) -> None:
         graph, before = g.rng.choice(graphs(draw, kind, g.rng.randrange(SEEDS))), list(g.live)
@@ -58,7 +64,7 @@ def of_case(draw: Callable[[np.random.Generator], Iterator[Any]], kind: str) -> 
             if name not in fed:
                 g.add_tensor(replace(tensor, name=names[name]))
 
-        def renamed(op: Op, number: int) -> Op:
+        def renamed(op: Op, number: int | str) -> Op:
             inputs = tuple(None if name is None else names[name] for name in op.inputs)
             return Op(f"{op.kind}_{number}", op.kind, inputs, tuple(names[name] for name in op.outputs), op.attrs)
 

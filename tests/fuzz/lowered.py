@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from math import prod
 from typing import Any
 
 import numpy as np
+from cases import weighted
 from cases.draw import ACTIVATIONS, Rng, activation, constant, integers, rescaled, scale, text
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.ops import SPECS
 
 CASES = 12
 
@@ -111,6 +116,17 @@ def fully_connected(rng: Rng) -> Iterator[tuple[str, Graph]]:
         yield f"{text(x.shape)}-to-{units}", graph_of("fully_connected", [x, weights], out, attrs)
 
 
+def depthwise_conv_2d(rng: Rng) -> Iterator[tuple[str, Graph]]:
+    """Draw layers on int16 maps."""
+    for about, (given, weights, *_), _, attrs in islice(weighted.depthwise_conv_2d(rng), 3 * CASES):
+        assert given is not None and weights is not None
+        x = activation("input", given.shape, rng, dtype="int16")
+        operands, out = weighted.weighted_int16(rng, x, weights, weights.shape[3], prod(weights.shape[1:3]))
+        graph = graph_of("depthwise_conv_2d", operands, out, attrs)
+        (shape,) = SPECS["depthwise_conv_2d"].infer(graph, graph.ops[0])
+        yield about, replace(graph, tensors={**graph.tensors, out.name: replace(out, shape=shape)})
+
+
 def cumsum(rng: Rng) -> Iterator[tuple[str, Graph]]:
     for number in range(CASES):
         shape = _shape(rng, int(rng.integers(1, 5)))
@@ -141,6 +157,7 @@ def logistic(rng: Rng) -> Iterator[tuple[str, Graph]]:
 
 Generators = dict[str, Callable[[Rng], Iterator[tuple[str, Graph]]]]
 LITERT: Generators = {
+    "depthwise_conv_2d": depthwise_conv_2d,
     "gather": gather,
     "embedding_lookup": embedding_lookup,
     "fill": _computed("fill"),

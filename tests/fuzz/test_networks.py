@@ -2,8 +2,8 @@
 file's order, the best order, and any other.
 
 Half of the networks have zero or saturated filters, which the passes remove. Each network's number is its seed;
-`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only: of
-those with every op 500, in batches.
+`--fuzz-seed N --fuzz-count M` runs others. Every eighth also runs on an emulated core. Most networks run in sweeps only. The
+networks of every op run in batches.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def loaded(graph: Graph, folder: Path) -> results.Model:
     return api.load(path)
 
 
-def prove(model: results.Model, plan: Plan, seed: int, core: str | None, may_lack_litert: bool = False) -> None:
-    """Compare the C with the reference; with `may_lack_litert`, that may be numpy."""
+def prove(model: results.Model, plan: Plan, seed: int, core: str | None, may_be_numpy: bool = False) -> None:
+    """Compare the C with LiteRT; if LiteRT lacks an op and `may_be_numpy` is set, compare it with the numpy reference."""
     result = api.verify_plan(model, plan, api.ProofOptions(count=5, seed=seed), core=core)
-    assert may_lack_litert or result.reference.startswith("LiteRT's reference kernels"), result.reference
+    assert may_be_numpy or result.reference.startswith("LiteRT's reference kernels"), result.reference
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 
 

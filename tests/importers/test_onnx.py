@@ -21,6 +21,9 @@ from tinyweave.importers.aten.resizing import POSITIONS  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.importers.onnx_ops.resizing import ROUNDED  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
+from tinyweave.quantize.calibration_samples import open_samples  # noqa: E402
+from tinyweave.quantize.fidelity import fidelity  # noqa: E402
+from tinyweave.quantize.ptq import QuantiseOptions, quantise  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
 
@@ -88,6 +91,8 @@ CASES: dict[str, Case] = {
     "group-norm": one("GroupNormalization", *CONV, given=[floats(2), floats(2)], num_groups=2),
     "mean-variance-norm": one("MeanVarianceNormalization", *CONV),
     "lp-norm": one("LpNormalization", 1, 5, 12, axis=1),
+    "lp-norm-of-pixels": one("LpNormalization", 1, 5, 4, 6, axis=1),
+    "lp-norm-of-five-axes": one("LpNormalization", 1, 2, 3, 4, 5, axis=-1),
     "l1": one("ReduceL1", *CONV, given=[ints(1)], keepdims=0),
     "l2": one("ReduceL2", *CONV, given=[ints(2, 3)]),
     "log-sum-exp": one("ReduceLogSumExp", *CONV, given=[ints(1)]),
@@ -454,6 +459,15 @@ def test_functions_of_the_file_are_inlined() -> None:
 def test_recursive_functions_are_refused(functions: dict[str, list[str]]) -> None:
     with pytest.raises(CompileError, match="the graph has more than 4,096 nodes"):
         from_onnx(with_functions(functions), "calls")
+
+
+def test_small_vectors_are_normalised_in_int8() -> None:
+    """Their squares are less than a step of the largest vector's square."""
+    graph = from_onnx(model(one("LpNormalization", 1, 20, 6, axis=-1)), "net")
+    sizes = np.geomspace(0.05, 1, 20, dtype=np.float32)[:, None]
+    samples = open_samples({"x": floats(16, 1, 20, 6) * sizes}, graph)
+    done = quantise(graph, samples, QuantiseOptions(method="minmax"))
+    assert fidelity(done.real, done.graph, samples).sqnr_db > 34
 
 
 def test_an_int8_input_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -147,16 +146,11 @@ REFUSALS = (
 )
 
 
-def _by_name() -> Mapping[tuple[str, str], Refusal]:
-    """Return (front end, name) -> Refusal, in the order of REFUSALS."""
-    return {(end, name): each for each in REFUSALS for end, names in each.names().items() for name in names}
-
-
-BY_NAME = _by_name()
+BY_NAME = {(end, name): each for each in REFUSALS for end, names in each.names().items() for name in names}
 
 
 def refusal_of(front_end: str, name: str) -> Refusal | None:
-    """Return why an op is refused on purpose, or None if it is not; `front_end` is one of FRONT_ENDS."""
+    """Return the first entry of REFUSALS that has the op, or None; `front_end` is one of FRONT_ENDS."""
     if front_end != ".tflite":
         return BY_NAME.get((front_end, name))
     return next((each for (end, known), each in BY_NAME.items() if end == front_end and fnmatchcase(name, known)), None)
