@@ -118,7 +118,8 @@ def filters_s16(g: Growth, x: Tensor, shape: tuple[int, ...]) -> tuple[str, str,
     scale, fan_in = 2.0**-7, int(np.prod(shape[1:]))
     weights = g.constant("weights", g.numpy.integers(-127, 128, shape, dtype=np.int8), Quant((scale,), (0,)))
     product = float(np.float32(x.scale * scale))
-    bias = g.constant("bias", g.numpy.integers(-100000, 100000, shape[0]), Quant((product,), (0,)))
+    values = g.numpy.integers(-100000, 100000, shape[0])
+    bias = g.constant("bias", values.astype(("int32", "int64")[values[0] % 2]), Quant((product,), (0,)))
     return weights, bias, Quant((float(np.float32(product * fan_in**0.5 * 100)),), (0,))
 
 
