@@ -1,9 +1,9 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
 In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `edges`, ops that quantise; `rare`,
-ops of few networks; `recurrent`, layers that loop over time; `matrices`, products. Each runs layer by layer on emulated cores;
-its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which there are none: they
-serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is, when the constants are
+ops of few networks; `wide`, ops on int16; `recurrent`, layers that loop over time; `matrices`, products. Each runs layer by
+layer on emulated cores; its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which
+there are none: they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is, when the constants are
 fitted without that network and others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
 
@@ -180,6 +180,62 @@ def rare() -> Graph:
     return Graph("rare", tensors, tuple(ops), tuple(inputs), tuple(op.outputs[0] for op in ops))
 
 
+def wide() -> Graph:
+    """Return ops on int16 side by side, and quotients of int8, which no public model has."""
+    tensors, ops, rng = dict[str, Tensor](), list[Op](), np.random.default_rng(0)
+    wide, narrow, q15 = Quant((2.0**-9,), (0,)), Quant((2.0**-5,), (3,)), Quant((2.0**-15,), (0,))
+    plain, window = {"activation": "none"}, {"stride": (1, 1), "activation": "none", "padding": ((0, 0), (0, 0))}
+
+    def add(kind: str, operands: list[Tensor], shape: tuple[int, ...], quant: Quant = wide, **attrs: object) -> None:
+        number, dtype = len(ops), "int8" if quant is narrow else "int16"
+        named = [replace(tensor, name=f"{tensor.name}{number}") for tensor in operands]
+        named.append(Tensor(f"y{number}", shape, dtype, quant))
+        tensors.update({tensor.name: tensor for tensor in named})
+        ops.append(Op(f"op{number}", kind, tuple(tensor.name for tensor in named[:-1]), (named[-1].name,), attrs))
+
+    def given(name: str, values: np.ndarray, quant: Quant | None = None) -> Tensor:
+        return Tensor(name, values.shape, str(values.dtype), quant, values, "constant")
+
+    def filters(units: int, *inner: int) -> list[Tensor]:
+        weights = rng.integers(-99, 100, (units, *inner)).astype(np.int8)
+        return [
+            given("w", weights, Quant((2.0**-7,), (0,))),
+            given("b", rng.integers(-999, 999, units), Quant((2.0**-16,), (0,))),
+        ]
+
+    for h, w, c in RARE:
+        shape = (1, h, w, c)
+        x, other, row = (
+            Tensor(name, extents, "int16", wide) for name, extents in (("x", shape), ("z", shape), ("z", (1, 1, 1, c)))
+        )
+        for kind, second in product(("add", "sub", "mul"), (other, row)):
+            add(kind, [x, second], shape, **plain)
+        int8 = [Tensor(name, shape, "int8", narrow) for name in ("x", "z")]
+        for second in (int8[1], replace(int8[1], shape=(1, 1, 1, c))):
+            add("div", [int8[0], second], shape, narrow, **plain)
+        add("leaky_relu", [x], shape, alpha=0.25)
+        add("logistic", [x], shape, q15)
+        add("tanh", [x], shape, q15)
+        add("softmax", [x], shape, q15, beta=1.0)
+        for axes in ([1, 2], [3]):
+            mean = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+            add("mean", [x, given("k", np.array(axes, np.int32))], mean, keep_dims=True)
+        for kind, (side, step) in product(("average_pool_2d", "max_pool_2d"), ((2, 2), (3, 1), (h if h == w else 4, 1))):
+            out = (1, (h - side) // step + 1, (w - side) // step + 1, c)
+            add(kind, [x], out, **window | {"kernel": (side, side), "stride": (step, step)})
+        for side, units, step in ((1, 8, 1), (3, 8, 1), (3, 5, 2)):
+            out = (1, (h - side) // step + 1, (w - side) // step + 1, units)
+            add("conv_2d", [x, *filters(units, side, side, c)], out, **window | {"stride": (step, step), "dilation": (1, 1)})
+            wanted = (1, (h - 1) * step + side, (w - 1) * step + side, units)
+            operands = [given("k", np.array(wanted, np.int32)), *filters(units, side, side, c)]
+            add("transpose_conv", [*operands[:2], x, operands[2]], wanted, **window | {"stride": (step, step)})
+        for units, depth in ((10, c), (7, 16 * c)):
+            line = Tensor("x", (3, depth), "int16", wide)
+            add("fully_connected", [line, *filters(units, depth)], (3, units), **plain, keep_num_dims=True)
+    inputs = [name for op in ops for name in op.inputs if tensors[name].data is None]
+    return Graph("wide", tensors, tuple(ops), tuple(inputs), tuple(op.outputs[0] for op in ops))
+
+
 def recurrent() -> Graph:
     """Return recurrent layers side by side, which no public .tflite model has."""
     tensors, ops, rng = dict[str, Tensor](), list[Op](), np.random.default_rng(0)
@@ -295,7 +351,8 @@ def main() -> int:
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in (shapes(), edges(), rare(), recurrent(), matrices())}
+        graphs = shapes(), edges(), rare(), wide(), recurrent(), matrices()
+        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in graphs}
         for path, graph in made.items():
             path.write_bytes(to_tflite(graph))
         for core in options.cores.split(","):

@@ -19,6 +19,7 @@ from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
 from .ops import detection
+from .ops.constraints import BIAS
 from .ops.functions import FUNCTIONS
 from .ops.recurrent import sequence
 from .ops.window import Padding, Size, same_padding
@@ -327,6 +328,27 @@ def _outputs(graph: Graph, op: Op) -> int:
     return len(op.outputs)
 
 
+def _read_bias_type(o: Any, graph: Graph, op: Op) -> Attrs:
+    """Return no attributes; raise CompileError if int16 data have an int32 bias that TFLite would read as int64."""
+    if o.QuantizedBiasType() != TYPES["int32"] and _has_narrow_bias(graph, op):
+        raise CompileError(
+            "is int16 with an int32 bias, but its quantized_bias_type is not INT32, so TFLite reads the bias as int64",
+            "convert the model again",
+            op=op,
+        )
+    return {}
+
+
+def _has_narrow_bias(graph: Graph, op: Op) -> bool:
+    """Return whether an op on int16 data has an int32 bias."""
+    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
+    return graph.output(op).dtype == "int16" and bias is not None and bias.dtype == "int32"
+
+
+# the schema's default, 0, stands for the bias of all other ops
+BIAS_TYPE = Field(
+    _read_bias_type, lambda graph, op: {"QuantizedBiasType": TYPES["int32"] if _has_narrow_bias(graph, op) else 0}
+)
 ACTIVATION = _choice("activation", "FusedActivationFunction", "fused activation", ACTIVATIONS)
 TANH = _choice("activation", "FusedActivationFunction", "fused activation", {"tanh": tflite.ActivationFunctionType.TANH})
 PADDING = Field(_read_padding, _write_padding)
@@ -370,7 +392,7 @@ OPS = {
     ),
     "ceil": Options(),
     "concatenation": Options("ConcatenationOptions", (AXIS, ACTIVATION), (2, 3)),
-    "conv_2d": Options("Conv2DOptions", CONV, (3, 4)),
+    "conv_2d": Options("Conv2DOptions", (*CONV, BIAS_TYPE), (3, 4)),
     "cos": Options("CosOptions"),
     "cumsum": Options("CumsumOptions", (_plain("exclusive"), _plain("reverse"))),
     "depth_to_space": Options("DepthToSpaceOptions", (BLOCK_SIZE,), (2, 1)),
@@ -389,7 +411,9 @@ OPS = {
     "expand_dims": Options("ExpandDimsOptions"),
     "fill": Options("FillOptions"),
     "floor": Options(),
-    "fully_connected": Options("FullyConnectedOptions", (DEFAULT_WEIGHTS, ACTIVATION, _plain("keep_num_dims")), (4, 7)),
+    "fully_connected": Options(
+        "FullyConnectedOptions", (DEFAULT_WEIGHTS, ACTIVATION, _plain("keep_num_dims"), BIAS_TYPE), (4, 7)
+    ),
     "gather": Options("GatherOptions", (AXIS, _plain("batch_dims")), (2, 4)),
     "gather_nd": Options("GatherNdOptions", versions=(1, 3)),
     "gelu": Options("GeluOptions", (_plain("approximate"),), (2, 2)),
@@ -457,7 +481,7 @@ OPS = {
     "tanh": Options(versions=(2, 3)),
     "tile": Options("TileOptions", versions=(3, 3)),
     "transpose": Options("TransposeOptions", versions=(2, 5)),
-    "transpose_conv": Options("TransposeConvOptions", (STRIDE, PADDING, ACTIVATION), (3, 3)),
+    "transpose_conv": Options("TransposeConvOptions", (STRIDE, PADDING, ACTIVATION, BIAS_TYPE), (3, 3)),
     "unidirectional_sequence_lstm": Options(
         "UnidirectionalSequenceLSTMOptions", (TANH, FULL_MATRICES, _plain("cell_clip"), _plain("time_major"))
     ),

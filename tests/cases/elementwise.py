@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from math import inf
 
@@ -111,7 +111,7 @@ def _pool(rng: Rng) -> Iterator[Drawn]:
         yield about, [x], activation("output", (), rng, dtype=dtype, quant=x.quant), attrs
 
 
-def _mean(rng: Rng) -> Iterator[Drawn]:
+def _mean(rng: Rng, dtypes: Iterable[str] = ("int8", "int16")) -> Iterator[Drawn]:
     chosen = [((1, 7, 7, 12), a) for a in ((1, 2), (2, 1), (1,), (2,), (3,), (1, 2, 3), (-1,), (-3, -2), (0,), (1, 1, 2))]
     chosen += [
         ((1, 3, 5, 4), (1, 2)),
@@ -122,15 +122,15 @@ def _mean(rng: Rng) -> Iterator[Drawn]:
         ((50,), (0,)),
     ]
     chosen += [((1, 1, 1, 8), (1, 2)), ((2, 3, 4, 5, 2), (1, 3))]
-    for (shape, axes), keep, factor in itertools.product(chosen, (False, True), (1.0, None, None)):
-        x, out = activation("input", shape, rng), activation("output", (), rng)
+    for (shape, axes), keep, dtype, factor in itertools.product(chosen, (False, True), dtypes, (1.0, None, None)):
+        x, out = (activation(name, extents, rng, dtype=dtype) for name, extents in (("input", shape), ("output", ())))
         out = replace(out, quant=x.quant) if factor else rescaled(out, x.scale * np.exp(rng.uniform(-2, 2)))
-        about = f"{text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}"
+        about = f"{text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}{'-int16' * (dtype == 'int16')}"
         yield about, [x, integers("axes", *axes)], out, {"keep_dims": keep}
 
 
 def _totals(rng: Rng) -> Iterator[Drawn]:
-    for about, (x, axes), out, attrs in _mean(rng):
+    for about, (x, axes), out, attrs in _mean(rng, ["int8"]):
         assert x is not None and axes is not None and axes.data is not None
         elements = np.prod([x.shape[axis] for axis in {int(a) % len(x.shape) for a in axes.data}])
         yield about, [x, axes], rescaled(out, out.scale * elements ** rng.uniform(0.4, 1)), attrs
@@ -348,14 +348,14 @@ def _extremum(rng: Rng) -> Iterator[Drawn]:
 
 
 def _reduce(rng: Rng) -> Iterator[Drawn]:
-    for about, operands, out, attrs in _mean(rng):
+    for about, operands, out, attrs in _mean(rng, ["int8"]):
         assert operands[0] is not None
         yield about, operands, replace(out, quant=operands[0].quant), attrs
 
 
 def _reduce_prod(rng: Rng) -> Iterator[Drawn]:
     """Scales of input and output for which some products are within the range, since the factors are about 1."""
-    for number, (about, (x, axes), out, attrs) in enumerate(_mean(rng)):
+    for number, (about, (x, axes), out, attrs) in enumerate(_mean(rng, ["int8"])):
         assert x is not None
         x = replace(x, quant=Quant((float(np.float32(rng.uniform(0.008, 0.03))),), (-128, 0, 60)[number % 3 : number % 3 + 1]))
         yield about, [x, axes], rescaled(out, rng.uniform(0.005, 0.1)), attrs
@@ -408,7 +408,7 @@ def _logical_not(rng: Rng) -> Iterator[Drawn]:
 
 
 def _reduce_bools(rng: Rng) -> Iterator[Drawn]:
-    for about, (x, axes), _, attrs in itertools.islice(_mean(rng), 0, None, 3):
+    for about, (x, axes), _, attrs in itertools.islice(_mean(rng, ["int8"]), 0, None, 3):
         assert x is not None
         yield about, [Tensor("input", x.shape, "bool"), axes], Tensor("output", (), "bool"), attrs
 

@@ -148,7 +148,8 @@ def weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: 
     products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
     spread = fan_in**0.5 * 75 * 19000
     out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
-    bias = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int64)
+    bias = rng.integers(int(-2 * spread), int(2 * spread), channels)
+    bias = bias.astype(("int32", "int64")[bias[0] % 2])
     axis = None if len(products) == 1 else 0
     return [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))], out
 

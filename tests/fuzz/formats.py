@@ -76,7 +76,7 @@ def detour(g: Growth) -> None:
         on_int16 += [conv_s16, transpose_s16] if len(shape) == 4 else []
         on_int16 += [dense_s16] if shape[-1] <= 256 else []
         on_int16 += [shares_s16] if len(shape) <= 4 else []
-        on_int16 += [pool_s16] if len(shape) == 4 else []
+        on_int16 += [pool_s16, mean_s16] if len(shape) == 4 else []
         name = g.rng.choice(on_int16)(g, g.tensors[name])
         name = converted(g, name, "float32") if g.rng.random() < 0.4 else name
     g.live = [*live, converted(g, name, "int8") if dtype != "int8" else name]
@@ -120,7 +120,8 @@ def filters_s16(g: Growth, x: Tensor, shape: tuple[int, ...]) -> tuple[str, str,
     scale, fan_in = 2.0**-7, int(np.prod(shape[1:]))
     weights = g.constant("weights", g.numpy.integers(-127, 128, shape, dtype=np.int8), Quant((scale,), (0,)))
     product = float(np.float32(x.scale * scale))
-    bias = g.constant("bias", g.numpy.integers(-100000, 100000, shape[0]), Quant((product,), (0,)))
+    values = g.numpy.integers(-100000, 100000, shape[0])
+    bias = g.constant("bias", values.astype(("int32", "int64")[values[0] % 2]), Quant((product,), (0,)))
     return weights, bias, Quant((float(np.float32(product * fan_in**0.5 * 100)),), (0,))
 
 
@@ -136,6 +137,12 @@ def pool_s16(g: Growth, x: Tensor) -> str:
     del attrs["dilation"]
     kind = g.rng.choice(("average_pool_2d", "max_pool_2d"))
     return g.emit(kind, [x.name], attrs | {"activation": g.rng.choice(ACTIVATIONS)}, x.quant, dtype="int16")
+
+
+def mean_s16(g: Growth, x: Tensor) -> str:
+    """Add a mean over rows, columns, both or channels; it keeps four axes."""
+    axes = g.constant("axes", np.array(g.rng.choice(([1], [2], [1, 2], [3])), np.int32))
+    return g.emit("mean", [x.name, axes], {"keep_dims": True}, x.quant, dtype="int16")
 
 
 def transpose_s16(g: Growth, x: Tensor) -> str:

@@ -191,6 +191,8 @@ def depthwise_conv_2d(low: Lowering) -> bool:
     x, weights, bias = low.input(0), low.input(1), low.input(2)
     if x is None or weights is None or weights.data is None or x.dtype != "int16" or weights.data.ndim != 4:
         return False
+    if bias is not None and bias.dtype != "int64":  # which LiteRT's depthwise kernel reads as int64 all the same
+        return False
     quant = None if weights.quant is None else replace(weights.quant, axis=0 if weights.quant.per_channel else None)
     filters = low.constant("filters", weights.data.transpose(3, 1, 2, 0), quant)
     zeros = "" if bias is not None else low.constant("zeros", np.zeros(weights.shape[3], np.int64))

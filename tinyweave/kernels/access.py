@@ -89,7 +89,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.reductions, at_once=4), ("tw_mean_s8", "tw_mean_s8_dsp")),
     (
         partial(order.reductions, at_once=1),
-        ("tw_reduce_extremum_s8", "tw_reduce_prod_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64"),
+        ("tw_mean_s16", "tw_reduce_extremum_s8", "tw_reduce_prod_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64"),
     ),
     (order.exponentials, ("tw_l2_normalization_s8", "tw_softmax_s8", "tw_softmax_s8_table_dsp", "tw_softmax_s8_s16")),
     (order.exponentials, ("tw_softmax_s16", "tw_log_softmax_s8")),

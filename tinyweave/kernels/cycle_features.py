@@ -40,6 +40,12 @@ def plain(graph: Graph, op: Op) -> Features:
     return Features("", did, passes)
 
 
+def meetings(graph: Graph, op: Op) -> Features:
+    """Return the counts of a transposed convolution: MACs, dot products along the channels, outputs, pixels, and calls (1)."""
+    out, depth, macs = graph.output(op), graph.input(op, 1).shape[3], SPECS[op.kind].macs(graph, op, True)
+    return Features("", (macs, macs // depth, out.elements, prod(out.shape[:3]), 1.0), prod(out.shape[:3]))
+
+
 def steps(graph: Graph, op: Op) -> Features:
     """Return the counts of a recurrent layer: MACs, cells times time steps, time steps, and calls (1)."""
     time, cells = graph.input(op).shape[1], graph.output(op).shape[-1]

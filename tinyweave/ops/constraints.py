@@ -145,10 +145,15 @@ def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def bias_is_constant(graph: Graph, op: Op) -> bool:
-    """the bias must be a constant vector with one element per output channel: int64 for int16 data, else int32 or absent"""
-    bias, wanted = graph.optional_input(op, 2), "int64" if graph.input(op).dtype == "int16" else "int32"
-    fits = bias is not None and bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:]
-    return fits or (bias is None and wanted == "int32")
+    """the bias must be a constant vector with one element per output channel, int32, or int64 for int16 data, else absent"""
+    bias, is_int16 = graph.optional_input(op, 2), graph.input(op).dtype == "int16"
+    return is_bias(bias, graph.output(op)) if bias is not None else not is_int16
+
+
+def is_bias(bias: Tensor, out: Tensor) -> bool:
+    """Return whether a tensor is a constant with one integer per channel of `out`: int32, or also int64 if `out` is int16."""
+    types = ("int32", "int64") if out.dtype == "int16" else ("int32",)
+    return bias.data is not None and bias.dtype in types and bias.shape == out.shape[-1:]
 
 
 def activation_is_known(graph: Graph, op: Op) -> bool:

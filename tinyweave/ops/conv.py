@@ -133,27 +133,18 @@ def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Itera
 
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
     """Rescale the sums of a convolution, bias included, to its quantised output, add the zero point and clamp."""
-    return rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))
-
-
-def rescaled(
-    out: Tensor, activation: str, total: NDArray[Any], multiplier: NDArray[np.int32], shift: NDArray[np.int8]
-) -> NDArray[np.int8]:
-    """Rescale sums by a multiplier and a shift per channel, add the zero point of `out`, and clamp.
-
-    Args:
-        out: The output tensor, which has the type, the scale and the zero point.
-        activation: The fused activation that clamps.
-        total: The sums, bias included; the last axis is output channels.
-        multiplier: One per channel.
-        shift: One per channel.
-
-    """
-    if out.dtype == "int16":
+    out, (multiplier, shift) = graph.output(op), requant(graph, op)
+    if sums_are_wide(graph, op):
         scaled = requantize_wide(total, multiplier, shift)
     else:
         scaled = requantize(wrap32(total), multiplier, shift) + out.zero_point
-    return np.clip(scaled, *activation_range(activation, out)).astype(array_type(out.dtype))
+    return np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(array_type(out.dtype))
+
+
+def sums_are_wide(graph: Graph, op: Op) -> bool:
+    """Return whether a convolution adds in 64 bits, which LiteRT does for int16 data unless the bias is int32."""
+    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
+    return graph.output(op).dtype == "int16" and (bias is None or bias.dtype != "int32")
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -209,10 +200,9 @@ def wide_sums_fit(shift: NDArray[np.int8], bias: Tensor | None) -> bool:
 
 @on_integers
 def sums_fit_int16(graph: Graph, op: Op) -> bool:
-    """for int16 data, input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
-    return graph.output(op).dtype != "int16" or wide_sums_fit(
-        requant(graph, op)[1], graph.optional_input(op, BIAS.get(op.kind, 2))
-    )
+    """beside int64 biases, input scale * weight scale / output scale must be below 2^14, biases between -2^46 and 2^46"""
+    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
+    return not sums_are_wide(graph, op) or wide_sums_fit(requant(graph, op)[1], bias)
 
 
 FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)

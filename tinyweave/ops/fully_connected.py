@@ -16,6 +16,7 @@ from .constraints import (
     arity,
     bounds_fit,
     input_is_narrow,
+    is_bias,
     output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
@@ -107,9 +108,9 @@ def scale_is_small(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def bias_is_constant(graph: Graph, op: Op) -> bool:
-    """the bias must be absent or a constant vector with one element per output channel, int64 for int16 data, else int32"""
-    bias, dtype = graph.optional_input(op, 2), "int64" if graph.input(op).dtype == "int16" else "int32"
-    return bias is None or (bias.data is not None and bias.dtype == dtype and bias.shape == graph.output(op).shape[-1:])
+    """the bias must be absent or a constant vector with one element per output channel, int32, or int64 for int16 data"""
+    bias = graph.optional_input(op, 2)
+    return bias is None or is_bias(bias, graph.output(op))
 
 
 @on_integers

@@ -1,4 +1,4 @@
-"""mean, sum and reduce_prod over axes of an int8 tensor.
+"""mean, sum and reduce_prod over axes of an int8 tensor, mean also of an int16 tensor.
 
 A mean or sum is the int32 sum of x - zero_point, rescaled once; the multiplier of a mean includes 1/count. LiteRT computes a
 sum of int8 as if the bytes were uint8, so TFLite Micro's kernel is the reference. A product is rescaled after each
@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
+from .constraints import (
+    arity,
+    input_is_int8,
+    input_is_int8_or_int16,
+    operands_are_constant,
+    output_has_input_type,
+    output_is_int8,
+)
 from .fixed_point import Rescale, quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish, on_integers, operand
@@ -108,6 +115,7 @@ def product_factor_is_small(graph: Graph, op: Op) -> bool:
 
 
 CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
+ALSO_INT16 = (arity(2), input_is_int8_or_int16, output_has_input_type, operands_are_constant, axes_exist)
 
 
 def misread_sum(graph: Graph, op: Op) -> str | None:
@@ -147,7 +155,7 @@ total = partial(
 )
 
 SPECS = (
-    total("mean", uint8="same", real=real),
+    total("mean", constraints=ALSO_INT16, uint8="same", real=real),
     total("sum", misread=misread_sum, real=real_sum),
     OpSpec(
         "reduce_prod",

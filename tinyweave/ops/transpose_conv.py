@@ -17,6 +17,7 @@ from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
+    is_bias,
     is_narrow,
     output_has_input_type,
     weights_are_constant,
@@ -38,7 +39,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, weights = centred(arrays, DATA, graph, op).astype(np.float64), operand(arrays, 1).astype(np.float64)
     total = biased(sums(graph, op, x, weights).astype(np.int64), arrays, BIAS)  # float64 is exact below 2^53
-    return [conv.rescaled(graph.output(op), op.attrs["activation"], total, *conv.requant(graph, op))]
+    return [conv.finish(graph, op, total)]
 
 
 def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -119,8 +120,8 @@ def window_is_bounded(graph: Graph, op: Op) -> bool:
 @on_integers
 def bias_is_constant(graph: Graph, op: Op) -> bool:
     """the bias must be absent or a constant vector with one element per channel, int32, or int64 for int16 data"""
-    bias, wanted = graph.optional_input(op, BIAS), "int64" if graph.output(op).dtype == "int16" else "int32"
-    return bias is None or (bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:])
+    bias = graph.optional_input(op, BIAS)
+    return bias is None or is_bias(bias, graph.output(op))
 
 
 CONSTRAINTS = (

@@ -36,15 +36,16 @@ def emit_conv(layer: Layer) -> Code:
     assert filters.data is not None and spec.weights is not None
     groups = source.shape[3] if spec.channelwise else source.shape[3] // filters.shape[3]  # 1 of a transposed convolution
     multiplier, shift = conv.requant(layer.graph, layer.op)
-    wide = layer.output.dtype == "int16"
+    is_int16, wide = layer.output.dtype == "int16", conv.sums_are_wide(layer.graph, layer.op)
+    narrow = "narrow_" * (is_int16 and not wide)
     factors = (reduced_multiplier(multiplier), "int16_t") if wide else (multiplier, "int32_t")
     members: tuple[Members, ...] = (
         image_shapes(layer),
         {"kernel": filters.shape[1:3], "stride": attrs["stride"], "dilation": attrs.get("dilation", (1, 1))},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
-        {**({} if wide else zeros(layer)), **clamp(layer, attrs["activation"])},
-        {"weights": weights_table(layer, layer.input(1).data), "bias": bias_table(layer, spec.weights.bias)},
-        {"multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
+        {**({} if is_int16 else zeros(layer)), **clamp(layer, attrs["activation"])},
+        {"weights": weights_table(layer, layer.input(1).data), f"{narrow}bias": bias_table(layer, spec.weights.bias)},
+        {f"{narrow}multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
     )
     return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
 

@@ -111,5 +111,5 @@ ROWS: tuple[Variant, ...] = (
     ),
     by_pixel("tw_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),
-    transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False),
+    transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False, features=cycle_features.meetings),
 )

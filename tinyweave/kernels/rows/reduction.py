@@ -6,7 +6,7 @@ from functools import partial
 
 from .. import overlap_distance as distance
 from ..requirements import reduced_axes_form_2_runs
-from ..variant import BOOL, Variant
+from ..variant import BOOL, S16, Variant
 
 row = partial(Variant, applies=(reduced_axes_form_2_runs,), distance=distance.reduced)
 mean = partial(row, kinds=("mean", "sum"), params="tw_mean", has_rows=True)
@@ -16,6 +16,7 @@ arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", ha
 ROWS: tuple[Variant, ...] = (
     mean("tw_mean_s8_dsp", isa="dsp"),
     mean("tw_mean_s8"),
+    row("tw_mean_s16", ("mean",), "tw_mean", types=S16, has_part=False),
     extremum(kinds=("reduce_any", "reduce_all"), types=BOOL),
     extremum(kinds=("reduce_max", "reduce_min")),
     row("tw_reduce_prod_s8", ("reduce_prod",), "tw_reduce_prod", has_part=False),

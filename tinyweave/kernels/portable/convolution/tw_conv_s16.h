@@ -14,6 +14,9 @@ typedef struct {
     const int64_t *bias;        /* [out.c], or a null pointer */
     const int16_t *multiplier;  /* [out.c], Q15 */
     const int8_t *shift;        /* [out.c], positive goes left */
+    /* Instead of bias and multiplier, where the bias is int32: sums are taken modulo 2^32 and rescaled as in tw_conv_2d_s8. */
+    const int32_t *narrow_bias;
+    const int32_t *narrow_multiplier; /* Q31, or a null pointer */
 } tw_conv_s16;
 
 /* x * multiplier * 2^(shift - 15), rounded half up (TFLite's MultiplyByQuantizedMultiplier of 64-bit sums, which has a
@@ -36,8 +39,14 @@ static inline int64_t tw_dot_s16(const int16_t *x, const int8_t *weights, int32_
 /* The output of a channel, of which `sum` has the products. */
 static inline int16_t tw_conv_finish_s16(const tw_conv_s16 *p, int32_t channel, int64_t sum)
 {
-    const int64_t biased = p->bias ? sum + p->bias[channel] : sum;
-    const int32_t scaled = tw_requantize_wide(biased, p->multiplier[channel], p->shift[channel]);
+    int32_t scaled;
+    if (p->narrow_multiplier) {
+        const int32_t biased = tw_add_bias((int32_t)(uint32_t)sum, p->narrow_bias, channel);
+        scaled = tw_requantize(biased, p->narrow_multiplier[channel], p->shift[channel]);
+    } else {
+        const int64_t biased = p->bias ? sum + p->bias[channel] : sum;
+        scaled = tw_requantize_wide(biased, p->multiplier[channel], p->shift[channel]);
+    }
     return (int16_t)tw_clamp(scaled, p->out_min, p->out_max);
 }
 

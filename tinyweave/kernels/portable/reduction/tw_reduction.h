@@ -55,6 +55,9 @@ typedef struct {
 /* Needs no scratch. */
 void tw_mean_s8(const tw_mean *p, const void *in, void *out);
 
+/* The same of int16, whose zero points are 0. */
+void tw_mean_s16(const tw_mean *p, const void *in, void *out);
+
 /* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output between views. */
 void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
 
