@@ -366,10 +366,10 @@ def _output(b: Builder, x: Any) -> str:
 def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
     """Return the tensor axes of a network input or output whose logical axes are stored in the memory order `order`.
 
-    A sequence [1, c, w] stored channels last gets an additional axis of extent 1, as an image of height 1.
+    A sequence [n, c, w] stored channels last gets an additional axis of extent 1, as an image of height 1.
     """
     dims = tuple(axes[axis] for axis in order)
-    return ((), *dims) if len(order) == 3 and order != (0, 1, 2) else dims
+    return (dims[0], (), *dims[1:]) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
 def _refusal(missing: int, problems: Sequence[Refused], program: ImportedProgram) -> CompileError:

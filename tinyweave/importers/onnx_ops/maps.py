@@ -306,7 +306,7 @@ def instance_norm(b: Builder, x: Map, scale: Any, bias: Any, *, epsilon: float =
 
 def mean_variance_norm(b: Builder, x: Map, *, axes: Sequence[int] = (0, 2, 3)) -> Map:
     """Import ONNX's MeanVarianceNormalization over the pixels of each channel."""
-    if {*axes} | {0} != {0, *range(2, len(x.axes))}:
+    if {axis for axis in axes if x.shape[axis] > 1} != {axis for axis in range(2, len(x.axes)) if x.shape[axis] > 1}:
         raise Unsupported(f"its axes {list(axes)} are not those of the pixels; use GroupNormalization")
     return norms.instance_norm(b, x, eps=MEAN_VARIANCE_EPSILON)
 
