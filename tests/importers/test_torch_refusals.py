@@ -45,7 +45,7 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
     line = inspect.getsourcelines(Sorted.forward)[1] + 1
     assert text == (
         "1 op of the PyTorch model cannot be imported: sort (in sort): tinyweave does not import it; sort the output outside "
-        f"the network (line {line} of test_torch_refusals.py); 1 of 4 ops can, and 2 more read the outputs of these"
+        f"the network (line {line} of test_torch_refusals.py); 1 of 4 ops can be imported, and 2 more read the outputs of these"
     )
     file = io.BytesIO()
     torch.export.save(torch.export.export(module, (torch.randn(1, 4),)), file)

@@ -389,7 +389,7 @@ def _refusal(missing: int, problems: Sequence[Refused], program: ImportedProgram
     whole = f"{count} of the {program.framework} model cannot be imported: " + "; ".join(lines[:MAX_LISTED]) + more
     total, others = len(_ops(program)), missing - sum(op not in ("output", "state") for op, _, _ in problems)
     reading = f", and {others} more read{'s' * (others == 1)} the outputs of these" if others > 0 else ""
-    return CompileError(whole, f"{total - missing} of {total} ops can{reading}")
+    return CompileError(whole, f"{total - missing} of {total} ops can be imported{reading}")
 
 
 def _ops(program: ImportedProgram) -> list[Node]:
