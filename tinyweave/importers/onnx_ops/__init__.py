@@ -82,6 +82,7 @@ MAPPED: Mapping[str, Function] = {
     "Mul": elementwise.binary("mul"),
     "Neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
     "Not": elementwise.unary("logical_not"),
+    "OneHot": maps.one_hot,
     "Or": elementwise.binary("logical_or"),
     "PRelu": maps.prelu,
     "Pad": maps.pad,
