@@ -94,7 +94,7 @@ def one_hot(low: Lowering) -> bool:
     """Rewrite one_hot along the last axis, with constant depth and values and no negative index, as gather_nd of a matrix."""
     indices, *constants = (low.input(index) for index in range(4))
     data = [each.data for each in constants if each is not None and each.data is not None and each.elements == 1]
-    if indices is None or len(data) < 3 or low.op.attrs["axis"] not in (-1, len(indices.shape)):
+    if indices is None or len(data) < 3 or data[0].dtype != np.int32 or low.op.attrs["axis"] not in (-1, len(indices.shape)):
         return False
     (depth,), on, off = (each.ravel() for each in data)
     if not 0 < depth <= MAX_DEPTH:
