@@ -3,8 +3,9 @@
 In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `edges`, ops that quantise; `rare`,
 ops of few networks; `wide`, ops on int16; `recurrent`, layers that loop over time; `matrices`, products. Each runs layer by
 layer on emulated cores; its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which
-there are none: they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is, when the constants are
-fitted without that network and others much like it: exit code 1 when that is more than 15 % for more than one in ten.
+there are none: they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is,
+when the constants are fitted without that network and others much like it: exit code 1 when that is more than 15 % for more
+than one in ten.
 """
 
 from __future__ import annotations

@@ -195,6 +195,13 @@ def by_input(
     return [list(sample) for sample in zip(*columns, strict=True)]
 
 
+def shape_advice(tensor: Tensor) -> str:
+    """Return what to do about samples of another shape than the input `tensor`."""
+    count = tensor.shape[0] if len(tensor.shape) > 1 else 1
+    batch = f"; it takes {count} samples in one call: export the network with a batch of 1 to give single samples"
+    return f"give that shape, or several along a leading axis{batch if count > 1 else ''}"
+
+
 def _split(array: Array, tensor: Tensor, what: str, in_frames: bool) -> list[Array]:
     """Split an array into samples of an input tensor; an array without elements gives no sample.
 
@@ -211,6 +218,6 @@ def _split(array: Array, tensor: Tensor, what: str, in_frames: bool) -> list[Arr
     kind = "" if tensor.dtype == "float32" else tensor.dtype
     raise CompileError(
         f"{what} holds {array.dtype}{list(array.shape)}, the input is {kind}{list(tensor.shape)}",
-        "give that shape, or several along a leading axis",
+        shape_advice(tensor),
         tensor=tensor,
     )

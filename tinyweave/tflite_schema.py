@@ -438,6 +438,7 @@ OPS = {
     "mul": Options("MulOptions", (ACTIVATION,), (2, 4)),
     "neg": Options("NegOptions"),
     "not_equal": Options("NotEqualOptions", versions=(2, 1)),
+    "one_hot": Options("OneHotOptions", (AXIS,)),
     "pack": Options("PackOptions", (_derived("ValuesCount", lambda graph, op: len(op.inputs)), AXIS), (2, 3)),
     "pad": Options("PadOptions", versions=(2, 3)),
     "padv2": Options("PadV2Options", versions=(2, 3)),

@@ -59,7 +59,7 @@ def check_refused(data: bytes, message: str) -> None:
 def in_layout(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Return a value [n, c, h, w] in the layout of a tensor: channels last; three axes in the order that fits the shape."""
     moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
-    possible = [moved, value] if value.ndim > 3 else [value, moved, moved[None]]
+    possible = [moved, value] if value.ndim > 3 else [value, moved, np.expand_dims(moved, int(moved.ndim > 2))]
     fitting = [each for each in possible if each.shape == tuple(shape)]
     assert fitting, (value.shape, shape)
     return np.ascontiguousarray(fitting[0])

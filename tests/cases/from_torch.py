@@ -64,7 +64,7 @@ def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
     moved = np.moveaxis(array, 1, -1) if array.ndim > 2 else array
     if array.ndim == len(shape) and (array.ndim == 3 or moved.shape != tuple(shape)):
         moved = array
-    assert moved.shape == tuple(shape)[-array.ndim :], (array.shape, shape)
+    assert [n for n in moved.shape if n > 1] == [n for n in shape if n > 1], (array.shape, shape)
     return np.ascontiguousarray(moved).reshape(shape)
 
 

@@ -60,7 +60,7 @@ def network(seed: int) -> tuple[nn.Module, Tensor]:
     shape = (
         [1, rng.randint(2, 8), rng.randint(6, 16)]
         if is_sequence
-        else [1, rng.randint(1, 8), rng.randint(5, 14), rng.randint(5, 14)]
+        else [2 if seed % 10 == 3 else 1, rng.randint(1, 8), rng.randint(5, 14), rng.randint(5, 14)]
     )
     made = Network(shape).eval()
     example = torch.randint(0, WORDS, (1, shape[2])) if has_tokens else torch.randn(shape)
@@ -264,7 +264,7 @@ def selected(rng: random.Random, made: Network, shape: list[int]) -> Any:
     at = torch.tensor([rng.randrange(shape[axis]) for _ in range(min(shape[axis], 9))])
     few = [lambda x: x.repeat(1, 1, 2, 1), lambda x: x.repeat_interleave(2, axis), lambda x: x[:, :1].expand(-1, 3, -1, -1)]
     few += [lambda x: x.mean(axis, keepdim=True).expand_as(x) - x, lambda x: x[:, [c - 1, 0]]]
-    few += [lambda x: functional.unfold(x, (2, 1), padding=1)[:, :, : h * w].reshape(1, -1, h, w)] if c < 9 else []
+    few += [lambda x: functional.unfold(x, (2, 1), padding=1)[:, :, : h * w].reshape(x.size(0), -1, h, w)] if c < 9 else []
     few += [nn.PixelShuffle(2)] * 3 if c % 4 == 0 else []
     few += [nn.PixelUnshuffle(2)] * 3 if h % 2 == w % 2 == 0 else []
     if max(h, w) < 12 and rng.random() < 0.7:
@@ -387,7 +387,8 @@ def classifier(rng: random.Random, made: Network, shape: list[int]) -> Any:
         nn.Sequential(*rng.choice([[], [nn.BatchNorm1d(flat), nn.ReLU()]]), nn.Linear(flat, 7), nn.ReLU(), nn.Linear(7, 4))
     )
     return rng.choice([
-        lambda x: seen(x.flatten(1)), lambda x: seen(x.contiguous().view(1, -1)), lambda x: seen(x.reshape(x.size(0), -1)),
+        lambda x: seen(x.flatten(1)), lambda x: seen(x.contiguous().view(x.size(0), -1)),
+        lambda x: seen(x.reshape(x.size(0), -1)),
         lambda x: torch.log_softmax(seen(x.flatten(1)), -1), lambda x: x.flatten(1), lambda x: seen(x.flatten(1)).argmax(1),
         lambda x: seen(x.flatten(1)).argmin(1), lambda x: seen(x.flatten(1)).topk(1)[0],
     ])  # fmt: skip

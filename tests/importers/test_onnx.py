@@ -34,6 +34,10 @@ CASES: dict[str, Case] = {
     "conv-same-lower": one("Conv", *CONV, given=[floats(6, 4, 4, 3)], auto_pad="SAME_LOWER"),
     "conv-uneven-pads": one("Conv", *CONV, given=[floats(6, 4, 3, 3)], pads=[0, 1, 2, 1], strides=[2, 2]),
     "conv-depthwise": one("Conv", *CONV, given=[floats(4, 1, 3, 3), floats(4)], group=4, pads=[1, 1, 1, 1], dilations=[1, 1]),
+    "conv-of-a-batch": one("Conv", 3, *CONV[1:], given=[floats(6, 4, 3, 3), floats(6)], strides=[2, 1]),
+    "group-norm-of-a-batch": one("GroupNormalization", 3, *CONV[1:], given=[floats(2), floats(2)], num_groups=2),
+    "conv-1d-of-a-batch": one("Conv", 3, 4, 20, given=[floats(6, 4, 5)], pads=[2, 2], strides=[2]),
+    "pool-of-a-batch": one("MaxPool", 3, *CONV[1:], kernel_shape=[3, 3], strides=[2, 2]),
     "conv-1d": one("Conv", 1, 4, 20, given=[floats(6, 4, 5)], pads=[2, 2], strides=[2]),
     "conv-transpose": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3), floats(5)], strides=[2, 2], pads=[1, 1, 1, 1]),
     "conv-transpose-uneven": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], pads=[1, 1, 0, 0]),
@@ -295,7 +299,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "the file has opset 9, and onnx.version_converter cannot convert it: ",
     ),
     "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of dynamic size 'height'"),
-    "a batch": (model(one("Conv", 2, 3, 8, 8, given=[floats(4, 3, 1, 1)])), "its batch is 2; export it with a batch of 1"),
     "all ops at once": (
         model(([("Det", ("x",), ("a",), {}), ("Det", ("x",), ("b",), {}), ("NonZero", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
         "3 ops of the ONNX model cannot be imported: Det (2 times, first in a): tinyweave does not import it; "

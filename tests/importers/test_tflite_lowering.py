@@ -61,6 +61,13 @@ def turned(shape: tuple[int, ...], sequence: int, batch: int, lengths: list[int]
     return "reverse_sequence", operands, Tensor("out", shape, dtype, quant), {"seq_dim": sequence, "batch_dim": batch}
 
 
+def hot(tokens: tuple[int, ...], shape: tuple[int, ...], dtype: str, indices: str = "int32") -> Any:
+    quant = Q if dtype == "int8" else None
+    values = [constant(name, np.array(value, dtype), quant) for name, value in (("on", 100), ("off", -3))]
+    operands = [token(tokens, indices), constant("depth", np.array(9, np.int32)), *values]
+    return "one_hot", operands, Tensor("out", shape, dtype, quant), {"axis": -1}
+
+
 IMAGE = Tensor("x", (1, 5, 6, 4), "int8", Q)
 CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "tokens": gathered(TABLE, 0, token((1, 7)), (1, 7, 6)),
@@ -70,6 +77,9 @@ CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
         constant("table", RNG.integers(-128, 128, (1, 9, 4), np.int8), Q), 1, token((5,)), (1, 5, 4)
     ),
     "lookup": ("embedding_lookup", [token((7,)), TABLE], Tensor("out", (7, 6), "int8", Q), {}),
+    "one hot": hot((5,), (5, 9), "int8"),
+    "one hot of int64": hot((2, 3), (2, 3, 9), "int8", indices="int64"),
+    "one hot in float": hot((4,), (4, 9), "float32"),
     "rows reversed": ("reverse_v2", [IMAGE, integers("axes", 1)], Tensor("out", (1, 5, 6, 4), "int8", Q), {}),
     "rows and columns reversed": ("reverse_v2", [IMAGE, integers("axes", 1, -2)], Tensor("out", (1, 5, 6, 4), "int8", Q), {}),
     "sequences reversed": turned((4, 8), 1, 0, [7, 2, 3, 5], "int32"),

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 from cases.from_onnx import distance  # noqa: E402
 from cases.from_torch import Of, of  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 import tinyweave as tw  # noqa: E402
 from tinyweave import ops  # noqa: E402
@@ -48,6 +49,14 @@ CASES = {
     "batch": (nn.Embedding(WORDS, 6, padding_idx=0), (3, 5)),
     "indexed": (
         of(lambda m, x: m.word.weight[x] - m.word.weight.t()[:, x[0]].transpose(0, 1), 1, 4, word=nn.Embedding(WORDS, 5))[0],
+        (1, 4),
+    ),
+    "one-hot": (
+        of(lambda m, x: m.linear(functional.one_hot(x.long(), WORDS).float()), 1, 4, linear=nn.Linear(WORDS, 3))[0],
+        (1, 4),
+    ),
+    "one-hot-of-the-largest": (
+        Of(lambda m, x: functional.one_hot(m.word(x).argmax(-1), 5).float(), word=nn.Embedding(WORDS, 5)),
         (1, 4),
     ),
     "selected": (Of(lambda m, x: m.word.weight.index_select(0, x), word=nn.Embedding(WORDS, 5)), (4,)),
@@ -94,6 +103,25 @@ def onnx_gather(axis: int, elem_type: str, data: Any, tokens: tuple[int, ...]) -
     inputs += [] if tables else [helper.make_tensor_value_info("table", types.FLOAT, data)]
     graph = helper.make_graph([node], "net", inputs, [helper.make_tensor_value_info("y", types.FLOAT, None)], tables)
     return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString())
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_onnx_one_hot_sets_the_element_of_each_index(axis: int) -> None:
+    onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
+    helper, types = onnx.helper, onnx.TensorProto
+    given = {"depth": np.array([6]), "values": np.array([-1, 2.5], np.float32)}
+    graph = helper.make_graph(
+        [helper.make_node("OneHot", ["tokens", "depth", "values"], ["y"], axis=axis)],
+        "net",
+        [helper.make_tensor_value_info("tokens", types.INT64, (2, 3))],
+        [helper.make_tensor_value_info("y", types.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in given.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    tokens = np.array([[0, 5, 3], [6, 1, 100]])  # 6 and 100 are out of range
+    hit = np.moveaxis(np.arange(6) == tokens[..., None], -1, axis)
+    expected = np.where(hit, np.float32(2.5), np.float32(-1))
+    assert distance(from_onnx(model.SerializeToString(), "net"), [tokens.astype(np.int32)], [expected]) == 0
 
 
 @pytest.mark.parametrize("elem_type", ["INT32", "INT64"])

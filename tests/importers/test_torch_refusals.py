@@ -46,7 +46,7 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
     assert text == (
         "1 op of the PyTorch model cannot be imported: sort (in sort): tinyweave does not import it: sorting is left to the "
         f"program around the network; sort the output outside the network (line {line} of test_torch_refusals.py); "
-        "1 of 4 ops can, and 2 more read the outputs of these"
+        "1 of 4 ops can be imported, and 2 more read the outputs of these"
     )
     file = io.BytesIO()
     torch.export.save(torch.export.export(module, (torch.randn(1, 4),)), file)
@@ -70,8 +70,7 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
         (Of(lambda m, x: torch.std(x, 0)), (1, 4), "its variance of 1 elements divides by 0"),
         (Of(lambda m, x: x ** torch.arange(4.0)), (1, 4), "it has several exponents"),
         (Of(lambda m, x: (-2.0) ** x), (1, 4), "its base is not positive"),
-        (nn.Conv2d(3, 4, 1), (2, 3, 8, 8), "conv2d (in conv2d): its batch is 2; export it with a batch of 1"),
-        (nn.Conv2d(3, 4, 1), (3, 8, 8), "its map has 3 axes but its filters have 4; it must be [1, c, h, w]"),
+        (nn.Conv2d(3, 4, 1), (3, 8, 8), "its map has 3 axes but its filters have 4; it must be [n, c, h, w]"),
         (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
         (
             Of(lambda m, x: m.lstm(x, (x[:, :1, :2], x[:, :1, :4]))[0], lstm=nn.LSTM(8, 4, proj_size=2, batch_first=True)),

@@ -369,10 +369,10 @@ def _output(b: Builder, x: Any) -> str:
 def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
     """Return the tensor axes of a network input or output whose logical axes are stored in the memory order `order`.
 
-    A sequence [1, c, w] stored channels last gets an additional axis of extent 1, as an image of height 1.
+    A sequence [n, c, w] stored channels last gets an additional axis of extent 1, as an image of height 1.
     """
     dims = tuple(axes[axis] for axis in order)
-    return ((), *dims) if len(order) == 3 and order != (0, 1, 2) else dims
+    return (dims[0], (), *dims[1:]) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
 def _refusal(missing: int, problems: Sequence[Refused], program: ImportedProgram) -> CompileError:
@@ -392,7 +392,7 @@ def _refusal(missing: int, problems: Sequence[Refused], program: ImportedProgram
     whole = f"{count} of the {program.framework} model cannot be imported: " + "; ".join(lines[:MAX_LISTED]) + more
     total, others = len(_ops(program)), missing - sum(op not in ("output", "state") for op, _, _ in problems)
     reading = f", and {others} more read{'s' * (others == 1)} the outputs of these" if others > 0 else ""
-    return CompileError(whole, f"{total - missing} of {total} ops can{reading}")
+    return CompileError(whole, f"{total - missing} of {total} ops can be imported{reading}")
 
 
 def _ops(program: ImportedProgram) -> list[Node]:

@@ -18,6 +18,8 @@ from ..ops import detection
 from ..ops.spec import ACTIVATIONS, PROBABILITY
 from ..tflite_schema import NO_OPERANDS
 
+MAX_DEPTH = 1 << 11  # of one_hot; a larger matrix does not fit a microcontroller
+
 
 @dataclass
 class Lowering:
@@ -88,6 +90,20 @@ def embedding_lookup(low: Lowering) -> bool:
     """Rewrite embedding_lookup, whose first input has the indices, as gather_nd."""
     indices, data = low.input(0), low.input(1)
     return indices is not None and data is not None and _slices(low, data, indices, 0)
+
+
+def one_hot(low: Lowering) -> bool:
+    """Rewrite one_hot along the last axis, with constant depth and values and no negative index, as gather_nd of a matrix."""
+    indices, *constants = (low.input(index) for index in range(4))
+    data = [each.data for each in constants if each is not None and each.data is not None and each.elements == 1]
+    if indices is None or len(data) < 3 or data[0].dtype != np.int32 or low.op.attrs["axis"] not in (-1, len(indices.shape)):
+        return False
+    (depth,), on, off = (each.ravel() for each in data)
+    if not 0 < depth <= MAX_DEPTH:
+        return False
+    rows = np.where(np.eye(depth + 1, depth, dtype=bool), on, off)  # larger indices select the last row, which has no `on`
+    table = low.constant("rows", rows, low.output.quant)
+    return _slices(low, low.tensors[table], indices, 0)
 
 
 def _slices(low: Lowering, data: Tensor, indices: Tensor, axis: int) -> bool:
@@ -272,6 +288,7 @@ LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
     "cumsum": cumsum,
     "embedding_lookup": embedding_lookup,
     "fill": fill,
+    "one_hot": one_hot,
     "reverse_sequence": reverse_sequence,
     "reverse_v2": reverse,
     "select": select,

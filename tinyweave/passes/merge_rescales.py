@@ -23,13 +23,8 @@ from .tensor_map import TensorMap
 from .value_ranges import BYTES, Range, value_ranges
 
 Values = NDArray[np.generic]
-ELEMENTWISE = (
-    "unary",
-    "binary",
-    "comparison",
-    "selection",
-    "conversion",
-)  # families whose outputs read one element per operand
+ELEMENTWISE = ("unary", "binary", "comparison", "selection", "conversion")  # families: an output reads an element per operand
+MOST_FOLDED = 32  # ops that are looked at for one table, so that long networks without tables stay fast
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -150,9 +145,12 @@ def _folded(graph: Graph, op: Op) -> Graph:
 
 
 def _row(graph: Graph, op: Op) -> list[Op]:
-    """Return the functions of one element that end with `op`; only the next function in the row reads an output."""
+    """Return at most MOST_FOLDED functions of one element that follow each other and end with `op`.
+
+    Each output is read by the next function only.
+    """
     row = [op] if _is_function(graph, op) else []
-    while row:
+    while 0 < len(row) < MOST_FOLDED:
         x = _computed(graph, row[0])
         before = maker(graph, x)
         if before is None or not is_only_for(graph, x, row[0]) or not _is_function(graph, before):

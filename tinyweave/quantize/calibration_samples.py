@@ -131,12 +131,12 @@ def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
     shape, own = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
     if own == shape or (values.ndim == 1 and values.size == tensor.elements):
         return values.reshape(tensor.shape)
-    if len(tensor.shape) == 4 and tensor.shape[0] == 1:
-        first = tensor.shape[3], *tensor.shape[1:3]
+    if len(tensor.shape) == 4:
+        first = tensor.shape[0], tensor.shape[3], *tensor.shape[1:3]
         if own == tuple(e for e in first if e != 1):
-            return np.moveaxis(values.reshape(first), 0, -1).reshape(tensor.shape)
+            return np.moveaxis(values.reshape(first), 1, -1).reshape(tensor.shape)
     why = f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}"
-    raise CompileError(why, "give that shape, or several along a leading axis", tensor=tensor)
+    raise CompileError(why, media.shape_advice(tensor), tensor=tensor)
 
 
 def open_samples(

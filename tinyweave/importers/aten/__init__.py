@@ -105,6 +105,7 @@ OPS: dict[str, Function] = {
     "mul": elementwise.binary("mul"),
     "mv": attention.matmul,
     "neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
+    "one_hot": axes.one_hot,
     "ones_like": lambda b, x, **_: np.ones(x.shape, np.float32),
     "pad": axes.pad,
     "permute": axes.permute,

@@ -342,6 +342,14 @@ def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
     return permute(b, found, [*range(rank, rank + dim), *range(rank), *range(rank + dim, len(axes))])
 
 
+def one_hot(b: Builder, indices: Map, classes: int = -1) -> Map:
+    """Import aten.one_hot as a lookup in an identity matrix, in float32; all indices must be below `classes`."""
+    if classes < 1:
+        raise Unsupported("its number of classes depends on the values; give num_classes")
+    check_elements(classes, classes)
+    return lookup(b, np.eye(classes, dtype=np.float32), 0, indices)
+
+
 def take_all(b: Builder, x: Any, dim: int, indices: Any) -> Map:
     """Return the elements at constant or computed indices along the axis `dim`, which the axes of `indices` replace."""
     if isinstance(indices, Map):
@@ -502,11 +510,16 @@ def identity(b: Builder, x: Map, *_: Any, **__: Any) -> Map:
 
 SAME = """None True False cpu torch.float32 torch.strided torch.contiguous_format torch.preserve_format
 torch.channels_last""".split()
+INTEGERS = ("torch.int32", "torch.int64")  # types of indices
 
 
 def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
-    """Import aten.to as the identity: a change of device or memory format is ignored, a change of dtype is refused."""
-    if not {str(each) for each in (*where, *more.values())} <= {*SAME}:
+    """Import aten.to as the identity: a change of device or memory format is ignored, as is int32 to int64.
+
+    Other changes of dtype are refused.
+    """
+    integers = INTEGERS if b.tensors[x.tensor].dtype == "int32" else ()
+    if not {str(each) for each in (*where, *more.values())} <= {*SAME, *integers}:
         raise Unsupported("it converts to another dtype; only float32 is supported")
     return bools_as_numbers(b, x)
 

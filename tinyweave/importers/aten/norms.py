@@ -144,8 +144,8 @@ def group_norm(
     Means over pixels become means over groups by a product with a constant matrix.
     """
     channels = x.shape[1]
-    if x.axes[0] or channels % groups:
-        raise Unsupported(f"its {groups} groups do not divide the channels of a map {list(x.shape)} with a batch of 1")
+    if channels % groups:
+        raise Unsupported(f"its {groups} groups do not divide the channels of a map {list(x.shape)}")
     each = channels // groups
     check_elements(channels, channels)
     matrix = np.kron(np.eye(groups), np.full((each, each), 1 / each)).astype(np.float32)

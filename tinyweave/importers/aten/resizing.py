@@ -127,7 +127,7 @@ def _cubic(distance: Array, a: float) -> Array:
 
 def _resized(b: Builder, kind: str, x: Map, size: Sequence[int], attrs: dict[str, bool]) -> Map:
     """Add the op `kind`, a TFLite resize, that resizes a map to `size`, (h, w)."""
-    axes, dims = image_layout(b, 4, size, x.axes[1])
+    axes, dims = image_layout(b, x, size, x.axes[1])
     return b.map(kind, (as_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)
 
 
@@ -136,8 +136,8 @@ def _scaled(x: Map, output_size: Any, scale_factors: Any) -> list[tuple[int, int
 
     One of `output_size` and `scale_factors`, each with an entry per spatial axis, is None.
     """
-    if len(x.axes) < 3 or x.axes[0]:
-        raise Unsupported(f"its map {list(x.shape)} must be [1, c, ...]")
+    if len(x.axes) < 3:
+        raise Unsupported(f"its map {list(x.shape)} must be [n, c, ...]")
     extents = x.shape[2:]
     if output_size is not None:
         factors = [out / extent for out, extent in zip(output_size, extents, strict=True)]

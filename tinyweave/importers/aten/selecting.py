@@ -85,14 +85,14 @@ def blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, bl
 
     `size` is the (h, w) of the output, `channels` its number of channels.
     """
-    axes, dims = image_layout(b, 4, size, b.new_axis(channels))
+    axes, dims = image_layout(b, x, size, b.new_axis(channels))
     return b.map(kind, (as_nhwc(b, x),), axes, dims, {"block_size": block})
 
 
 def _image(x: Map) -> tuple[int, ...]:
-    """Return the shape of a map [1, c, h, w]; raise Unsupported for other maps."""
-    if len(x.axes) != 4 or x.axes[0]:
-        raise Unsupported(f"its map {list(x.shape)} must be [1, c, h, w]")
+    """Return the shape of a map [n, c, h, w]; raise Unsupported for other maps."""
+    if len(x.axes) != 4:
+        raise Unsupported(f"its map {list(x.shape)} must be [n, c, h, w]")
     return x.shape
 
 
@@ -115,7 +115,7 @@ def pixel_unshuffle(b: Builder, x: Map, factor: int) -> Map:
 
 
 def unfold(b: Builder, x: Map, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Map:
-    """Import aten.im2col, the windows of a map [1, c, h, w] as columns [1, c * kh * kw, windows]."""
+    """Import aten.im2col, the windows of a map [n, c, h, w] as columns [n, c * kh * kw, windows]."""
     n, c, *_ = _image(x)
     kernels, dilations, paddings, strides = (pair(each, 4) for each in (kernel, dilation, padding, stride))
     x = pad(b, x, (paddings[1],) * 2 + (paddings[0],) * 2)

@@ -1,4 +1,4 @@
-"""Import ATen's ops on rows and columns: convolutions, pooling. Maps [1, c, w], with one spatial axis, get h = 1."""
+"""Import ATen's ops on rows and columns: convolutions, pooling. Maps [n, c, w], with one spatial axis, get h = 1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
 
     Args:
         value: one number for all spatial axes, or a sequence with one number per spatial axis.
-        rank: the rank of the map, 4 for [1, c, h, w] or 3 for [1, c, w].
+        rank: the rank of the map, 4 for [n, c, h, w] or 3 for [n, c, w].
         first: the number for h if the rank is 3.
     """
     values = (value,) if isinstance(value, int) else tuple(value)
@@ -33,42 +33,40 @@ def pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
 
 
 def image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
-    """Return the groups of Axis units of c, h and w of a map [1, c, h, w] or [1, c, w]; raise Unsupported for other maps.
+    """Return the groups of Axis units of c, h and w of a map [n, c, h, w] or [n, c, w]; raise Unsupported for other maps.
 
     `what` names the map in the message.
     """
     if len(x.axes) not in (3, 4):
-        raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [1, c, h, w] or [1, c, w]")
-    if x.axes[0]:
-        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1, as of the example x[:1]")
+        raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [n, c, h, w] or [n, c, w]")
     spatial = x.axes[2:] if len(x.axes) == 4 else ((), x.axes[2])
     return x.axes[1], spatial[0], spatial[1]
 
 
 def as_nhwc(b: Builder, x: Map) -> str:
-    """Return the name of a tensor [1, h, w, c] with the elements of a map."""
+    """Return the name of a tensor [n, h, w, c] with the elements of a map."""
     c, h, w = image_axes(x)
-    return b.tensor(x, ((), h, w, c))
+    return b.tensor(x, (x.axes[0], h, w, c))
 
 
-def image_layout(b: Builder, rank: int, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
-    """Return the logical axes and the tensor axes, [1, h, w, c], of a new map.
+def image_layout(b: Builder, x: Map, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
+    """Return the logical axes and the tensor axes, [n, h, w, c], of a new map with the rank and the batch of the map `x`.
 
-    `rank` is 4 for [1, c, h, w], or 3 for [1, c, w]. `size` is (h, w), and `c` the group of Axis units of the channels.
+    `size` is (h, w), and `c` the group of Axis units of the channels.
     """
-    h, w = (b.new_axis(extent) for extent in size)
-    return ((), c, *((h,) if rank == 4 else ()), w), ((), h, w, c)
+    n, (h, w) = x.axes[0], (b.new_axis(extent) for extent in size)
+    return (n, c, *((h,) if len(x.axes) == 4 else ()), w), (n, h, w, c)
 
 
 def _size(x: Map) -> tuple[int, int]:
-    """Return (h, w) of a map [1, c, h, w] or [1, c, w]."""
+    """Return (h, w) of a map [n, c, h, w] or [n, c, w]."""
     return (x.shape[2], x.shape[3]) if len(x.axes) == 4 else (1, x.shape[2])
 
 
 def _check_filters(x: Map, rank: int, channels: int) -> None:
     """Raise Unsupported unless a map has the same rank as its filters, and as many channels as they read (`channels`)."""
     if len(x.axes) != rank:
-        raise Unsupported(f"its map has {len(x.axes)} axes but its filters have {rank}; it must be [1, c, h, w] or [1, c, w]")
+        raise Unsupported(f"its map has {len(x.axes)} axes but its filters have {rank}; it must be [n, c, h, w] or [n, c, w]")
     image_axes(x)
     if x.shape[1] != channels:
         raise Unsupported(f"its filters read {channels} channels but the map has {x.shape[1]}")
@@ -108,7 +106,7 @@ def _windows(
 
 
 def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """Return the name of a map's tensor [1, h, w, c], and the padding that the op that reads it must have as attribute.
+    """Return the name of a map's tensor [n, h, w, c], and the padding that the op that reads it must have as attribute.
 
     Args:
         b: the graph under construction.
@@ -158,7 +156,7 @@ def convolution(
     depthwise = groups > 1 and groups == x.shape[1]
     filters = weight.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1))
     attrs = CONV | {"stride": strides, "dilation": dilations, "padding": inside}
-    axes, dims = image_layout(b, rank, size, b.new_axis(len(weight)))
+    axes, dims = image_layout(b, x, size, b.new_axis(len(weight)))
     operands = (name, b.constant(filters, "weight"), b.constant(bias, "bias"))
     return b.map("depthwise_conv_2d" if depthwise else "conv_2d", operands, axes, dims, attrs)
 
@@ -198,7 +196,7 @@ def transposed_convolution(
     )
     reach = [(extent - 1) * s + k for extent, s, k in zip(_size(x), strides, kernel, strict=True)]
     whole = size if fits else [max(p + out, most) for p, out, most in zip(crop, size, reach, strict=True)]
-    shape = (1, *whole, outputs)
+    shape = (x.shape[0], *whole, outputs)
     attrs = CONV | {"stride": strides, "padding": same if fits else NO_PADDING}
     source = as_nhwc(b, x)
     operands = (
@@ -208,12 +206,12 @@ def transposed_convolution(
         b.constant(bias, "bias"),
     )
     channels = b.new_axis(outputs)
-    axes, dims = image_layout(b, rank, whole, channels)
+    axes, dims = image_layout(b, x, whole, channels)
     y = b.map("transpose_conv", operands, axes, dims, attrs)
     if whole == size:
         return y
-    axes, dims = image_layout(b, rank, size, channels)
-    begin, kept = b.integers((0, *crop, 0), "begin"), b.integers((1, *size, outputs), "size")
+    axes, dims = image_layout(b, x, size, channels)
+    begin, kept = b.integers((0, *crop, 0), "begin"), b.integers((x.shape[0], *size, outputs), "size")
     return b.map("slice", (y.tensor, begin, kept), axes, dims, suffix="cropped")
 
 
@@ -225,13 +223,13 @@ def _spread_convolution(
     `weight` is [c_in, c_out / groups, h, w]. `crop` is the padding and `more` the output padding of the transposed
     convolution; like strides and dilations, they have one entry for h and one for w.
     """
-    name, (h, w), inputs = as_nhwc(b, x), _size(x), x.shape[1]
+    name, (h, w), (n, inputs) = as_nhwc(b, x), _size(x), x.shape[:2]
     if max(strides) > 1:
         zeros = b.integers([(0, 0), (0, strides[0] - 1), (0, 0), (0, (strides[1] - 1) * inputs)], "pads")
-        shape = (h, strides[0], w, strides[1] * inputs)
-        (name,) = b.op("pad", (b.reshape(name, (h, 1, w, inputs)), zeros), [shape], {}, "spread")
-        name = b.reshape(name, (1, h * strides[0], w * strides[1], inputs))
-    axes, dims = image_layout(b, len(x.axes), (h * strides[0], w * strides[1]), x.axes[1])
+        shape = (n * h, strides[0], w, strides[1] * inputs)
+        (name,) = b.op("pad", (b.reshape(name, (n * h, 1, w, inputs)), zeros), [shape], {}, "spread")
+        name = b.reshape(name, (n, h * strides[0], w * strides[1], inputs))
+    axes, dims = image_layout(b, x, (h * strides[0], w * strides[1]), x.axes[1])
     margins = [
         (d * (k - 1) - p, d * (k - 1) - p + o - (s - 1))  # the spread map has s - 1 zeros after its last pixel
         for k, s, p, o, d in zip(weight.shape[2:], strides, crop, more, dilations, strict=True)
@@ -246,11 +244,11 @@ def _spread_convolution(
 
 
 def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: dict[str, Any]) -> Map:
-    """Add a pooling op of this kind, with attributes `attrs`, that reads the tensor `name`, [1, h, w, c], of the map `x`.
+    """Add a pooling op of this kind, with attributes `attrs`, that reads the tensor `name`, [n, h, w, c], of the map `x`.
 
     `size` is the (h, w) of the output. The output keeps the channel axis of `x`.
     """
-    axes, dims = image_layout(b, len(x.axes), size, x.axes[1])
+    axes, dims = image_layout(b, x, size, x.axes[1])
     return b.map(kind, (name,), axes, dims, CONV | attrs)
 
 

@@ -82,6 +82,7 @@ MAPPED: Mapping[str, Function] = {
     "Mul": elementwise.binary("mul"),
     "Neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
     "Not": elementwise.unary("logical_not"),
+    "OneHot": maps.one_hot,
     "Or": elementwise.binary("logical_or"),
     "PRelu": maps.prelu,
     "Pad": maps.pad,
@@ -140,8 +141,7 @@ def _function(op: str) -> Function:
         if op not in FOLDED:
             raise Unsupported("all of its inputs are constant, and tinyweave cannot compute it at import; fold constants first")
         given = [dequantised(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
-        with np.errstate(all="ignore"):  # the importer refuses constants that are not finite, and names them
-            result = FOLDED[op](*given, **attributes)
+        result = FOLDED[op](*given, **attributes)
         folded = [_checked(np.asarray(each)) for each in (result if isinstance(result, list) else [result])]
         return folded if outputs > 1 else folded[0]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..aten import axes, elementwise, norms, selecting, spatial
 from ..aten.recurrent import GRU_BEFORE, RECURRENT
-from ..channels_last import Builder, Map, Unavailable, view
+from ..channels_last import Builder, Map, Unavailable, check_elements, view
 from ..quantised_constants import SHIFT, Array, dequantised
 from ..unsupported import Unsupported, normalised_axis
 
@@ -23,6 +23,7 @@ Function = Callable[..., Any]
 Ints = Sequence[int] | None
 MEAN_VARIANCE_EPSILON = 1e-9  # as in the function body of ONNX's operator
 FLOAT = 1  # TensorProto.DataType.FLOAT
+INTEGERS = (6, 7)  # TensorProto.INT32 and INT64
 
 
 def constant_integers(value: Any, what: str) -> list[int]:
@@ -238,7 +239,9 @@ def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import ONNX's Cast to float32, which makes bools 0 and 1; other dtypes are refused."""
+    """Import ONNX's Cast to float32, which makes bools 0 and 1, and of int32 to int64; other dtypes are refused."""
+    if to in INTEGERS and b.tensors[x.tensor].dtype == "int32":
+        return x
     if to != FLOAT:
         raise Unsupported("it converts to another dtype; only float32 is supported")
     return elementwise.bools_as_numbers(b, x)
@@ -306,7 +309,7 @@ def instance_norm(b: Builder, x: Map, scale: Any, bias: Any, *, epsilon: float =
 
 def mean_variance_norm(b: Builder, x: Map, *, axes: Sequence[int] = (0, 2, 3)) -> Map:
     """Import ONNX's MeanVarianceNormalization over the pixels of each channel."""
-    if {*axes} | {0} != {0, *range(2, len(x.axes))}:
+    if {axis for axis in axes if x.shape[axis] > 1} != {axis for axis in range(2, len(x.axes)) if x.shape[axis] > 1}:
         raise Unsupported(f"its axes {list(axes)} are not those of the pixels; use GroupNormalization")
     return norms.instance_norm(b, x, eps=MEAN_VARIANCE_EPSILON)
 
@@ -336,6 +339,23 @@ def gather(b: Builder, x: Any, indices: Any, *, axis: int = 0) -> Map:
     if not isinstance(indices, Map):
         indices = elementwise.constant(indices, "indices").astype(int)
     return axes.take_all(b, x, axis, indices)
+
+
+def one_hot(b: Builder, indices: Map, depth: Any, values: Any, *, axis: int = -1) -> Map:
+    """Import ONNX's OneHot as a lookup in a matrix; `values` are those of the other places and of the index's place.
+
+    An index from `depth` on selects a last row without the index's value. Computed indices must not be negative.
+    """
+    (classes,) = constant_integers(depth, "depth")
+    off, on = elementwise.constant(values, "values").astype(np.float32)
+    if classes < 1:
+        raise Unsupported(f"its depth is {classes}; it must be positive")
+    check_elements(classes, classes)
+    found = axes.lookup(b, np.where(np.eye(classes + 1, classes, dtype=bool), on, off), 0, indices)
+    rank = len(found.axes)
+    order = list(range(rank - 1))
+    order.insert(axis % rank, rank - 1)
+    return axes.permute(b, found, order)
 
 
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
