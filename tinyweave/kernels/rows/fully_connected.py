@@ -41,7 +41,6 @@ ROWS: tuple[Variant, ...] = (
         distance=partial(distance.by_row_for_some, at_once=4),
         flash=dense.flash_of_few,
         stream=dense.of_filters(dense.few),
-        timed_as="tw_fully_connected_s8_dsp",
     ),
     *(
         by_eights(
