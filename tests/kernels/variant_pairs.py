@@ -273,6 +273,8 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
+    few = "_few_" in kernel
+    units = int(rng.integers(1, 5)) if few else units
     depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
     filters, most = (
         weights(rng, (units, depth), int4=int4),
@@ -287,18 +289,18 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
     vectors = kernel.endswith("_mve")
     sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
-    if not vectors and not meets(given, sums):
+    if not vectors and not few and not meets(given, sums):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
     portable = ring_calls.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
-    stream = dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
+    stream = dense.few if few else dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
     words = mve.wrapped(given.bias) if vectors else stream(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})
     fast = fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("(_segments)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = Call(re.sub("(_segments|_few)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -421,7 +423,10 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
-    "tw_fully_connected_s8_segments_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_segments_dsp"),
+    **{
+        n: lambda rng, n=n: fully_connected(rng, n)
+        for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few"))
+    },
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (*LEAN, *COLUMN)},
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},

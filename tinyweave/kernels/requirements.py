@@ -119,6 +119,12 @@ def has_4_output_channels(graph: Graph, op: Op) -> Check:
     return Check(channels >= 4, f"it has {channels}")
 
 
+def has_at_most_4_outputs(graph: Graph, op: Op) -> Check:
+    """There are at most 4 output channels."""
+    count = graph.output(op).shape[-1]
+    return Check(count <= 4, f"there are {count}")
+
+
 def depth_multiplier_is_1(graph: Graph, op: Op) -> Check:
     """The depth multiplier is 1."""
     inputs, outputs = graph.input(op).shape[3], graph.output(op).shape[3]

@@ -25,6 +25,7 @@ from ..requirements import (
     Mask,
     Requirement,
     dilation_is_1,
+    has_at_most_4_outputs,
     has_one_group,
     has_weights,
     weights_are_int8,
@@ -188,6 +189,7 @@ PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # requirements of the kernels of tw_fully_connected_dsp.h
 EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
+FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_once))
 SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
 
 
@@ -251,6 +253,17 @@ def lanes_fit(weights: NDArray[np.int8]) -> bool:
     return not ((weights[:, 1:whole:2] == -128) & (weights[:, 0:whole:2] < 0)).any()
 
 
+def few(given: Filters) -> Words:
+    """Return the weight stream of tw_fully_connected_s8_few_dsp: the initial sums, then the weights, four inputs at a time.
+
+    Each four inputs have two words per filter, with one weight in each lane of 16 bits.
+    """
+    count, taps = given.weights.shape
+    lanes = np.pad(given.weights, ((0, 0), (0, -taps % 4))).reshape(count, -1, 4)[..., IN_LANES] & 0xFFFF
+    words = lanes[..., 0::2] | lanes[..., 1::2] << 16
+    return joined(1, given.bias, words.transpose(1, 0, 2))
+
+
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 
@@ -281,6 +294,12 @@ def flash_of_eights(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of `eight_at_a_time` for a fully_connected."""
     count, taps = graph.input(op, 1).shape
     return 32 * -(-count // 8) * (1 + -(-taps // 4))
+
+
+def flash_of_few(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream of tw_fully_connected_s8_few_dsp."""
+    count, taps = graph.input(op, 1).shape
+    return 4 * count * (1 + 2 * -(-taps // 4))
 
 
 def flash_of_segments(graph: Graph, op: Op) -> int:

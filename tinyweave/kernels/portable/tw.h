@@ -34,6 +34,13 @@ typedef struct { int32_t h, w; } tw_size;
 #define TW_INLINE static inline
 #endif
 
+/* For functions whose loops need all registers. */
+#if defined(__GNUC__)
+#define TW_NOT_INLINE static __attribute__((noinline))
+#else
+#define TW_NOT_INLINE static
+#endif
+
 /* Rows [row_begin, row_end) x columns [col_begin, col_end) of a feature map. */
 typedef struct { int32_t row_begin, row_end, col_begin, col_end; } tw_range;
 

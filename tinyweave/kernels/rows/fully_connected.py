@@ -56,6 +56,15 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense_w4.eight_at_a_time),
         timed_as="tw_fully_connected_s8_dsp",
     ),
+    row(
+        "tw_fully_connected_s8_few_dsp",
+        params="tw_fully_connected_dsp",
+        isa="dsp",
+        applies=dense.FEW,
+        distance=partial(distance.by_row_for_some, at_once=4),
+        flash=dense.flash_of_few,
+        stream=dense.of_filters(dense.few),
+    ),
     *(
         by_eights(
             f"tw_fully_connected_s8_{isa}",

@@ -10,11 +10,6 @@
 #else
 #define ORDERED(...)
 #endif
-#if defined(__GNUC__)
-#define NO_INLINE __attribute__((noinline))
-#else
-#define NO_INLINE
-#endif
 
 /* Adds the product of input i and filter k's weight i to one sum or two, modulo 2^32. TWO and ONE do so for four filters. */
 #define PRODUCT(k, i, OTHER)                      \
@@ -63,7 +58,7 @@ typedef struct {
 } windows;
 
 /* Computes the outputs of one pixel or two. Not inlined, so that the loops have all registers. */
-static NO_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8_t *to)
+TW_NOT_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8_t *to)
 {
     const int32_t depth = p->in.c, units = p->out.c, row_taps = p->kernel.w * depth, filter = p->kernel.h * row_taps;
     const int32_t zero = p->in_zero, out_zero = p->out_zero, low = p->out_min - out_zero, high = p->out_max - out_zero;

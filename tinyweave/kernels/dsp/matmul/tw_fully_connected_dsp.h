@@ -8,11 +8,14 @@
  *          pairs; a lane is w0 + 256 * w1, and the initial sums are b0, b0 + 256 * b1 and so on, as in tw_pair_s8.h
  *   int4   4 words: lanes (k, k + 2) of filters 0 to 3, of filters 4 to 7, then lanes (k + 1, k + 3) of both; lanes and
  *          initial sums are those of tw_lanes_w4.h
+ *   few    for layers with at most four outputs, whose only group has just as many filters: 2 words per filter, lanes
+ *          (k, k + 2) and (k + 1, k + 3) of its weights
  * Missing weights and filters are 0. For long rows, whose sums would overflow an accumulator, a kernel adds up the sums of
  * segments: the stream begins with the quads of a segment, and the initial sums are plain biases.
  *
  * Cost, per 32 MACs: 31 instructions with int8 weights, 35 with int4 weights. Fitted (layer_cycles.json) with int8 weights:
- * 1.17 cycles per MAC on a Cortex-M4, 1.02 on a Cortex-M7, 0.76 there with tw_fully_connected_s8_m7.
+ * 1.17 cycles per MAC on a Cortex-M4, 1.02 on a Cortex-M7, 0.76 there with tw_fully_connected_s8_m7. A few filters: 8
+ * instructions per 4 MACs of one filter, about 12 per 8 MACs of two and 20 per 16 MACs of four.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_H
 #define TW_FULLY_CONNECTED_DSP_H
@@ -35,6 +38,10 @@ void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in,
 /* int8 weights of long rows. */
 void tw_fully_connected_s8_segments_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_segments_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+
+/* int8 weights, at most four outputs. */
+void tw_fully_connected_s8_few_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
+void tw_fully_connected_s8_few_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 
 /* int8 weights, scheduled for a Cortex-M7, with the same stream. */
 void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);

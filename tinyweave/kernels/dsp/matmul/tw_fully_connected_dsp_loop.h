@@ -15,6 +15,7 @@
 
 #include "tw_dsp.h"
 #include "tw_fully_connected_dsp.h"
+#include "tw_fully_connected_dsp_rescale.h"
 #include "tw_lanes_w4.h"
 
 #define QUADS_UNROLLED 4 /* so that with the rest of the code they fit a cache of 1 KB */
@@ -121,25 +122,6 @@ static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32
 static inline int32_t sum_of(const int32_t *sums, int32_t i)
 {
     return LANE_WEIGHTS == 2 ? tw_sum_s8(sums, i, 0) : tw_sum_w4(sums, i, 0);
-}
-
-/* A rescaling factor: tw_requantize_once for shifts of at most -2, which round away all of the product's low word. */
-typedef struct { uint32_t high, low; int32_t half, exponent; } tw_factor;
-
-static inline tw_factor factor_of(const tw_fully_connected *p, int32_t index)
-{
-    const uint64_t multiplier = (uint64_t)p->multiplier[index];
-    const int32_t exponent = -1 - p->shift[index];
-    const tw_factor factor = {(uint32_t)(multiplier >> 32), (uint32_t)multiplier, 1 << (exponent - 1), exponent};
-    return factor;
-}
-
-static inline int8_t rescale(int32_t x, tw_factor factor, int32_t zero)
-{
-    const uint32_t sign = (uint32_t)(x >> 31), magnitude = ((uint32_t)x ^ sign) - sign;
-    /* if x is negative, ~product is the floor of its product; adding half then rounds halves away from zero */
-    const int32_t product = tw_signed(tw_high_product(magnitude, factor.high, factor.low) ^ sign);
-    return (int8_t)tw_ssat8(((product + factor.half) >> factor.exponent) + zero);
 }
 
 /* Computes eight outputs with the same factor. */

@@ -1,0 +1,137 @@
+/* tw_fully_connected_s8_few_dsp.c - int8 dense layer with at most four outputs, with the Arm DSP extension.
+ * tw_fully_connected_dsp.h has the layout of the weights and the cost.
+ *
+ * A lane holds one weight, not those of two filters: no sum is too large, and no weight is unpacked. The stream is longer, but
+ * not longer than that of a group of eight filters. */
+#include "tw_fully_connected_dsp.h"
+
+#include "tw_fully_connected_dsp_rescale.h"
+
+#define MOST 4 /* outputs */
+
+#if TW_HAS_DSP
+
+/* The weights of the next filter; its products, each added to a sum. */
+#define WEIGHTS "ldrd %[low], %[high], [%[stream]], #8\n"
+#define PRODUCTS(sum, other)                              \
+    "smlad " sum ", %[even], %[low], " sum "\n"           \
+    "smlad " other ", %[word], %[high], " other "\n"
+#define ONE PRODUCTS("%[a]", "%[b]") /* two sums, since a Cortex-M7 waits for a sum that the next instruction adds to */
+#define TWO PRODUCTS("%[a]", "%[a]") WEIGHTS PRODUCTS("%[b]", "%[b]")
+#define THREE TWO WEIGHTS PRODUCTS("%[c]", "%[c]")
+#define FOUR THREE WEIGHTS PRODUCTS("%[d]", "%[d]")
+
+/* A quad of inputs: one load, widened to lanes (k, k + 2) in `even` and (k + 1, k + 3) in `word`, times the filters. */
+#define QUAD(filters)                        \
+    "ldr %[word], [%[x]], #4\n" WEIGHTS      \
+    "sxtb16 %[even], %[word]\n"              \
+    "sxtb16 %[word], %[word], ror #8\n" filters
+
+/* All quads of a row. Loop: two quads per round; the first round of an odd number of quads enters at label 2. Equals add_quad()
+ * below for each quad. */
+#define QUADS(filters)                                                                                                        \
+    __asm__ volatile("tst %[even], #4\n"                                                                                      \
+                     "bne 2f\n"                                                                                               \
+                     "1:\n" QUAD(filters) "2:\n" QUAD(filters)                                                                \
+                     "cmp %[x], %[end]\n"                                                                                     \
+                     "bne 1b\n"                                                                                               \
+                     : [x] "+r"(x), [stream] "+r"(stream), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d),                \
+                       [even] "+r"(even), [word] "=&r"(word), [low] "=&r"(low), [high] "=&r"(high)                            \
+                     : [end] "r"(end)                                                                                         \
+                     : "cc", "memory")
+
+/* Adds the products of the inputs from x to `end`, in quads, with one to four filters; returns the end of their stream. */
+TW_NOT_INLINE const uint32_t *add_products(const int8_t *x, const int8_t *end, const uint32_t *stream, int32_t filters,
+                                           int32_t *sums)
+{
+    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    uint32_t word, low, high, even = (uint32_t)(end - x);
+    if (x == end) {
+        return stream;
+    }
+    switch (filters) {
+    case 1:
+        QUADS(ONE);
+        a = tw_signed((uint32_t)a + (uint32_t)b);
+        b = 0;
+        break;
+    case 2: QUADS(TWO); break;
+    case 3: QUADS(THREE); break;
+    default: QUADS(FOUR); break;
+    }
+    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
+    return stream;
+}
+
+#else
+
+/* Adds the products of the quad of inputs at x. */
+static void add_quad(const int8_t *x, const uint32_t *stream, int32_t filters, int32_t *sums)
+{
+    const uint32_t word = tw_word(x);
+    for (int32_t i = 0; i < filters; ++i, stream += 2) {
+        sums[i] = tw_smlad(tw_sxtb16_odd(word), stream[1], tw_smlad(tw_sxtb16(word), stream[0], sums[i]));
+    }
+}
+
+static const uint32_t *add_products(const int8_t *x, const int8_t *end, const uint32_t *stream, int32_t filters, int32_t *sums)
+{
+    for (; x != end; x += 4, stream += 2 * filters) {
+        add_quad(x, stream, filters, sums);
+    }
+    return stream;
+}
+
+#endif
+
+/* The last `rest` inputs of a row of `depth` inputs, one to three, as a word with zeros for missing ones; end: the end of the
+ * row. */
+static inline uint32_t last_word(const int8_t *end, int32_t depth, int32_t rest)
+{
+    if (depth > rest) {
+        return tw_word(end - 4) >> (32 - 8 * rest);
+    }
+    uint32_t word = 0;
+    for (int32_t i = 1; i <= rest; ++i) {
+        word = word << 8 | (uint8_t)end[-i];
+    }
+    return word;
+}
+
+/* Computes the outputs of a row. */
+static inline void all_units(const tw_fully_connected_dsp *params, const int8_t *from, int8_t *to)
+{
+    const tw_fully_connected *p = &params->dense;
+    const int32_t units = p->out.c, rest = p->in.c % 4;
+    const int8_t *const end = from + p->in.c;
+    const uint32_t *stream = params->stream;
+    int32_t sums[MOST] = {0, 0, 0, 0};
+    for (int32_t i = 0; i < units; ++i) {
+        sums[i] = tw_signed(*stream++);
+    }
+    stream = add_products(from, end - rest, stream, units, sums);
+    if (rest > 0) {
+        const uint32_t last = last_word(end, p->in.c, rest);
+        add_products((const int8_t *)&last, (const int8_t *)(&last + 1), stream, units, sums);
+    }
+    for (int32_t i = 0; i < units; ++i) {
+        to[i] = (int8_t)tw_clamp(rescale(sums[i], factor_of(p, p->per_channel ? i : 0), p->out_zero), p->out_min, p->out_max);
+    }
+}
+
+static inline void all_rows(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
+{
+    const int32_t depth = params->dense.in.c, units = params->dense.out.c;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, units);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            all_units(params, from, to);
+            from += depth;
+            to += units;
+        }
+    }
+}
+
+TW_FORMS(tw_fully_connected_s8_few_dsp, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out),
+         p->dense.out, all_rows(p, in, out, range))
