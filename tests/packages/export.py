@@ -74,7 +74,7 @@ def needs(*programs: str) -> None:
 PACKAGES = {
     "qemu-system-arm": "qemu-system-arm",
     "arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib-arm-none-eabi",
-    "arm-none-eabi-g++": "gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib",
+    "arm-none-eabi-g++": "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
 }
 

@@ -90,7 +90,8 @@ def test_the_zephyr_sample_builds_and_runs(profile: bool, tmp_path: Path) -> Non
     sample = folder / "samples" / "chain"
     chosen = ["CONFIG_TINYWEAVE_CHAIN_PLAIN_C=y", "CONFIG_TINYWEAVE_CHAIN_PROFILE=y"][: 1 + profile]
     (sample / "prj.conf").write_text("\n".join([(sample / "prj.conf").read_text(), *chosen]))
-    cmake(sample, tmp_path / "b", f"-DZephyr_DIR={STUBS / 'zephyr'}", "-DCMAKE_SUPPRESS_DEVELOPER_WARNINGS=1")
+    said = cmake(sample, tmp_path / "b", f"-DZephyr_DIR={STUBS / 'zephyr'}", "-DCMAKE_SUPPRESS_DEVELOPER_WARNINGS=1")
+    assert "CONFIG_TINYWEAVE_CHAIN_PLAIN_C is on: the kernels were chosen for a" in said
     printed = run(tmp_path / "b" / "app")
     assert printed.count("chain sample") == 2 and printed.endswith("every output is the reference's, byte for byte\n")
     assert ("tw-profile chain 1/" in printed) == profile
