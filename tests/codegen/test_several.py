@@ -150,7 +150,9 @@ def test_every_external_kernel_function_and_table_begins_with_tw() -> None:
     """All others are static."""
     for path in (path for path in FILES.values() if path.suffix == ".c"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
-        functions = re.findall(r"^(?!static|TW_INLINE|typedef|#|\s)[\w *]+?\b([a-z]\w*)\([^;]*?\)[\n ]\{", text, re.MULTILINE)
+        functions = re.findall(
+            r"^(?!static|TW_(?:NOT_)?INLINE|typedef|#|\s)[\w *]+?\b([a-z]\w*)\([^;]*?\)[\n ]\{", text, re.MULTILINE
+        )
         functions += re.findall(r"^const \w+ (\w+)\[", text, re.MULTILINE)
         functions += re.findall(r"^TW_(?:\w*FORMS?\w*|TAPS_KERNEL|TAPS_OUTPUTS)\((\w+)", text, re.MULTILINE)
         assert functions and all(name.startswith("tw_") for name in functions), path.name

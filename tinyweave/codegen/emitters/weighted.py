@@ -37,15 +37,19 @@ def emit_conv(layer: Layer) -> Code:
     groups = source.shape[3] if spec.channelwise else source.shape[3] // filters.shape[3]  # 1 of a transposed convolution
     multiplier, shift = conv.requant(layer.graph, layer.op)
     is_int16, wide = layer.output.dtype == "int16", conv.sums_are_wide(layer.graph, layer.op)
-    narrow = "narrow_" * (is_int16 and not wide)
     factors = (reduced_multiplier(multiplier), "int16_t") if wide else (multiplier, "int32_t")
+    weights = weights_table(layer, filters.data)
+    used = {"bias": bias_table(layer, spec.weights.bias), "multiplier": layer.table("multiplier", *factors)}
+    unused = dict.fromkeys(used, "NULL")
+    usual, narrow = (unused, used) if is_int16 and not wide else (used, unused)
     members: tuple[Members, ...] = (
         image_shapes(layer),
         {"kernel": filters.shape[1:3], "stride": attrs["stride"], "dilation": attrs.get("dilation", (1, 1))},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
         {**({} if is_int16 else zeros(layer)), **clamp(layer, attrs["activation"])},
-        {"weights": weights_table(layer, layer.input(1).data), f"{narrow}bias": bias_table(layer, spec.weights.bias)},
-        {f"{narrow}multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
+        {"weights": weights, "bias": usual["bias"]},
+        {"multiplier": usual["multiplier"], "shift": layer.table("shift", shift, "int8_t")},
+        *([{f"narrow_{name}": value for name, value in narrow.items()}] if is_int16 else []),
     )
     return Code(weighted(layer, "conv", members), image_calls(layer), window_note(layer))
 
