@@ -46,7 +46,7 @@ def recurrent(rng: Rng, kernel: str) -> Twins | None:
     def trial(row: Variant) -> Trial:
         laid = [row.weights(array) for array in weights]
         params = ring_calls.build("tw_sequence", **common, weights=laid[0], recurrent_weights=laid[1])
-        call = Call(row.name, params, (0, 1), 4 * cells)
+        call = Call(row.name, params, (0, 1), cells * (4 - variant if kind == "gru" else 1))
         return Trial([call], [x, state], (1 if last else time, 1, cells), (*laid, bias, again, *factors))
 
     return trial(portable), trial(row)
