@@ -1,4 +1,4 @@
-"""Random pairs of trials of recurrent layers and matrix products for variant_pairs.py: portable kernel and kernel of a core.
+"""Random pairs of trials for variant_pairs.py: a portable kernel of recurrent layers or matrix products and its DSP kernel.
 
 These kernels have no form for ranges of the output.
 """
@@ -46,7 +46,7 @@ def recurrent(rng: Rng, kernel: str) -> Twins | None:
     def trial(row: Variant) -> Trial:
         laid = [row.weights(array) for array in weights]
         params = ring_calls.build("tw_sequence", **common, weights=laid[0], recurrent_weights=laid[1])
-        call = Call(row.name, params, (0, 1), 4 * cells)
+        call = Call(row.name, params, (0, 1), cells * (4 - variant if kind == "gru" else 1))
         return Trial([call], [x, state], (1 if last else time, 1, cells), (*laid, bias, again, *factors))
 
     return trial(portable), trial(row)
@@ -58,7 +58,7 @@ def matmul(rng: Rng, kernel: str) -> Twins:
     sizes = {"a": rows * depth, "b": depth * cols}
     own = {name: [extent if rng.integers(3) else 1 for extent in batch] for name in sizes}  # the extents of each operand
     turned = bool(rng.integers(2))
-    (multiplier,), (shift,) = rng.integers(1 << 30, 1 << 31, 1), -rng.integers(3, 10, 1)
+    (multiplier,), (shift,) = rng.integers(1 << 30, 1 << 31, 1), -rng.integers(2, 12, 1)
     params = ring_calls.build(
         "tw_batch_matmul",
         **{"rows": rows, "cols": cols, "depth": depth, "batch": tuple(batch)},

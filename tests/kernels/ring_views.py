@@ -150,7 +150,7 @@ def resize_nearest(rng: Rng) -> Trial:
 
 
 def resize_bilinear(rng: Rng, name: str, channels: int = 5, factors: Sequence[int] = ()) -> Trial:
-    """Return a trial of at most so many channels; the output is larger than the input by one of `factors`, or of any size."""
+    """Return a trial of at most `channels` channels. Each axis grows by one of `factors`; without any, it gets any size."""
     inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
     out = tuple(size * int(rng.choice(factors)) for size in inside) if factors else out
     channels, centers = int(rng.integers(1, channels + 1)), bool(rng.integers(2))
@@ -192,7 +192,7 @@ def pool(rng: Rng, kernel: str) -> Trial:
 
 
 def mean(rng: Rng, columns: int = 6, channels: int = 6) -> Trial:
-    """Return a trial of a mean over the columns of each row, of at most so many columns and channels."""
+    """Return a trial of a mean over the columns of each row, with at most `columns` columns and `channels` channels."""
     h, w, c = (int(n) for n in rng.integers(1, (7, columns + 1, channels + 1)))
     scaling = {"multiplier": int(rng.integers(1 << 30, 1 << 31)) // w, "shift": int(rng.integers(-1, 2))}
     zeros = {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128))}

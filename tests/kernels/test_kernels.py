@@ -200,15 +200,18 @@ def test_kernels_use_all_of_their_declared_scratch(name: str, library: ctypes.CD
     for number in range(60):
         if (drawn := variant_pairs.DRAWN[name](np.random.default_rng([SEED, number]))) is None:
             continue
-        (call,), (source,), (h, w, pixel) = drawn[1].calls, drawn[1].inputs, drawn[1].out
+        (call,), sources, (h, w, pixel) = drawn[1].calls, drawn[1].inputs, drawn[1].out
         for member, function in call.functions:
             setattr(call.params, member, ctypes.cast(getattr(library, function), ctypes.c_void_p).value)
         out, ends = np.zeros((h, w, pixel), np.uint8), set()
         for fill in (0, 255):
             scratch = np.full(call.scratch + 64, fill, np.uint8)
-            views = whole(source.data.ravel(), 0, source.shape), whole(out.ravel(), 0, (h, w, pixel))
+            views = [*(whole(x.data.ravel(), 0, x.shape) for x in sources), whole(out.ravel(), 0, (h, w, pixel))]
             place = ctypes.c_void_p(scratch.ctypes.data)
-            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, ring_calls.Range(0, h, 0, w), place)
+            if ROWS[name].has_part:
+                getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, ring_calls.Range(0, h, 0, w), place)
+            else:
+                getattr(library, name)(ctypes.byref(call.params), *(ctypes.c_void_p(view.data) for view in views), place)
             ends.add(int(scratch[call.scratch - 1]))
         assert len(ends) == 1, number
         used += 1

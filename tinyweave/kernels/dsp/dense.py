@@ -217,7 +217,7 @@ def four_at_a_time(weights: NDArray[np.int8]) -> Words:
     """Return the weights of a recurrent layer in the order of tw_dot4_dsp and tw_dot1_dsp.
 
     Args:
-        weights: int8 weights [gate][filter][input]. All weights of a filter multiply the same inputs.
+        weights: int8 weights [gate][filter][input].
 
     Returns:
         Words of shape [gate][word]. In each gate, every four filters are packed for tw_dot4_dsp; the weights of the last one
@@ -237,10 +237,10 @@ def four_at_a_time(weights: NDArray[np.int8]) -> Words:
 
 
 def in_words(weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return the bytes of each gate of a recurrent layer, [gate][byte], followed by zeros up to a whole word.
+    """Return the weights of a recurrent layer as [gate][byte], each gate padded with zeros to whole words.
 
     Args:
-        weights: int8 weights; the first axis are the gates.
+        weights: int8 weights. The first axis has one entry per gate.
 
     """
     flat = weights.reshape(len(weights), -1)
@@ -248,7 +248,7 @@ def in_words(weights: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def lanes_fit(weights: NDArray[np.int8]) -> bool:
-    """Return whether `four_at_a_time` can pack weights [gate][filter][input]: if w0 + 256 * w1 of two filters is an int16."""
+    """Return whether `four_at_a_time` can pack weights [gate][filter][input]: w0 + 256 * w1 of two filters must be an int16."""
     whole = weights.shape[1] // 4 * 4
     return not ((weights[:, 1:whole:2] == -128) & (weights[:, 0:whole:2] < 0)).any()
 

@@ -17,7 +17,7 @@ def input_was_uint8(graph: Graph, op: Op) -> Check:
 
 
 def positions_are_sixteenths(graph: Graph, op: Op) -> Check:
-    """Each output position is a multiple of 1/16 pixel of the input, in units of which bilinear weights sum to 256."""
+    """Each output position is a multiple of 1/16 of an input pixel, so that the bilinear weights are multiples of 1/256."""
     lines = resize.lines(graph, op)
     met = all(number % (resize.ONE // 16) == 0 for line in lines for number in line)
     return Check(met, f"the steps are {lines[0].scale}/{resize.ONE} and {lines[1].scale}/{resize.ONE}")
