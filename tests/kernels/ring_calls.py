@@ -21,6 +21,7 @@ Shape = tuple[int, int, int]
 GUARD = 64
 
 SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "float": ctypes.c_float}
+SCALARS |= {"int16_t": ctypes.c_int16, "uint16_t": ctypes.c_uint16}
 
 
 def structures() -> dict[str, Any]:
@@ -39,10 +40,8 @@ def structures() -> dict[str, Any]:
                 kind, names = re.fullmatch(r"(?:const )?(\w+)\s+(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
                 for item in names.split(","):
                     member, count = re.fullmatch(r"\s*(\*?\w+)(?:\[(\w+)\])?\s*", item).groups()  # type: ignore[union-attr]
-                    if member[0] == "*":
-                        fields.append((member[1:], ctypes.c_void_p))
-                    else:
-                        fields.append((member, types[kind] * int(numbers.get(count, count)) if count else types[kind]))
+                    element = ctypes.c_void_p if member[0] == "*" else types[kind]
+                    fields.append((member.lstrip("*"), element * int(numbers.get(count, count)) if count else element))
             types[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
     return types
 

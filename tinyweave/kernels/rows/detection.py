@@ -7,12 +7,13 @@ from ..variant import Variant
 
 TABLE_BYTES = 256 * 8  # half sizes in double, of heights or widths
 ANCHOR_BYTES = 4 * 4
-FOUND_BYTES, HISTOGRAM_BYTES, ORDER_BYTES = 6, 2 * 257, 3  # per detection, once, per anchor: TW_DETECTION_SCRATCH
+FOUND_BYTES, HISTOGRAM_BYTES = 6, 2 * 257  # per detection, and once
 
 
 def scratch_bytes(graph: Graph, op: Op) -> int:
-    """Return the scratch bytes: a detection per output, a histogram of scores, and an index and a score per anchor."""
-    return FOUND_BYTES * int(op.attrs["max_detections"]) + HISTOGRAM_BYTES + ORDER_BYTES * graph.input(op).shape[1]
+    """Return the scratch bytes: the detections, a histogram of scores, and per anchor an index and perhaps the best score."""
+    of_anchor = 2 if op.attrs["use_regular_nms"] else 3
+    return FOUND_BYTES * int(op.attrs["max_detections"]) + HISTOGRAM_BYTES + of_anchor * graph.input(op).shape[1]
 
 
 def flash_bytes(graph: Graph, op: Op) -> int:

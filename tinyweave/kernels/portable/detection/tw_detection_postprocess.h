@@ -22,11 +22,9 @@ typedef struct {
 /* A detection. */
 typedef struct { uint16_t anchor, label; int16_t score; } tw_found;
 
-/* Bytes of scratch of a call: a detection per output, a histogram of scores, and an index and a score per anchor. */
-#define TW_DETECTION_SCRATCH(anchors, most) (6 * (most) + 2 * 257 + 3 * (anchors))
-
 /* Outputs are float: boxes [most][4] with first row, first column, last row and last column, classes and scores [most], 0
- * behind the last detection, and the number of detections. They must not overlap the inputs. The scratch is 2-byte aligned. */
+ * behind the last detection, and the number of detections. They must not overlap the inputs. The scratch has a tw_found per
+ * detection, an int16 per anchor, 257 int16 and, where all classes are suppressed together, a byte per anchor. */
 void tw_detection_postprocess_s8(const tw_detection *p, const void *boxes, const void *scores, void *out_boxes, void *out_classes,
                                  void *out_scores, void *out_count, void *scratch);
 

@@ -117,8 +117,8 @@ void tw_detection_postprocess_s8(const tw_detection *p, const void *boxes, const
     const int8_t *encoded = (const int8_t *)boxes, *all = (const int8_t *)scores + p->first;
     float *edges = (float *)out_boxes, *labels = (float *)out_classes, *reals = (float *)out_scores;
     tw_found *found = (tw_found *)scratch;
-    uint16_t *begins = (uint16_t *)(found + p->most), *order = begins + SCORES + 1;
-    int8_t *best = (int8_t *)(order + p->anchors);
+    uint16_t *order = (uint16_t *)(found + p->most), *begins = order + p->anchors;
+    int8_t *best = (int8_t *)(begins + SCORES + 1);
     int32_t count = 0;
     if (!p->most_of_class) {
         for (int32_t anchor = 0; anchor < p->anchors; ++anchor) {
