@@ -75,8 +75,8 @@ class Row(NamedTuple):
 
 def only(graph: Graph, op: Op) -> Graph:
     """Return a network of one layer."""
-    tensors = {name: graph.tensors[name] for name in (*op.inputs, *op.outputs)}
-    inputs = tuple(dict.fromkeys(name for name in op.inputs if tensors[name].data is None))
+    tensors = {name: graph.tensors[name] for name in (*op.inputs, *op.outputs) if name is not None}
+    inputs = tuple(dict.fromkeys(name for name in op.inputs if name is not None and tensors[name].data is None))
     return replace(graph, tensors=tensors, ops=(op,), inputs=inputs, outputs=op.outputs)
 
 
@@ -94,7 +94,7 @@ def layers(path: Path, core: str, peers: Sequence[Peer], *, every: bool) -> Iter
         if not plan.variants[0]:  # a view
             continue
         profile = api.profile_plan(alone, plan, core, lcg_samples(alone.graph, 1)[0])
-        weights = [name for name in op.inputs if graph.tensors[name].data is not None and len(graph.tensors[name].shape) > 1]
+        weights = [t.name for t in map(graph.tensors.get, op.inputs) if t and t.data is not None and len(t.shape) > 1]
         shape = " * ".join("x".join(map(str, graph.tensors[name].shape)) for name in (op.inputs[0], *weights))
         counts = profile.instructions, profile.cycles.likely if profile.cycles else None
         yield Row(path.stem, op.name, core, shape, plan.variants[0], *counts, known.get(op.name))

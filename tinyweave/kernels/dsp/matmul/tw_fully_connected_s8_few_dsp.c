@@ -12,55 +12,65 @@
 #if TW_HAS_DSP
 
 /* The weights of the next filter; its products, each added to a sum. */
-#define WEIGHTS "ldrd %[low], %[high], [%[stream]], #8\n"
-#define PRODUCTS(sum, other)                              \
-    "smlad " sum ", %[even], %[low], " sum "\n"           \
-    "smlad " other ", %[word], %[high], " other "\n"
-#define ONE PRODUCTS("%[a]", "%[b]") /* two sums, since a Cortex-M7 waits for a sum that the next instruction adds to */
-#define TWO PRODUCTS("%[a]", "%[a]") WEIGHTS PRODUCTS("%[b]", "%[b]")
-#define THREE TWO WEIGHTS PRODUCTS("%[c]", "%[c]")
-#define FOUR THREE WEIGHTS PRODUCTS("%[d]", "%[d]")
+#define WEIGHTS "ldrd r10, r11, [r1], #8\n"
+#define PRODUCTS(sum, other)                       \
+    "smlad " sum ", r9, r10, " sum "\n"            \
+    "smlad " other ", r8, r11, " other "\n"
+#define ONE PRODUCTS("r4", "r5") /* two sums, since a Cortex-M7 waits for a sum that the next instruction adds to */
+#define TWO PRODUCTS("r4", "r4") WEIGHTS PRODUCTS("r5", "r5")
+#define THREE TWO WEIGHTS PRODUCTS("r6", "r6")
+#define FOUR THREE WEIGHTS PRODUCTS("r7", "r7")
 
-/* A quad of inputs: one load, widened to lanes (k, k + 2) in `even` and (k + 1, k + 3) in `word`, times the filters. */
-#define QUAD(filters)                        \
-    "ldr %[word], [%[x]], #4\n" WEIGHTS      \
-    "sxtb16 %[even], %[word]\n"              \
-    "sxtb16 %[word], %[word], ror #8\n" filters
+/* A quad of inputs: one load, widened to lanes (k, k + 2) in r9 and (k + 1, k + 3) in r8, times the filters. */
+#define QUAD(filters)              \
+    "ldr r8, [r0], #4\n" WEIGHTS   \
+    "sxtb16 r9, r8\n"              \
+    "sxtb16 r8, r8, ror #8\n" filters
 
-/* All quads of a row. Loop: two quads per round; the first round of an odd number of quads enters at label 2. Equals add_quad()
- * below for each quad. */
-#define QUADS(filters)                                                                                                        \
-    __asm__ volatile("tst %[even], #4\n"                                                                                      \
-                     "bne 2f\n"                                                                                               \
-                     "1:\n" QUAD(filters) "2:\n" QUAD(filters)                                                                \
-                     "cmp %[x], %[end]\n"                                                                                     \
-                     "bne 1b\n"                                                                                               \
-                     : [x] "+r"(x), [stream] "+r"(stream), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d),                \
-                       [even] "+r"(even), [word] "=&r"(word), [low] "=&r"(low), [high] "=&r"(high)                            \
-                     : [end] "r"(end)                                                                                         \
+/* All quads of a row.
+ * Registers at entry: r0: inputs; r1: stream; r2: end of the inputs; r3: MOST sums; r12: bytes of inputs. In the loop r4 .. r7:
+ * sums; r8, r9: inputs; r10, r11: weights.
+ * Stack, 32 bytes: r4 .. r11, saved here since compilers do not give that many registers without optimisation.
+ * Loop: two quads per round; the first round of an odd number of quads enters at label 2. Equals add_quad() below for each quad. */
+#define QUADS(filters)                                 \
+    __asm__ volatile("push {r4-r11}\n"                 \
+                     "ldm r3, {r4-r7}\n"               \
+                     "tst r12, #4\n"                   \
+                     "bne 2f\n"                        \
+                     "1:\n" QUAD(filters)              \
+                     "2:\n" QUAD(filters)              \
+                     "cmp r0, r2\n"                    \
+                     "bne 1b\n"                        \
+                     "stm r3, {r4-r7}\n"               \
+                     "pop {r4-r11}\n"                  \
+                     : "+r"(from), "+r"(words)         \
+                     : "r"(stop), "r"(to), "r"(bytes)  \
                      : "cc", "memory")
 
 /* Adds the products of the inputs from x to `end`, in quads, with one to four filters; returns the end of their stream. */
 TW_NOT_INLINE const uint32_t *add_products(const int8_t *x, const int8_t *end, const uint32_t *stream, int32_t filters,
                                            int32_t *sums)
 {
-    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
-    uint32_t word, low, high, even = (uint32_t)(end - x);
-    if (x == end) {
-        return stream;
+    register const int8_t *from __asm__("r0") = x;
+    register const uint32_t *words __asm__("r1") = stream;
+    register const int8_t *stop __asm__("r2") = end;
+    register int32_t *to __asm__("r3") = sums;
+    register int32_t bytes __asm__("r12") = end - x;
+    if (bytes == 0) {
+        return words;
     }
-    switch (filters) {
-    case 1:
+    if (filters == 1) {
         QUADS(ONE);
-        a = tw_signed((uint32_t)a + (uint32_t)b);
-        b = 0;
-        break;
-    case 2: QUADS(TWO); break;
-    case 3: QUADS(THREE); break;
-    default: QUADS(FOUR); break;
+        sums[0] = tw_signed((uint32_t)sums[0] + (uint32_t)sums[1]);
+        sums[1] = 0;
+    } else if (filters == 2) {
+        QUADS(TWO);
+    } else if (filters == 3) {
+        QUADS(THREE);
+    } else {
+        QUADS(FOUR);
     }
-    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-    return stream;
+    return words;
 }
 
 #else
