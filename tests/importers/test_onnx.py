@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
 from cases.from_onnx import Case, Constants, check_refused, distance, floats, ints, model, one, run_by_runtime  # noqa: E402
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
-from tinyweave.api import read  # noqa: E402
 from tinyweave.importers.aten.resizing import POSITIONS  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.importers.onnx_ops.resizing import ROUNDED  # noqa: E402
@@ -373,95 +371,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_unsupported_onnx_is_refused_in_one_line(name: str) -> None:
     check_refused(*REFUSED[name])
-
-
-def split_in_two(location: str, **where: int) -> tuple[bytes, bytes]:
-    """Return a model and the file that holds its weights."""
-    made = onnx.load_from_string(model(one("Gemm", 1, 12, given=[floats(12, 7)])))
-    tensor = made.graph.initializer[0]
-    weights = bytes(8) + tensor.raw_data
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in {"location": location, "offset": 8, "length": 12 * 7 * 4, **where}.items():
-        tensor.external_data.add(key=key, value=str(value))
-    return made.SerializeToString(), weights
-
-
-def test_constants_are_read_from_a_file_beside_the_model(tmp_path: Path) -> None:
-    data, weights = split_in_two("net.onnx.data")
-    (tmp_path / "net.onnx").write_bytes(data)
-    (tmp_path / "net.onnx.data").write_bytes(weights)
-    x = floats(1, 12)
-    expected = x @ np.frombuffer(weights[8:], np.float32).reshape(12, 7)
-    for graph in (from_onnx(data, "net", {"net.onnx.data": weights}.__getitem__), read(tmp_path / "net.onnx").original):
-        assert distance(graph, [x], [expected]) < CLOSE
-
-
-@pytest.mark.parametrize(
-    ("location", "where", "message"),
-    [
-        ("/etc/hostname", {}, "is stored in the file '/etc/hostname'; put it beside the .onnx file"),
-        ("../w.data", {}, "is stored in the file '../w.data'; put it beside"),
-        ("..", {}, "is stored in the file '..'; put it beside"),
-        ("", {}, "is stored in the file ''; put it beside"),
-        ("link.data", {}, "link.data' is a link; put it beside"),
-        ("missing.data", {}, "No such file or directory; put it beside"),
-        ("w.data", {"offset": 12}, "does not match the file 'w.data' in offset or length"),
-        ("w.data", {"offset": -4}, "does not match the file 'w.data' in offset or length"),
-        ("w.data", {"length": 4}, "does not match the file 'w.data' in offset or length"),
-    ],
-)
-def test_weights_outside_of_the_folder_of_the_model_are_refused(
-    location: str, where: dict[str, int], message: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    data, weights = split_in_two(location, **where)
-    (folder / "net.onnx").write_bytes(data)
-    for path in (folder / "w.data", tmp_path / "w.data"):
-        path.write_bytes(weights)
-    (folder / "link.data").symlink_to(tmp_path / "w.data")
-    with pytest.raises(CompileError) as error:
-        read(folder / "net.onnx")
-    assert message in str(error.value)
-
-
-def with_functions(functions: dict[str, list[str]]) -> bytes:
-    """Return a model that calls `f0`; `functions` maps each function to the functions or ops that it calls in turn."""
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ours", 1)]
-    made = []
-    for name, called in functions.items():
-        names = ["a", *(f"t{index}" for index in range(len(called) - 1)), "b"]
-        nodes = [
-            helper.make_node(op, [names[index]], [names[index + 1]], domain="ours" if op in functions else "")
-            for index, op in enumerate(called)
-        ]
-        made.append(helper.make_function("ours", name, ["a"], ["b"], nodes, opsets))
-    node = helper.make_node("f0", ["x"], ["y"], domain="ours")
-    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
-    graph = helper.make_graph([node], "calls", edges[:1], edges[1:])
-    return bytes(helper.make_model(graph, functions=made, opset_imports=opsets, ir_version=8).SerializeToString())
-
-
-def test_functions_of_the_file_are_inlined() -> None:
-    graph = from_onnx(with_functions({"f0": ["Relu", "f1", "f1"], "f1": ["Tanh", "Neg"]}), "calls")
-    x = floats(1, 4)
-    assert distance(graph, [x], [-np.tanh(-np.tanh(np.maximum(x, 0)))]) < CLOSE
-
-
-@pytest.mark.parametrize(
-    "functions",
-    [
-        {"f0": ["f0"]},
-        {"f0": ["f1", "Relu"], "f1": ["f0"]},
-        {f"f{i}": [f"f{i + 1}"] * 2 for i in range(40)} | {"f40": ["Relu"]},
-        {"f0": ["Relu"] * 5000},
-    ],
-    ids=["itself", "each other", "a tree of calls", "one of many nodes"],
-)
-def test_recursive_functions_are_refused(functions: dict[str, list[str]]) -> None:
-    with pytest.raises(CompileError, match="the graph has more than 4,096 nodes"):
-        from_onnx(with_functions(functions), "calls")
 
 
 def test_small_vectors_are_normalised_in_int8() -> None:
