@@ -5,6 +5,7 @@ In: nothing. Out: the file; see tinyweave/explorer/planned.py.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tinyweave.explorer.planned import figures
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     path = Path(explorer.__file__).with_name("planned.json")
     path.write_text(json.dumps(figures(), separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"{path}: {path.stat().st_size:,} B")

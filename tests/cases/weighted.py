@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,14 +142,16 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
     yield "5x6-2x3-6to8-g2-odd", operands, out, attrs
 
 
-def weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
-    """Return operands with a bias, and an output; with half of its scales some outputs saturate."""
+def weighted_int16(
+    rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, biases: Sequence[str] = ("int32", "int64")
+) -> tuple[list[Tensor | None], Tensor]:
+    """Return operands with a bias of a type in `biases`, and an output; with half of its scales some outputs saturate."""
     assert weights.quant is not None
     products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
     spread = fan_in**0.5 * 75 * 19000
     out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
     bias = rng.integers(int(-2 * spread), int(2 * spread), channels)
-    bias = bias.astype(("int32", "int64")[bias[0] % 2])
+    bias = bias.astype(biases[bias[0] % len(biases)])
     axis = None if len(products) == 1 else 0
     return [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))], out
 

@@ -121,7 +121,7 @@ def depthwise_conv_2d(rng: Rng) -> Iterator[tuple[str, Graph]]:
     for about, (given, weights, *_), _, attrs in islice(weighted.depthwise_conv_2d(rng), 3 * CASES):
         assert given is not None and weights is not None
         x = activation("input", given.shape, rng, dtype="int16")
-        operands, out = weighted.weighted_int16(rng, x, weights, weights.shape[3], prod(weights.shape[1:3]))
+        operands, out = weighted.weighted_int16(rng, x, weights, weights.shape[3], prod(weights.shape[1:3]), biases=["int64"])
         graph = graph_of("depthwise_conv_2d", operands, out, attrs)
         (shape,) = SPECS["depthwise_conv_2d"].infer(graph, graph.ops[0])
         yield about, replace(graph, tensors={**graph.tensors, out.name: replace(out, shape=shape)})

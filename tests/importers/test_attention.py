@@ -18,7 +18,6 @@ from torch.nn import functional
 
 import tinyweave as tw
 from tinyweave import ops
-from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.torch import from_module
 from tinyweave.ir import CompileError
 from tinyweave.simulate import compare
@@ -85,7 +84,7 @@ def test_a_transformer_encoder_layer_is_imported_quantised_and_deployed(
     assert result.fidelity.sqnr_db > 30
     assert {tensor.dtype for tensor in small.graph.tensors.values()} <= {"int8", "int32"}
     inputs = compare.samples(small.graph, 8, 0)
-    for arrays, run in zip(inputs, litert.run(to_tflite(small.graph), inputs), strict=True):
+    for arrays, run in zip(inputs, litert.run(small.file, inputs), strict=True):
         (found,) = ops.run(small.graph, dict(zip(small.graph.inputs, arrays, strict=True))).values()
         assert found.tobytes() == run.outputs[0].tobytes()
     assert tw.verify(small, "stm32f412", samples=2).ok
