@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ..ops import SPECS
 from ..tflite_schema import KINDS
+from ..tflite_schema import OPS as TFLITE_OPS
 from .aten import OPS
 from .onnx_ops import MAPPED
 from .onnx_ops.quantised import QUANTISED
@@ -104,7 +105,8 @@ def op_names() -> dict[str, dict[str, list[str]]]:
     kinds = sorted({*SPECS, *LOWERED})
     rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: {end: [] for end in FRONT_ENDS})
     for kind in kinds:
-        rows[kind][".tflite"] = [kind.upper()] if kind in KINDS.values() else []
+        custom = TFLITE_OPS[kind].custom if kind in TFLITE_OPS else ""
+        rows[kind][".tflite"] = [kind.upper()] if kind in KINDS.values() else [custom] if custom else []
     ops_of = defaultdict[str, list[str]](list)
     for op, others in OTHER_NAMES.items():
         for name in others.split():
