@@ -92,7 +92,7 @@ def second_emulator(
     Args:
         model: the model.
         plan: its plan.
-        device: the device, or None; QEMU emulates a board with its core.
+        device: the device; QEMU emulates a board with its core or the nearest one. None for the default core.
         cases: samples, each with one array per network input.
         right: the reference outputs of these samples.
 
@@ -100,6 +100,7 @@ def second_emulator(
         The name of the board, the compiler with its flags, and a description of the first wrong byte, or None if all are right.
 
     Raises:
+        CompileError: QEMU emulates no such board, or is not installed.
         Fault: the firmware ended before the last output.
     """
     board = qemu_board(device)

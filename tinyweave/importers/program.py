@@ -275,10 +275,10 @@ class Missing:
 
 
 def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: Any) -> Any:
-    """Call the importer function of `op` with arguments in which each Ref is replaced by its value.
+    """Call the importer function of `op`; the caller has already replaced each Ref in `args` and `kwargs` by its value.
 
     Return a Map if the network computes the output, an array if it is constant, or a list of these. Raise Unsupported if the op
-    has no importer function, or reads an output that the importer does not provide.
+    has no importer function, reads an output that the importer does not provide, or overflows or divides by 0 on constants.
     """
     if op == "getitem":
         found = args[0][args[1]]

@@ -274,8 +274,8 @@ def successive_halving(
         starts: Files of initial weights of the first candidates; those of the others are random.
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
-        kept: Indices of candidates that enter the rungs, whatever their accuracy, unless `fits` excludes them. They take at
-            most all but one of a rung's places.
+        kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
+            Those whose accuracy is too low for it take at most all but one of a rung's places.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,10 @@ def _about(record: Record) -> str:
 
 
 def _work(record: Record) -> str:
-    """Return a list of MACs, instructions and cycles."""
+    """Return a Markdown bullet list: MACs, instructions, compiler, cycles, and the share of the MACs in kernels for the core.
+
+    Items that were not measured may be missing.
+    """
     lines = [
         f"MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
         instructions_line(record),

@@ -27,7 +27,8 @@ ALIVE = 4  # idle children that are kept
 # python -I ignores PYTHON* variables and the current folder. Other import folders of this process are searched last. numpy's
 # linear algebra, which is not used here, gets one thread, because starting more would dominate the start-up time.
 ISOLATED = """\
-import os, runpy, sys, threading, time
+import gc, os, runpy, sys, threading, time
+gc.set_threshold(100_000)  # imports make many objects and no garbage
 def end_with(parent):
     while os.getppid() == parent:
         time.sleep(1)

@@ -135,10 +135,10 @@ def weights_table(layer: Layer, weights: np.ndarray | None, suffix: str = "weigh
 
 
 def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
-    """Return the definition of the parameter struct with these members.
+    """Return the C definition of the layer's constant parameter struct, initialised with `members`.
 
-    If the weights have a zero point, the struct is one with two members instead: `inner`, a struct with these members, and
-    `weights_zero`.
+    If the weights have a zero point, `members` initialise a nested struct instead, which is the member named `inner`; a second
+    member, `weights_zero`, is the zero point.
     """
     zero = conv.weights_zero(layer.graph, layer.op)
     return layer.struct({inner: members}, {"weights_zero": zero}) if zero else layer.struct(*members)

@@ -100,7 +100,7 @@ def shifts_fit(given: Filters) -> EachFilter:
 
 
 def shifts_round_once(given: Filters) -> EachFilter:
-    """Every filter's rescale shift is at most -2, so that the low word of each product is rounded away."""
+    """Every filter's rescale shift is at most -2, so that rounding the 64-bit sum * multiplier needs only its high word."""
     return EachFilter(given.shift <= -2, "rescale shift", given.shift)
 
 
