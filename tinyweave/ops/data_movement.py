@@ -64,7 +64,7 @@ def pieces(graph: Graph, op: Op) -> list[Positions]:
 
 
 def pad_value(graph: Graph, op: Op) -> int | float:
-    """Return the quantised value of padding: the zero point, which stands for 0, or the value operand of padv2."""
+    """Return the value of padding as it is stored: that of 0 (the zero point if quantised), or the value operand of padv2."""
     out = graph.output(op)
     if op.kind == "padv2":
         value: int | float = constant(graph, op, 2).ravel()[0].item()

@@ -32,7 +32,7 @@ def _spread(graph: Graph, op: Op) -> Graph:
 
 
 def _repeated(graph: Graph, op: Op, index: int) -> Graph:
-    """Return the graph with a broadcast_to of an input to the shape of the output before the op."""
+    """Return the graph in which a broadcast_to before `op` repeats its input `index` to the shape of the op's output."""
     x, shape = graph.input(op, index), graph.output(op).shape
     extents = integers(graph, op, f"shape{index}", shape)
     made = replace(x, name=unused(f"{op.name}.operand{index}", graph.tensors), shape=shape, data=None, role="activation")

@@ -22,9 +22,9 @@ class Rematerialisable(NamedTuple):
     """The ops around a map that may be rematerialised, that is computed twice; ops are given by index."""
 
     makers: tuple[int, ...]  # compute the map, back to the convolutions that they begin with
-    summing: tuple[int, ...]  # compute means over the map's pixels
-    sums: tuple[str, ...]  # the tensors of these means
-    reader: int  # the first other op that reads the map
+    summing: tuple[int, ...]  # reduce the map to single pixels, such as a mean and the ops before it
+    sums: tuple[str, ...]  # the tensors of one pixel that result
+    reader: int  # the first op that reads the map and is not in `summing`
 
 
 def candidates(graph: Graph) -> dict[str, Rematerialisable]:

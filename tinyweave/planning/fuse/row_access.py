@@ -308,9 +308,10 @@ def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) 
 
 
 def sliding_spans(spans: Spans) -> tuple[Spans, int]:
-    """Return the columns that each block computes if a tile keeps earlier columns, and the most columns kept at a time.
+    """Return which columns of a tensor each block of a tile must still compute, and the most columns that exist at a time.
 
-    `spans` are the columns that each block needs; the columns computed are those that no earlier block has computed.
+    A tile computes its output block by block, each of `tile.cols` columns. `spans` are the columns of the tensor that each
+    block reads. Columns that earlier blocks computed are kept, so each block computes only the columns beyond them.
     """
     begin, end = spans
     stop = np.maximum.accumulate(end)  # of all blocks so far

@@ -103,9 +103,10 @@ def place(
     settings = [(order, reorder) for reorder in (False, True) for order in orders]
 
     def decide(capacity: int, limit: int) -> bool:
-        """Search for a placement within `capacity` with each order of buffers; return whether `best` or `low` was improved.
+        """Search for a placement within `capacity` bytes with each order of buffers, until a search finds or proves something.
 
-        Each search makes at most `limit` tries.
+        A placement that is found becomes `best`. A higher lower bound on the arena becomes `low`. Return whether there was
+        either. Each search makes at most `limit` tries.
         """
         nonlocal best, high, low, tries
         for order, reorder in settings:
