@@ -88,6 +88,12 @@ CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "computed weights": dense(None, "none"),
     "computed weights, no bias": dense(constant("bias", np.zeros(6, np.int32)), "relu"),
     "computed weights, clamped": dense(None, "relu_n1_to_1"),
+    "computed weights, sums just below halves": (  # rounded twice, about four of the outputs would differ
+        "fully_connected",
+        [Tensor("x", (40, 16), "int8", Q), Tensor("weights", (24, 16), "int8", NARROW), None],
+        Tensor("out", (40, 24), "int8", Quant((float(np.float32(3.97)),), (-5,))),
+        {"activation": "none", "keep_num_dims": False},
+    ),
     "depthwise on int16": depthwise(True, ((1, 1), (1, 1))),
     "depthwise on int16, stride 2": depthwise(True, ((0, 0), (0, 0)), stride=(2, 2), activation="relu6"),
     "depthwise on int16, no bias": depthwise(False, ((1, 1), (1, 1))),

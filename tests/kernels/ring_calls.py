@@ -21,7 +21,7 @@ Shape = tuple[int, int, int]
 GUARD = 64
 
 SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "float": ctypes.c_float}
-SCALARS |= {"int16_t": ctypes.c_int16, "uint16_t": ctypes.c_uint16}
+SCALARS |= {"int16_t": ctypes.c_int16, "uint16_t": ctypes.c_uint16, "int64_t": ctypes.c_int64}
 
 
 def structures() -> dict[str, Any]:

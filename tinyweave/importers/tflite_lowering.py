@@ -194,7 +194,7 @@ def fully_connected(low: Lowering) -> bool:
         return False
     rows = low.reshape(x, (x.elements // max(weights.shape[1], 1), weights.shape[1]))
     made = replace(out, name=low.name("product"), shape=(rows.shape[0], weights.shape[0]))
-    low.emit("batch_matmul", (rows.name, weights.name), made, {"adj_x": False, "adj_y": True})
+    low.emit("batch_matmul", (rows.name, weights.name), made, {"adj_x": False, "adj_y": True, "once": x.dtype == "int8"})
     if activation != "none":
         made = replace(made, name=low.name("clamped"))
         low.emit(activation, (low.ops[-1].outputs[0],), made)

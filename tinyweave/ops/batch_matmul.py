@@ -1,7 +1,8 @@
 """batch_matmul on int8 matrices in the last two axes; the axes before them broadcast.
 
-sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice. The attributes `adj_x` and `adj_y`
-say that the first or second operand's matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
+sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice; with the attribute `once`, which
+dense layers with computed weights have, it is rounded once, as in fully_connected. The attributes `adj_x` and `adj_y` say that
+the first or second operand's matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
+from . import fully_connected
 from .constraints import arity, inputs_are_int8, output_is_int8
-from .fixed_point import Rescale, quantize_multiplier, requantize, wrap32
+from .fixed_point import Rescale, quantize_multiplier, requantize, requantize_once, wrap32
 from .float32 import real_operand, real_outputs
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish, on_integers
 
 MAX_RANK = 5  # in LiteRT
 
@@ -41,6 +43,14 @@ def rescale(graph: Graph, op: Op) -> Rescale:
     return quantize_multiplier(float(product) / graph.output(op).scale)
 
 
+def rescale_once(graph: Graph, op: Op) -> Rescale:
+    """Return the factor for `requantize_once` of an op with the attribute `once`; a multiplier of 0 for other ops."""
+    if not op.attrs.get("once"):
+        return Rescale(0, 0)
+    (multiplier,), (shift,) = fully_connected.requant(graph, op)
+    return Rescale(int(multiplier), int(shift))
+
+
 def infer(graph: Graph, op: Op) -> list[Shape]:
     a, b = matrices(graph, op)
     return [(*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])]
@@ -48,7 +58,10 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     a, b = (centred(arrays, index, graph, op).astype(np.float64) for index in (0, 1))  # sums are exact below 2^53
-    return finish(graph, op, requantize(wrap32(product(op, a, b).astype(np.int64)), *rescale(graph, op)))
+    total = wrap32(product(op, a, b).astype(np.int64))
+    if op.attrs.get("once"):
+        return finish(graph, op, requantize_once(total, *rescale_once(graph, op)))
+    return finish(graph, op, requantize(total, *rescale(graph, op)))
 
 
 def product(op: Op, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -71,7 +84,13 @@ def matrices_match(graph: Graph, op: Op) -> bool:
     return a[-1] == b[-2] and min(*a, *b) > 0 and broadcast(a[:-2], b[:-2])
 
 
-CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match)
+@on_integers
+def scale_is_small(graph: Graph, op: Op) -> bool:
+    """for dense layers with computed weights, input scale * weight scale / output scale must be below 2^8"""
+    return not op.attrs.get("once") or bool((fully_connected.scales(graph, op) < 256).all())
+
+
+CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match, scale_is_small)
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

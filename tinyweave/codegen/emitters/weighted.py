@@ -191,6 +191,7 @@ def emit_batch_matmul(layer: Layer) -> Code:
     (a, b), attrs = batch_matmul.matrices(layer.graph, layer.op), layer.op.attrs
     (rows, depth), columns = a[-2:], b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
+    twice, once = (of(layer.graph, layer.op) for of in (batch_matmul.rescale, batch_matmul.rescale_once))
     return plain_code(
         layer,
         {"rows": rows, "cols": columns, "depth": depth},
@@ -202,7 +203,7 @@ def emit_batch_matmul(layer: Layer) -> Code:
         dict(zip(("a_row", "a_step"), (1, rows) if attrs["adj_x"] else (depth, 1), strict=True)),
         dict(zip(("b_col", "b_step"), (depth, 1) if attrs["adj_y"] else (1, columns), strict=True)),
         {"a_zero": layer.input().zero_point, "b_zero": layer.input(1).zero_point, "out_zero": layer.output.zero_point},
-        batch_matmul.rescale(layer.graph, layer.op)._asdict(),
+        {"multiplier": twice.multiplier, "shift": once.shift if once.multiplier else twice.shift, "once": once.multiplier},
         inputs=(0, 1),
     )
 

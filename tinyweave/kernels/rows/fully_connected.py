@@ -24,6 +24,11 @@ def rows_are_contiguous(graph: Graph, op: Op) -> Check:
     return Check(not op.attrs["adj_x"], "it is")
 
 
+def sums_are_rounded_twice(graph: Graph, op: Op) -> Check:
+    """Sums are rounded twice, as in LiteRT's batch_matmul."""
+    return Check(not op.attrs.get("once"), "they are rounded once, as in a dense layer")
+
+
 def shift_is_in_range(graph: Graph, op: Op) -> Check:
     """The rescale shift is between -31 and -2."""
     shift = batch_matmul.rescale(graph, op).shift
@@ -89,7 +94,7 @@ ROWS: tuple[Variant, ...] = (
     matmul(
         "tw_batch_matmul_s8_dsp",
         isa="dsp",
-        applies=(rows_are_contiguous, shift_is_in_range, sums_are_in_range),
+        applies=(rows_are_contiguous, sums_are_rounded_twice, shift_is_in_range, sums_are_in_range),
         distance=partial(distance.multiplied, at_once=4),
     ),
     matmul("tw_batch_matmul_s8", distance=distance.multiplied),

@@ -13,6 +13,7 @@ typedef struct {
     int32_t b_col, b_step;
     int32_t a_zero, b_zero, out_zero;
     int32_t multiplier, shift;
+    int64_t once; /* in place of multiplier, if not 0: sums are rounded once, as in tw_fully_connected_s8 */
 } tw_batch_matmul;
 
 /* Each output may read all of the inputs: no ranges. Needs no scratch. */
@@ -36,7 +37,8 @@ static inline int32_t tw_matmul_product(const tw_batch_matmul *p, const int8_t *
 /* The output of a sum of products. */
 static inline int8_t tw_matmul_output(const tw_batch_matmul *p, int32_t sum)
 {
-    const int32_t scaled = tw_requantize(sum, p->multiplier, p->shift);
+    const int32_t scaled =
+        p->once ? tw_requantize_once(sum, p->once, p->shift) : tw_requantize(sum, p->multiplier, p->shift);
     return (int8_t)(tw_clamp(scaled, -128 - p->out_zero, 127 - p->out_zero) + p->out_zero);
 }
 
