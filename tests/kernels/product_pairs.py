@@ -65,7 +65,7 @@ def matmul(rng: Rng, kernel: str) -> Twins:
         **{f"{name}_batch": repeated(extents, sizes[name]) for name, extents in own.items()},
         **{"a_row": depth, "a_step": 1, "b_col": depth if turned else 1, "b_step": 1 if turned else cols},
         **{f"{name}_zero": int(rng.integers(-128, 128)) for name in ("a", "b", "out")},
-        **{"multiplier": int(multiplier), "shift": int(shift)},
+        **{"multiplier": int(multiplier), "shift": int(shift), "once": 0},
     )
     shapes = [(1, 1, sizes[name] * int(np.prod(extents))) for name, extents in own.items()]
     sources = [inputs(rng, ring_views.operand(rng, shape)) for shape in shapes]
