@@ -73,10 +73,12 @@ class Choice(NamedTuple):
 
 
 def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
-    """Return the space with two more genes: the plan of a network, and whether the kernels of its head are reduced.
+    """Return the space with two more genes: the plan of a network, and whether its first blocks have smaller kernels.
 
+    The first blocks are those up to total stride HEAD; their kernels become 1, or KERNEL at stride 2 (`Choice.redistributed`).
     The possible plans, from most to least RAM, are: layer by layer; the best plan without recomputation; with `stream_inputs`,
-    the same with the image streamed by rows; and the best plan with recomputation, if `max_mac_overhead` is above 1.
+    the best plan without recomputation that streams the image by rows; and, if `max_mac_overhead` is above 1, the best plan
+    with recomputation, which also streams the image if `stream_inputs` is set.
     """
     plans = [PlanGene("unfused"), PlanGene("best")]
     plans += [PlanGene("best", True)] if stream_inputs else []

@@ -53,7 +53,13 @@ def overlaps(detections: Floats, true: Floats) -> Floats:
 
 
 def match_voc(detections: Floats, true: Floats, least: float) -> Match:
-    """Match detections [n, 6] and true boxes [m, 6] of one class in one image by VOC's rules; `least` is the IoU threshold."""
+    """Match the detections and the true boxes of one class in one image by VOC's rules.
+
+    Args:
+        detections: [n, 6]: label, four edges, score.
+        true: [m, 6]: label, four edges, flag (COUNTED, DIFFICULT or CROWD).
+        least: the IoU threshold.
+    """
     detections = _by_score(detections)
     shared = overlaps(detections, np.where(np.arange(6) == 5, COUNTED, true))
     kinds, taken = np.zeros(len(detections), np.int64), set[int]()
@@ -68,7 +74,13 @@ def match_voc(detections: Floats, true: Floats, least: float) -> Match:
 
 
 def match_coco(detections: Floats, true: Floats, least: float) -> Match:
-    """Match detections [n, 6] and true boxes [m, 6] of one class in one image by COCO's rules; `least` is the IoU threshold."""
+    """Match the detections and the true boxes of one class in one image by COCO's rules.
+
+    Args:
+        detections: [n, 6]: label, four edges, score.
+        true: [m, 6]: label, four edges, flag (COUNTED, DIFFICULT or CROWD).
+        least: the IoU threshold.
+    """
     detections, true = _by_score(detections)[:COCO_MAX_DETECTIONS], true[np.argsort(true[:, 5] != COUNTED, kind="stable")]
     shared, counted = overlaps(detections, true), int((true[:, 5] == COUNTED).sum())
     kinds, free = np.zeros(len(detections), np.int64), np.ones(len(true), bool)
