@@ -17,7 +17,10 @@ def scratch_bytes(graph: Graph, op: Op) -> int:
 
 
 def flash_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the constants: one table of half sizes per scale of sizes, and the anchors as floats."""
+    """Return the bytes of the constants: tables of half the height and half the width of a box, and the anchors as floats.
+
+    A table has an entry per int8 value. Heights and widths share one table if `h_scale` equals `w_scale`.
+    """
     return TABLE_BYTES * len({op.attrs["h_scale"], op.attrs["w_scale"]}) + ANCHOR_BYTES * graph.input(op).shape[1]
 
 
