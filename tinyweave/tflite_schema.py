@@ -19,7 +19,7 @@ from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
 from .ops import detection
-from .ops.constraints import BIAS
+from .ops.constraints import has_narrow_bias
 from .ops.functions import FUNCTIONS
 from .ops.recurrent import sequence
 from .ops.window import Padding, Size, same_padding
@@ -330,7 +330,7 @@ def _outputs(graph: Graph, op: Op) -> int:
 
 def _read_bias_type(o: Any, graph: Graph, op: Op) -> Attrs:
     """Return no attributes; raise CompileError if int16 data have an int32 bias that TFLite would read as int64."""
-    if o.QuantizedBiasType() != TYPES["int32"] and _has_narrow_bias(graph, op):
+    if o.QuantizedBiasType() != TYPES["int32"] and has_narrow_bias(graph, op):
         raise CompileError(
             "is int16 with an int32 bias, but its quantized_bias_type is not INT32, so TFLite reads the bias as int64",
             "convert the model again",
@@ -339,16 +339,8 @@ def _read_bias_type(o: Any, graph: Graph, op: Op) -> Attrs:
     return {}
 
 
-def _has_narrow_bias(graph: Graph, op: Op) -> bool:
-    """Return whether an op on int16 data has an int32 bias."""
-    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
-    return graph.output(op).dtype == "int16" and bias is not None and bias.dtype == "int32"
-
-
 # the schema's default, 0, stands for the bias of all other ops
-BIAS_TYPE = Field(
-    _read_bias_type, lambda graph, op: {"QuantizedBiasType": TYPES["int32"] if _has_narrow_bias(graph, op) else 0}
-)
+BIAS_TYPE = Field(_read_bias_type, lambda graph, op: {"QuantizedBiasType": TYPES["int32"] if has_narrow_bias(graph, op) else 0})
 ACTIVATION = _choice("activation", "FusedActivationFunction", "fused activation", ACTIVATIONS)
 TANH = _choice("activation", "FusedActivationFunction", "fused activation", {"tanh": tflite.ActivationFunctionType.TANH})
 PADDING = Field(_read_padding, _write_padding)

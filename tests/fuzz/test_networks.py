@@ -84,7 +84,7 @@ def test_random_networks_of_every_op_give_the_bytes_of_the_reference(first: int,
 
 @pytest.mark.sweep
 def test_every_kind_of_op_is_in_some_random_networks() -> None:
-    """The kinds are those of a Graph and those that the importer rewrites."""
+    """Kinds are the op kinds of a Graph, and the kinds that the importer rewrites."""
     seen: Counter[str] = Counter()
     for seed in range(OF_EVERY_OP):
         seen.update({op.kind for op in network_of_every_op(seed).ops})

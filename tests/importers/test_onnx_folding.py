@@ -1,4 +1,4 @@
-"""Constant folding of ONNX ops, on ONNX's own node tests: all inputs are constants, outputs are those of the tests."""
+"""Constant folding of ONNX ops, on ONNX's own node tests, whose inputs are made constant: outputs equal the expected ones."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MAX_MEMORY = 1 << 32  # bytes of address space
 MAX_SECONDS = 60
 # The converters of some opsets read shapes, so these are inferred first. ONNX does not infer the shape of a Reshape before
 # opset 5. Its converter aligns the second operand of an op with the attributes axis and broadcast, which ended with opset 6, at
-# the wrong axis if its rank is below that of the first operand minus axis: an Unsqueeze appends the axes that are missing.
+# the wrong axis if its rank is below the first operand's rank minus axis: an Unsqueeze appends the axes that are missing.
 CHILD = """\
 import sys
 opset, memory, seconds, *folders = sys.argv[1:]

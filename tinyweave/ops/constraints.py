@@ -150,6 +150,12 @@ def bias_is_constant(graph: Graph, op: Op) -> bool:
     return is_bias(bias, graph.output(op)) if bias is not None else not is_int16
 
 
+def has_narrow_bias(graph: Graph, op: Op) -> bool:
+    """Return whether an op on int16 data has an int32 bias, not the usual int64."""
+    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
+    return graph.output(op).dtype == "int16" and bias is not None and bias.dtype == "int32"
+
+
 def is_bias(bias: Tensor, out: Tensor) -> bool:
     """Return whether a tensor is a constant with one integer per channel of `out`: int32, or also int64 if `out` is int16."""
     types = ("int32", "int64") if out.dtype == "int16" else ("int32",)

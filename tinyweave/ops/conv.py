@@ -24,6 +24,7 @@ from .constraints import (
     bias_is_constant_int32,
     bounds_fit,
     data,
+    has_narrow_bias,
     input_is_int8_or_int4,
     input_is_narrow,
     output_has_input_type,
@@ -143,8 +144,7 @@ def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
 
 def sums_are_wide(graph: Graph, op: Op) -> bool:
     """Return whether a convolution adds in 64 bits, which LiteRT does for int16 data unless the bias is int32."""
-    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
-    return graph.output(op).dtype == "int16" and (bias is None or bias.dtype != "int32")
+    return graph.output(op).dtype == "int16" and not has_narrow_bias(graph, op)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

@@ -167,7 +167,7 @@ def _computed(graph: Graph, op: Op) -> Tensor:
 
 
 def _is_function(graph: Graph, op: Op) -> bool:
-    """Return whether an op computes each output element from one input element, by the same function for all elements."""
+    """Return whether an op is a function of one element, perhaps with constants of one element as its other operands."""
     index = computed_operand(graph, op)
     if index is None or spec_of(op).family not in ELEMENTWISE or graph.input(op, index).shape != graph.output(op).shape:
         return False

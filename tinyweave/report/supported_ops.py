@@ -19,7 +19,7 @@ HEAD = f"""\
 
 `tinyweave inspect MODEL` names each op of your model that is not supported, with the reason. Find your op:
 
-- in [the table of names](#names-in-each-front-end): it is supported. [Its section](#what-an-op-must-meet) has its types and
+- in [the table of names](#names-in-each-front-end): it is supported. [Its section](#constraints-of-each-op) has its types and
   forms.
 - in [the table of refusals](#refused-on-purpose): it is not, and the table says what to do instead.
 - in neither: it is not supported yet.
@@ -40,7 +40,7 @@ REFUSED = """\
 Messages have these reasons. `*` stands for the rest of a name.
 """
 DEMANDS = f"""\
-## What an op must meet
+## Constraints of each op
 
 Kinds with equal constraints share a section, which lists the types of data input and output, then what an op must meet.
 

@@ -342,7 +342,7 @@ def gather(b: Builder, x: Any, indices: Any, *, axis: int = 0) -> Map:
 
 
 def one_hot(b: Builder, indices: Map, depth: Any, values: Any, *, axis: int = -1) -> Map:
-    """Import ONNX's OneHot as a lookup in a matrix; `values` are those of the other places and of the index's place.
+    """Import ONNX's OneHot as a lookup in a matrix; `values` has the value of all other places, then of the index's place.
 
     An index from `depth` on selects a last row without the index's value. Computed indices must not be negative.
     """

@@ -39,12 +39,12 @@ def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
 
     `variants` is the name of each op's kernel, "" for ops without code.
     """
-    kept = {
-        _constants_key(graph, op, name): BY_NAME[name].flash(graph, op)
-        for op, name in zip(graph.ops, variants, strict=True)
-        if name
-    }
-    return sum(kept.values())
+    return sum(dict(_constants(graph, op, name) for op, name in zip(graph.ops, variants, strict=True) if name).values())
+
+
+def _constants(graph: Graph, op: Op, name: str) -> tuple[tuple[Hashable, ...], int]:
+    """Return the key of the constants that an op's kernel keeps, and their bytes."""
+    return _constants_key(graph, op, name), BY_NAME[name].flash(graph, op)
 
 
 def _constants_key(graph: Graph, op: Op, name: str) -> tuple[Hashable, ...]:
@@ -173,10 +173,7 @@ def flash_and_cycles(
     def fastest(op: Op, names: tuple[str, ...]) -> str:
         return min(names, key=partial(cycles, op))
 
-    @cache
-    def constants(op: Op, name: str) -> tuple[tuple[Hashable, ...], int]:
-        return _constants_key(graph, op, name), BY_NAME[name].flash(graph, op)
-
+    constants = cache(partial(_constants, graph))
     for kernel_set in kernel_sets:
         names = [*map(fastest, graph.ops, zip(*(unfused_kernels(graph, rule) for rule in kernel_set), strict=True))]
         kept = dict(constants(op, name) for op, name in zip(graph.ops, names, strict=True) if name)

@@ -7,9 +7,9 @@ beam search over the steps keeps the layouts reached with the fewest copied byte
 
 from __future__ import annotations
 
-import math
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from ..plan import Buffer
@@ -19,7 +19,6 @@ WORK = 50_000_000  # limit on steps times layouts times the cube of the live buf
 WIDEST, NARROWEST = 64, 4  # beam width: layouts kept per step
 MOST_MOVES = 3  # single relocations tried before one step; beyond that all buffers are compacted
 CALL = 64  # cost of one call of the copy kernel, in bytes copied
-NEVER = math.inf
 
 Offsets = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
 Movable = Callable[[str, int], bool]  # (name of a buffer, step) -> whether it may be relocated before the step
@@ -108,7 +107,7 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
     """
     fits = [_fit(search, [state], step, starting) for state in states]
     fitting = _best(search, [state for of_state in fits for state in of_state])
-    most = fitting[-1].cost if len(fitting) == search.width else NEVER  # a state that costs more would not be kept
+    most = fitting[-1].cost if len(fitting) == search.width else inf  # a state that costs more would not be kept
     operands = {other for x in starting for other in search.overlaps[x]}
     moved = [
         after
@@ -147,7 +146,7 @@ def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost:
 
 
 def _moves(
-    search: _Search, state: _State, step: int, only: Collection[int] | None = None, most: float = NEVER
+    search: _Search, state: _State, step: int, only: Collection[int] | None = None, most: float = inf
 ) -> Iterator[_State]:
     """Yield the states after one relocation of a live buffer (one in `only`, if given) whose cost is at most `most`."""
     for at, (here, x) in enumerate(state.layout):

@@ -4,8 +4,8 @@
  * elements and takes off their zero point, so that SMLAD adds two products. A quad is four neighbouring elements k .. k + 3 of
  * a row: lanes (k, k + 2) and (k + 1, k + 3).
  *
- * Cost, per 16 MACs: 26 instructions where the elements of a column of b are neighbours, 33 where those of a row are. One row
- * at a time, so that outputs may overwrite an operand as in portable C.
+ * Cost, per 16 MACs: 26 instructions where the elements of a column of b are neighbours, 33 where the elements of a row are. One
+ * row at a time, so that outputs may overwrite an operand as in portable C.
  */
 #include "tw_batch_matmul_s8.h"
 
@@ -13,7 +13,7 @@
 
 #define COLUMNS 4
 
-/* What the loops need besides their pointers. */
+/* Values that the loops need besides their pointers. */
 typedef struct {
     uint32_t a_zeros, b_zeros; /* negated zero points, as lanes */
     const int8_t *end;         /* of the quads of a row of a */

@@ -15,7 +15,7 @@
 
 #include "tw_dsp.h"
 #include "tw_fully_connected_dsp.h"
-#include "tw_fully_connected_dsp_rescale.h"
+#include "tw_fully_connected_dsp_rows.h"
 #include "tw_lanes_w4.h"
 
 #define QUADS_UNROLLED 4 /* so that with the rest of the code they fit a cache of 1 KB */

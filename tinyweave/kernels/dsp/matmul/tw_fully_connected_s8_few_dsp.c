@@ -5,7 +5,7 @@
  * not longer than that of a group of eight filters. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_fully_connected_dsp_rescale.h"
+#include "tw_fully_connected_dsp_rows.h"
 
 #define MOST 4 /* outputs */
 
@@ -129,19 +129,5 @@ static inline void all_units(const tw_fully_connected_dsp *params, const int8_t 
     }
 }
 
-static inline void all_rows(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
-{
-    const int32_t depth = params->dense.in.c, units = params->dense.out.c;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, units);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            all_units(params, from, to);
-            from += depth;
-            to += units;
-        }
-    }
-}
-
 TW_FORMS(tw_fully_connected_s8_few_dsp, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out),
-         p->dense.out, all_rows(p, in, out, range))
+         p->dense.out, all_rows(p, in, out, range, all_units))
