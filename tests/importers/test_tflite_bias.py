@@ -13,13 +13,14 @@ from tinyweave import tflite_schema
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Quant, Tensor
+from tinyweave.ops.constraints import has_narrow_bias
 
 KINDS = ("conv_2d", "transpose_conv")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_narrow_bias_that_the_options_do_not_name_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow = next(case.graph for case in cases(kind) if tflite_schema._has_narrow_bias(case.graph, case.graph.ops[0]))
+    narrow = next(case.graph for case in cases(kind) if has_narrow_bias(case.graph, case.graph.ops[0]))
     assert from_tflite(to_tflite(narrow), "network").ops[0].kind == kind
     row = tflite_schema.OPS[kind]
     silent = replace(tflite_schema.BIAS_TYPE, write=lambda graph, op: {})
