@@ -140,7 +140,8 @@ class Builder:
     def constant(self, values: Any, suffix: str = "constant", dtype: str = "float32") -> str:
         """Add a constant tensor and return its name.
 
-        An array of QUANTISED_DTYPE keeps its integers, scales and zero points; other values are converted to `dtype`.
+        An array of QUANTISED_DTYPE, which holds integers with scales and zero points, stays quantised; other values are
+        converted to `dtype`.
         """
         if getattr(values, "dtype", None) == QUANTISED_DTYPE:
             return self.add(as_tensor(self.name(suffix), values))
@@ -198,9 +199,10 @@ class Builder:
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""
     ) -> Map:
-        """Append an op and return its one output as a Map; `axes` are its logical axes, `dims` the axes of the stored tensor.
+        """Append an op and return its only output as a Map.
 
-        Both have a group of Axis units per axis. The shape of the stored tensor follows from `dims`.
+        `axes` are the logical axes of the output and `dims` the axes of its stored tensor, each axis a tuple of Axis units. The
+        shape of the stored tensor follows from `dims`.
         """
         (name,) = self.op(kind, inputs, [extents(dims)], attrs, suffix)
         return Map(name, tuple(axes), tuple(dims))
@@ -213,10 +215,10 @@ class Builder:
         return self.map(kind, (x.tensor, *more), x.axes, x.dims, attrs)
 
     def tensor(self, x: Map, dims: Sequence[Axes]) -> str:
-        """Return the name of a tensor with the elements of `x` and the layout `dims`: a group of Axis units per tensor axis.
+        """Return the name of a tensor with the elements of `x` in the layout `dims`, one tuple of Axis units per tensor axis.
 
         This is the tensor of `x` if it has this layout. Otherwise a reshape or a gather is added, once per layout. If only a
-        transpose could give the layout, a transpose is added, or, without `transposes`, Unsupported is raised.
+        transpose could give the layout, a transpose is added, or, if `transposes` is not set, Unsupported is raised.
         """
         dims = tuple(dims)
         if dims == x.dims:
@@ -226,9 +228,9 @@ class Builder:
         return self._moved[x.tensor, dims]
 
     def _reordered(self, x: Map, dims: tuple[Axes, ...]) -> str:
-        """Add the ops that bring `x` into the layout `dims`, and return the name of the result.
+        """Add the ops that store `x` in the layout `dims`, one tuple of Axis units per tensor axis; return the result's name.
 
-        Axis units that change places within one axis of `dims` are reordered by a gather along this axis.
+        If Axis units only change places within one tensor axis, a gather along this axis reorders them.
         """
         name = x.tensor
         if self.transposes and not fits(x, dims):
@@ -266,9 +268,10 @@ class Builder:
         return self.reshape(self.op("transpose", operands, [shape], {}, "transposed", dtype=dtype)[0], extents(dims))
 
     def common_order(self, *maps: Map) -> tuple[int, ...]:
-        """Return an order in which all maps can be stored, as the function `common_order` finds it.
+        """Return an order of the logical axes, outermost first, in which all maps can be stored without a transpose.
 
-        If there is none and `transposes` is set, return channels last, or for ranks below 3 the logical order.
+        If there is none, raise Unsupported, or, if `transposes` is set, return channels last (for ranks below 3 the logical
+        order).
         """
         try:
             return common_order(*maps)
@@ -283,9 +286,10 @@ class Builder:
 
 
 def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
-    """Return the groups of `dims` with the Axis units of each group in their memory order in `x`.
+    """Return how each axis of the layout `dims` is stored in `x` now: the same Axis units, in the order of memory.
 
-    Raise Unsupported if the groups themselves are in another order in memory, because only a transpose could change this.
+    `dims` is the layout that an op needs, one tuple of Axis units per tensor axis. A gather can reorder the units of one tensor
+    axis. If units must move from one tensor axis to another, only a transpose could do it, and Unsupported is raised.
     """
     order = iter(x.order)
     current = [tuple(itertools.islice(order, len(group))) for group in dims]
@@ -349,9 +353,10 @@ def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
 
 
 def _split_axes(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
-    """Regroup the Axis units of a map to the logical extents `shape`, and split a unit where an extent is a part of it.
+    """Return a view of `x` with the logical extents `shape`, in which the Axis units are grouped anew or split.
 
-    Return None if an extent would need a part of a unit that does not divide evenly.
+    For example, one unit of 12 is split into units of 3 and 4 for the shape [3, 4]. Return None if a unit does not divide
+    evenly.
     """
     left, groups = list(flattened(x.axes)), []
     splits: dict[Axis, Axes] = {}
@@ -377,7 +382,7 @@ def _split_axes(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
 
 
 def _merge_adjacent(b: Builder, x: Map) -> Map:
-    """Merge runs of Axis units that are neighbours both in the logical order and in memory, and return the map."""
+    """Return the map with neighbouring Axis units merged into one if they are neighbours in the logical order and in memory."""
     order, runs = x.order, list[list[Axis]]()
     follows = set(itertools.pairwise(order))
     for axis in flattened(x.axes):
@@ -391,13 +396,19 @@ def _merge_adjacent(b: Builder, x: Map) -> Map:
 
 
 def _one_axis_each(b: Builder, x: Map) -> Map:
-    """Return the map stored so that each logical axis consists of one Axis unit, or of none if its extent is 1."""
+    """Return a map of the same shape in which each logical axis is one Axis, so that `view` can split it.
+
+    Before, a logical axis may consist of several Axis units whose order in memory differs from their logical order.
+    """
     order, axes = b.common_order(x), tuple(map(b.new_axis, x.shape))
     return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))
 
 
 def _in_axis_order(b: Builder, x: Map) -> Map:
-    """Return the map stored in its logical order, as one axis; only a Builder with `transposes` can do this for every map."""
+    """Return the map stored in the order of its logical axes, merged into one tensor axis.
+
+    If this needs a transpose and the Builder has no `transposes`, raise Unsupported.
+    """
     return _merge_adjacent(b, Map(b.tensor(x, x.axes), x.axes, x.axes))
 
 

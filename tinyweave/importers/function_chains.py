@@ -103,7 +103,10 @@ def _chain(
             return np.asarray(FUNCTIONS[node.op](*[value(each, x, seen) for each in node.args]), np.float64)
 
     def chain_of(x: Ref) -> tuple[Ref, Node, set[str]] | None:
-        """Follow the readers of `seed` until they compute the function of x; return the result of `_chain`, or None."""
+        """Return the shortest chain from the value `x` through `seed` that computes the seed's function of `x`.
+
+        The result is as of `_chain`: `x`, the last node, and the names of the other nodes; None if there is no such chain.
+        """
         last = seed
         while len(readers[last.name]) == 1 and last.name not in outputs:
             (last,), seen, gone = readers[last.name], list[str](), set[str]()

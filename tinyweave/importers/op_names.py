@@ -97,10 +97,10 @@ INTEGER_FORM = "QLinear"  # prefix of the names of ONNX Runtime's ops on integer
 
 
 def op_names() -> dict[str, dict[str, list[str]]]:
-    """Return op -> front end -> the op's names there, sorted by op.
+    """Return the names of each supported op in each front end: op -> front end -> names, sorted by op.
 
-    The op is a kind of a Graph, a kind that the .tflite importer rewrites, or an op of PyTorch and ONNX that becomes several
-    ops.
+    An op is a kind of op in a Graph, a kind that the .tflite importer rewrites, or an op of PyTorch and ONNX that becomes
+    several ops.
     """
     kinds = sorted({*SPECS, *LOWERED})
     rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: {end: [] for end in FRONT_ENDS})
@@ -122,5 +122,8 @@ def op_names() -> dict[str, dict[str, list[str]]]:
 
 
 def _key(name: str) -> str:
-    """Return a name in lower case without underscores; 1d and 2d are cut from its end, and Normalization becomes norm."""
+    """Return a name under which the same op of PyTorch, ONNX and TFLite is found: "batchnorm" for BatchNormalization.
+
+    The name is in lower case without underscores; "1d" and "2d" are cut from its end, and Normalization becomes norm.
+    """
     return re.sub(r"_|alization$|(?<=[a-z_])[12]d$", "", name.lower())

@@ -78,12 +78,13 @@ class ImportedProgram:
 def graph_of(program: ImportedProgram, name: str) -> Graph:
     """Return the program as a Graph called `name`, or raise one CompileError with the reasons for all refused ops.
 
-    Inputs and outputs [1, c, h, w] become [1, h, w, c], likewise those with more axes, and [1, c, w] of ops with one spatial
-    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and all do if the program has channels last itself.
+    Inputs and outputs of the shape [1, c, h, w] become [1, h, w, c], and those with more spatial axes accordingly. A sequence
+    [1, c, w] that a 1-d convolution or pool reads or writes becomes [1, 1, w, c]. Other inputs and outputs keep their layout,
+    and so do all inputs and outputs of a program that is channels last itself.
 
-    At most MAX_ATTEMPTS combinations of memory orders of the inputs are tried, until all ops can be imported without a
-    transpose. If no attempt succeeds, all are repeated with transposes, and the graph that transposes fewest elements is
-    returned.
+    The memory layout of each input can be channels first or channels last. At most MAX_ATTEMPTS combinations of these layouts
+    are tried, until one needs no transpose. If none succeeds, each is tried again with transposes allowed, and the graph that
+    transposes the fewest elements is returned.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
@@ -121,7 +122,7 @@ def _transposed(graph: Graph) -> int:
 
 
 def _finished(graph: Graph) -> Graph:
-    """Check the graph, convert it to int8 if any of its activations has a scale, and return it.
+    """Check the graph and return it, converted to int8 if the model file has a scale for any activation.
 
     Raise CompileError for constants that are infinite or NaN, except the limits of a clamp or a pad.
     """
@@ -141,7 +142,10 @@ def _finished(graph: Graph) -> Graph:
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
-    """Replace values below MASKED, such as -inf, by MASKED in constants added before a softmax, which turns both into 0."""
+    """Replace -inf, and every value below MASKED (-100), by MASKED in constants that are added to the input of a softmax.
+
+    The softmax turns both into 0, and a finite mask can be quantised.
+    """
     tensors = dict(graph.tensors)
     for op in graph.ops:
         masks = [t for t in graph.inputs_of(op) if t is not None and t.data is not None] if op.kind == "add" else []
@@ -152,7 +156,7 @@ def _with_finite_masks(graph: Graph) -> Graph:
 
 
 def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
-    """Return whether all readers of an op's output are softmax ops, perhaps behind ops that move its elements."""
+    """Return whether only softmax ops read the output of `op`, directly or through ops that only move elements."""
     if op.outputs[0] in graph.outputs:
         return False
     readers = [graph.ops[index] for index in graph.consumers.get(op.outputs[0], ())]
@@ -162,10 +166,12 @@ def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
 def _attempt(
     program: ImportedProgram, name: str, orders: Mapping[str, tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph in `b`, with the logical axes of each input and state in the memory order that `orders` has.
+    """Try to build the graph in `b`, with the logical axes of each input and state stored in the order orders[name].
 
-    Append an entry to `problems` for each refused op. Return the graph, or None if an op was refused, and the number of values
-    that could not be computed.
+    Append one entry to `problems` for each refused op.
+
+    Returns:
+        The graph, or None if an op was refused; and the number of nodes of the program whose output could not be computed.
     """
     values: dict[str, Any] = dict(program.constants)
     for key, shape in program.inputs.items():
@@ -367,9 +373,10 @@ def _output(b: Builder, x: Any) -> str:
 
 
 def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
-    """Return the tensor axes of a network input or output whose logical axes are stored in the memory order `order`.
+    """Return the stored axes of a network input or output with the logical axes `axes`, stored in the order `order`.
 
-    A sequence [n, c, w] stored channels last gets an additional axis of extent 1, as an image of height 1.
+    `order` lists indices of `axes`, outermost first. A sequence [n, c, w] stored channels last becomes [n, 1, w, c], an image
+    of height 1.
     """
     dims = tuple(axes[axis] for axis in order)
     return (dims[0], (), *dims[1:]) if len(order) == 3 and order != (0, 1, 2) else dims

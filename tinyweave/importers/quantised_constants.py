@@ -25,9 +25,9 @@ MAX_QUANTISED = 1 << 24  # elements of one constant; an element takes 13 bytes
 
 
 def quantised_constant(values: Array, scale: Any, zero: Any, axis: int | None = None) -> Array:
-    """Return int8, uint8 or int32 integers as an array of QUANTISED_DTYPE.
+    """Return int8, uint8 or int32 integers with their scales and zero points as one array, of the dtype QUANTISED_DTYPE.
 
-    `scale` and `zero` are one number, or one per index along `axis`.
+    `scale` and `zero` are one number each, or one number per index along `axis`.
     """
     if values.dtype not in (np.int8, np.uint8, np.int32):
         raise Unsupported(f"it dequantises {values.dtype}; int8, uint8 and int32 are supported")
@@ -62,7 +62,7 @@ def dequantised(values: Array) -> Array:
 
 
 def as_tensor(name: str, values: Array) -> Tensor:
-    """Return an array of QUANTISED_DTYPE as a constant tensor with integers and per-tensor or per-channel scales.
+    """Return a quantised constant, an array of QUANTISED_DTYPE, as a Tensor with integers and per-tensor or per-channel scales.
 
     Raise Unsupported if the scales differ along several axes.
     """

@@ -69,7 +69,10 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
 
 
 def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph:
-    """Return the graph as `from_tflite` does, but without the checks of `ir.verify`."""
+    """Return the graph of the first subgraph, without a check that the graph is valid.
+
+    Unsupported ops are appended to `problems`, or, if it is None, raise CompileError.
+    """
     if data[4:8] != IDENTIFIER:
         raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a .tflite, .onnx or .pt2 model")
     model = tflite.Model.GetRootAs(data, 0)
@@ -238,9 +241,10 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
 def _assignments(
     file: _File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
 ) -> Iterator[Op]:
-    """Yield an op for each constant that the initialiser subgraph `part` assigns to a variable.
+    """Yield one assign_variable op for each constant that the initialiser subgraph `part` assigns to a variable.
 
-    `caller` is the call_once op, for messages. `variables` and `tensors` are extended as in `_init`.
+    The name of each variable's state tensor is added to `variables`, and the state tensor and its initial value to `tensors`.
+    `caller` is the call_once op of the main subgraph, for messages.
     """
     for reads, kind in zip(part.reads, part.kinds, strict=True):
         if kind != "assign_variable":
@@ -404,8 +408,8 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
     """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
-    `written` says that an op computes the tensor or that it is an input of the network. `dtype` and `shape` are from
-    `_claimed`.
+    `written` says that an op computes the tensor or that it is an input of the network. `dtype` and `shape` become those of
+    the Tensor.
     """
     if table.Type() not in DTYPES:
         raise CompileError(

@@ -45,12 +45,18 @@ def from_module(module: Any, example: Any, name: str = "") -> Graph:
 
 
 def trace(module: Any, example: Any) -> ImportedProgram:
-    """Trace a module in evaluation mode with torch.export and return the program; `example` is as in `from_module`."""
+    """Trace a module in evaluation mode with torch.export and return the program.
+
+    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
+    """
     return _converted(_exported(module, example))
 
 
 def _exported(module: Any, example: Any) -> Any:
-    """Return the torch.export.ExportedProgram of a module in evaluation mode; `example` is as in `from_module`."""
+    """Return the torch.export.ExportedProgram of a module in evaluation mode.
+
+    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
+    """
     torch = _torch()
     inputs = example if isinstance(example, tuple) else (example,)
     if not isinstance(module, torch.nn.Module):
@@ -175,9 +181,10 @@ def _buffer_updates(signature: Any) -> list[Node]:
 
 
 def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
-    """Return a network output, a node of the torch.fx graph, as a Ref; raise CompileError if it is not a tensor or is stale.
+    """Return a network output, a node of the torch.fx graph, as a Ref.
 
-    `stale` is as in `_check_not_stale`.
+    Raise CompileError if it is not a tensor, or if it is in `stale`, the names of the constants whose known value is out of
+    date because an op of the network changes their memory in place.
     """
     if not isinstance(value, torch.fx.Node):
         raise CompileError(f"an output of the module is {value!r}, not a tensor", "return only tensors")

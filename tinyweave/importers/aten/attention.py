@@ -85,10 +85,10 @@ def _product(b: Builder, x: Map, y: Map) -> Map:
 
 
 def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
-    """Multiply two maps head by head: add one batch_matmul per index of axis `at`, and concatenate the products.
+    """Multiply two maps head by head: one batch_matmul per index of the axis `at` (the heads), then a concatenation.
 
-    If axis `at` of `x` is outermost in memory, as in attention scores, the result is stored as [rows, heads * columns].
-    Otherwise it is stored as [heads, rows, columns].
+    If the heads are outermost in memory in `x`, the result is stored as [rows, heads * columns], else as [heads, rows,
+    columns].
     """
     count, is_first = x.shape[at], x.order[: len(x.axes[at])] == x.axes[at]
     parts = [_product(b, _head(b, x, at, index), _head(b, y, at, index)) for index in range(count)]

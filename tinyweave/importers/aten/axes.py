@@ -54,7 +54,10 @@ def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "sof
 
 
 def along_axis(b: Builder, kind: str, x: Map, dim: int, attrs: dict[str, Any]) -> Map:
-    """Add an op that works along the innermost axis, on the axis `dim`, which is transposed if it is not innermost."""
+    """Add an op of this kind, such as softmax, which TFLite computes along the innermost axis, for the axis `dim` of `x`.
+
+    If `dim` is not innermost in memory, the op stands between two transposes.
+    """
     dim = normalised_axis(len(x.axes), dim)
     if (
         dim == len(x.axes) - 1 and flattened(x.axes) == x.order
@@ -72,8 +75,9 @@ def ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]
     """Find or add a tensor that holds `x` with exactly one tensor axis per logical axis.
 
     Returns:
-        The logical axes in the tensor's order, the tensor's name, and its axes as groups of Axis units. The order is that of
-        `common_order` if possible, else the memory order.
+        The indices of the logical axes in the order of the tensor's axes; the tensor's name; and the tensor's axes, as tuples
+        of Axis units. The order is channels last or the logical order if a gather or reshape can reach it, else the order in
+        which `x` is stored.
     """
     try:
         order = common_order(x)
@@ -84,12 +88,12 @@ def ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]
 
 
 def axes_by_memory(x: Map) -> tuple[int, ...]:
-    """Return the numbers of the logical axes, sorted by their place in memory, outermost first. Axes of extent 1 are first."""
+    """Return the indices of the logical axes, sorted by their place in memory, outermost first. Axes of extent 1 come first."""
     return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
 
 
 def with_axis(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
-    """Return a copy of the groups `axes` with the group at index `at` replaced by `by`."""
+    """Return a copy of a map's axes, each a tuple of Axis units, with the axis at index `at` replaced by `by`."""
     return (*axes[:at], by, *axes[at + 1 :])
 
 
@@ -418,7 +422,7 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
     """Import aten.pad as pad, padv2 (constant other than 0), mirror_pad or gathers.
 
     `pads` is (before, after) for the last axis, then for the axis before it, and so on. Negative padding crops. Circular
-    padding and replicate padding beyond 1 copy each axis by `take`.
+    padding, and replicate padding of more than 1, become one gather per axis.
     """
     pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # ATen lists the last axis first
     amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs

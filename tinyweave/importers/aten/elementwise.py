@@ -83,7 +83,10 @@ def where(b: Builder, condition: Any, x: Any, y: Any) -> Map:
 
 
 def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
-    """Import aten.masked_fill as select_v2. If the mask is constant and the value is at most -100, it becomes an add."""
+    """Import aten.masked_fill as select_v2, or, if the mask is constant and the value is at most -100, as an add.
+
+    Such values mask the scores of a softmax, which turns them into 0, whatever the score is.
+    """
     value = np.float32(constant(np.asarray(value), "value")) if not isinstance(value, Map) else value
     if not isinstance(mask, Map) and not isinstance(value, Map) and value <= MASKED:
         return binary("add")(b, x, np.where(mask, value, np.float32(0)))

@@ -98,13 +98,13 @@ def variance(
 def variance_and_mean(
     b: Builder, x: Map, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> list[Map]:
-    """Import aten.var_mean; arguments are as in `variance`."""
+    """Import aten.var_mean: return [variance, mean]; the arguments are those of aten.var."""
     variances = variance(b, x, dim, unbiased, keepdim, correction=correction)
     return [variances, mean(b, x, None if isinstance(dim, bool) else dim, keepdim)]
 
 
 def deviation(b: Builder, x: Map, *args: Any, **kwargs: Any) -> Map:
-    """Import aten.std; arguments are as in `variance`."""
+    """Import aten.std, the root of the variance; `args` and `kwargs` are the arguments of `variance` after the map."""
     return root(b, variance(b, x, *args, **kwargs))
 
 
@@ -175,7 +175,10 @@ def instance_norm(
     eps: float = 1e-5,
     cudnn: bool = True,
 ) -> Map:
-    """Import aten.instance_norm: by the statistics of the map as a group norm of each channel, else as a batch norm."""
+    """Import aten.instance_norm as a group norm with one group per channel.
+
+    If `use_input_stats` is not set, it becomes a batch norm with the constants `mean` and `var`.
+    """
     if not use_input_stats:
         return batch_norm(b, x, weight, bias, mean, var, False, momentum, eps, cudnn)
     return group_norm(b, x, x.shape[1], weight, bias, eps)

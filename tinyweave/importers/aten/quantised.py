@@ -19,10 +19,10 @@ from ..unsupported import Unsupported
 
 
 def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Import a quantize op on a map: record its scale and zero point, which become those of the int8 tensor.
+    """Import a quantize op on a computed tensor: record its scale and zero point, which the tensor has when it is int8.
 
-    `unsigned` says that the zero point is uint8. If the map has another scale already, a reshape to the same shape adds a
-    second tensor, which gets the new scale.
+    `unsigned` says that `zero` is uint8. If the tensor has another scale already, a reshape to the same shape adds a second
+    tensor that gets the new scale.
     """
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant in (None, quant):
@@ -34,9 +34,9 @@ def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -
 
 
 def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Import a dequantize op on a map: record its scale and zero point if the map has none.
+    """Import a dequantize op on a computed tensor: record its scale and zero point if the tensor has none.
 
-    `unsigned` says that the zero point is uint8. Raise Unsupported if the map was quantised with another scale or zero point.
+    `unsigned` says that `zero` is uint8. Raise Unsupported if the tensor was quantised with another scale or zero point.
     """
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant not in (None, quant):
@@ -45,10 +45,13 @@ def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool)
 
 
 def _recorded(b: Builder, x: Any, scale: Any, zero: Any, unsigned: bool) -> tuple[Map, Quant, Tensor]:
-    """Record a scale and zero point for a map that has none.
+    """Record `scale` and `zero` as the quantisation of the computed tensor `x` if it has none.
+
+    `unsigned` says that `zero` is uint8.
 
     Returns:
-        The map; the scale and zero point; and the map's tensor as it was before, so that its `quant` shows an earlier scale.
+        `x`; the new scale and zero point; and the graph's tensor of `x` from before this call, whose `quant` is None or an
+        earlier quantisation that was kept.
     """
     if not isinstance(x, Map):
         raise Unsupported("its input is neither computed by the network nor an integer constant")
@@ -83,14 +86,20 @@ def _is_unsigned(low: int, high: int) -> bool:
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import quantize_per_tensor of a map or of float weights; `low` and `high` are the least and greatest integer."""
+    """Import quantize_per_tensor of a computed tensor or of float weights, with one scale and one zero point.
+
+    `low` and `high` are the least and the greatest integer of the quantised type.
+    """
     if isinstance(x, np.ndarray) and x.dtype == np.float32:
         return _rounded(x, scale, zero, low, high)
     return quantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import dequantize_per_tensor of a map or an integer constant; `low` and `high` are the least and greatest integer."""
+    """Import dequantize_per_tensor of a computed tensor or an integer constant, with one scale and one zero point.
+
+    `low` and `high` are the least and the greatest integer of the quantised type.
+    """
     if isinstance(x, Map):
         return dequantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
     return quantised_constant(_integers(x), scale, zero)
@@ -106,7 +115,7 @@ def dequantize_channels(
 
 
 def _integers(x: Any) -> Any:
-    """Return `x`, a constant of plain integers; raise Unsupported if it is a map or a constant that is dequantised already."""
+    """Return `x`, a constant of plain integers; raise Unsupported if it is computed, or a constant dequantised before."""
     if not isinstance(x, np.ndarray) or x.dtype == QUANTISED_DTYPE:
         raise Unsupported("it dequantises a constant that is dequantised already")
     return x

@@ -118,12 +118,16 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
 
 
 def _states_of(b: Builder, outputs: Sequence[tuple[Map, int]], is_flat: bool) -> Map:
-    """Gather one hidden state of each of `outputs`, pairs of a map [1, time, cells] and a time step, by `_gathered`."""
+    """Return the final hidden states of several layers and directions as one map, [count, cells] or [count, 1, cells].
+
+    `outputs` has, for each layer and direction, the output map [1, time, cells] and the time step that is computed last, 0 or
+    -1. `is_flat` selects the result without the batch axis.
+    """
     return _gathered(b, [axes.select(b, output, 1, step) for output, step in outputs], is_flat)
 
 
 def _gathered(b: Builder, states: Sequence[Map], is_flat: bool) -> Map:
-    """Add the ops that gather states, [1, cells] each, and return them: [count, cells] if `is_flat`, else [count, 1, cells]."""
+    """Add the ops that stack several states, each [1, cells]; return [count, cells] if `is_flat`, else [count, 1, cells]."""
     together = axes.stack(b, list(states))
     return axes.squeeze(b, together, 1) if is_flat else together
 
@@ -187,8 +191,10 @@ def lstm(
 ) -> list[Any]:
     """Import an LSTM of one or several layers: return its output, its final hidden states and its final cell states.
 
-    If the LSTM runs forward from initial states of 0, each layer becomes TFLite's LSTM, and a placeholder takes
-    the place of the cell states, which no op may read then. States and `reverses` are as in `recurrent`.
+    If the LSTM runs forward from initial states of 0, each layer becomes TFLite's LSTM. That op has no output for the cell
+    state, so a placeholder replaces the cell states, and an op that reads it is refused. The hidden states are returned as a
+    function that adds the ops that gather them. `reverses` says for each direction whether time is reversed; if it is empty,
+    `bidirectional` decides.
     """
     if bidirectional or any(reverses) or any(isinstance(state, Map) or np.any(state) for state in states):
         options = (has_biases, layers, dropout, train, bidirectional, batch_first)

@@ -63,7 +63,7 @@ def check_size(size: Sequence[int]) -> None:
 def copied(b: Builder, x: Map, rows: Mapping[int, Array]) -> Map:
     """Return a map that takes, along each axis in `rows`, the elements at the indices rows[axis].
 
-    If one of TFLite's resizes copies the same pixels, it is used, else a gather along each axis.
+    If a TFLite op resize_nearest_neighbor takes the same elements, it is used; otherwise each axis needs a gather.
     """
     wanted = [rows.get(axis, np.arange(x.shape[axis])) for axis in range(len(x.axes))]
     if len(x.axes) == 4 and all(np.array_equal(wanted[axis], np.arange(x.shape[axis])) for axis in (0, 1)):
@@ -105,7 +105,14 @@ def _equal(one: Array, two: Array, extent: int) -> bool:
 
 
 def weights(extent: int, at: Array, cubic: float | None, *, outside: bool) -> Array:
-    """Return the matrix [outputs, inputs] of an interpolation at positions `at`; other arguments are as in `interpolated`."""
+    """Return the matrix [outputs, inputs] that interpolates an axis of `extent` pixels at the positions `at`.
+
+    Args:
+        extent: the number of inputs.
+        at: the position of each output, in input pixels.
+        cubic: the coefficient of a cubic interpolation; None interpolates linearly.
+        outside: whether pixels beyond the axis, which repeat its edge, count in a cubic interpolation.
+    """
     at = np.clip(at, 0, extent - 1) if cubic is None else at
     check_elements(len(at), extent)
     taps = np.floor(at).astype(int)[:, None] + (np.arange(2) if cubic is None else np.arange(-1, 3))
@@ -132,9 +139,9 @@ def _resized(b: Builder, kind: str, x: Map, size: Sequence[int], attrs: dict[str
 
 
 def _scaled(x: Map, output_size: Any, scale_factors: Any) -> list[tuple[int, int, int, float]]:
-    """Return (axis, input extent, output extent, scale) for each spatial axis of a resize.
+    """Return (axis, input extent, output extent, output pixels per input pixel) for each spatial axis of a resize.
 
-    One of `output_size` and `scale_factors`, each with an entry per spatial axis, is None.
+    Either `output_size` or `scale_factors` is None; the other has one entry per spatial axis.
     """
     if len(x.axes) < 3:
         raise Unsupported(f"its map {list(x.shape)} must be [n, c, ...]")

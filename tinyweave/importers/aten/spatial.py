@@ -33,9 +33,9 @@ def pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
 
 
 def image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
-    """Return the groups of Axis units of c, h and w of a map [n, c, h, w] or [n, c, w]; raise Unsupported for other maps.
+    """Return the axes c, h and w of a map [n, c, h, w] or [n, c, w], each a tuple of Axis units (the empty tuple: extent 1).
 
-    `what` names the map in the message.
+    Raise Unsupported for other maps; `what` names the map in the message.
     """
     if len(x.axes) not in (3, 4):
         raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [n, c, h, w] or [n, c, w]")
@@ -50,9 +50,9 @@ def as_nhwc(b: Builder, x: Map) -> str:
 
 
 def image_layout(b: Builder, x: Map, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
-    """Return the logical axes and the tensor axes, [n, h, w, c], of a new map with the rank and the batch of the map `x`.
+    """Return the logical axes and the stored axes, [n, h, w, c], of a new map with the rank and the batch of the map `x`.
 
-    `size` is (h, w), and `c` the group of Axis units of the channels.
+    `size` is (h, w). `c` is the channel axis, a tuple of Axis units.
     """
     n, (h, w) = x.axes[0], (b.new_axis(extent) for extent in size)
     return (n, c, *((h,) if len(x.axes) == 4 else ()), w), (n, h, w, c)
@@ -309,8 +309,9 @@ def max_pool(
 ) -> Map:
     """Import aten.max_pool1d or aten.max_pool2d.
 
-    Padding that is not TFLite's SAME repeats values that the same windows contain anyway, so no maximum changes: by a
-    mirror_pad, or by gathers if the padding is more than half of the window. Of a dilated pool, gathers make an undilated one.
+    Padding that is not TFLite's SAME is added by an op before the pool: a mirror_pad, or gathers if the padding is more than
+    half of the window. Both repeat values that the window contains anyway, so no maximum changes. For a dilated pool, gathers
+    copy the pixels of each window side by side, and the pool reads these copies without dilation.
     """
     kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
     size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
@@ -337,9 +338,9 @@ def _inside(windows: np.ndarray, extent: int) -> np.ndarray:
 
 
 def _gathered_max_pool(b: Builder, x: Map, windows: Sequence[np.ndarray]) -> Map:
-    """Add a max pool whose windows read any pixels: gathers copy the windows side by side, and a max pool reads the copies.
+    """Add a max pool for windows of any pixels: gathers copy the pixels of each window, and the pool reads the copies.
 
-    `windows` has the indices that the windows read, [windows, kernel], for h and for w.
+    `windows` has two arrays [windows, kernel], for h and for w: the index of each pixel that a window reads.
     """
     for dim, at in zip((-2, -1), windows, strict=True):
         if len(x.axes) + dim > 1:

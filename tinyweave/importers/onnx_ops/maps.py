@@ -70,7 +70,7 @@ def _windows(
 def convolution(
     b: Builder, x: Map, weight: Any, bias: Any = None, *, group: int = 1, kernel_shape: Ints = None, **window: Any
 ) -> Map:
-    """Import ONNX's Conv; `window` has the attributes of `_windows`."""
+    """Import ONNX's Conv; `window` has the attributes strides, dilations, auto_pad and pads."""
     kernel = elementwise.stored_constant(weight, "weight").shape[2:]
     return spatial.convolution(b, x, weight, bias, *_windows(x, kernel, **window), group)
 
@@ -116,8 +116,8 @@ def transposed_convolution(
 def pool(function: Function) -> Function:
     """Return a function that imports a pooling op.
 
-    `function` gets the builder, the map, the kernel, strides, paddings and dilations as `_windows` returns them, the ceil_mode
-    and the other attributes.
+    `function` adds the pool. Its arguments are the builder, the map, the kernel, strides, paddings (before, after) and
+    dilations, each with one entry per spatial axis, then ceil_mode and the other attributes.
     """
 
     def apply(b: Builder, x: Map, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **given: Any) -> Any:
@@ -139,7 +139,10 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
 ) -> list[Any]:
-    """Import ONNX's MaxPool; arguments are as in `average_pool`. The second output, the indices, is a placeholder."""
+    """Import ONNX's MaxPool. The second output, the indices of the maxima, is a placeholder that no op may read.
+
+    kernel, strides, padding (before, after) and dilations have one entry per spatial axis.
+    """
     return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
 
 
@@ -447,7 +450,10 @@ def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import ONNX's SpaceToDepth; modes are as in `depth_to_space`."""
+    """Import ONNX's SpaceToDepth.
+
+    In mode DCR the block index is the outer part of the channel index, in mode CRD the inner part.
+    """
     if mode == "CRD":
         return selecting.pixel_unshuffle(b, x, blocksize)
     _, c, h, w = x.shape

@@ -28,7 +28,7 @@ TYPES = (0, UINT8, INT8)  # supported values of the attribute output_dtype; 0 me
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **more: Any) -> Any:
-    """Import ONNX's QuantizeLinear: record the scale of a map, or quantise a constant to int8 or uint8.
+    """Import ONNX's QuantizeLinear: record the scale of a computed tensor, or quantise a constant to int8 or uint8.
 
     `axis` is the per-channel axis. Block-wise scales are refused.
     """
@@ -47,7 +47,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
-    """Import ONNX's DequantizeLinear: record the scale of a map, or turn an integer constant into a quantised constant.
+    """Import ONNX's DequantizeLinear: record the scale of a computed tensor, or pair an integer constant with its scale.
 
     `axis` is the per-channel axis. Block-wise scales are refused.
     """
@@ -78,7 +78,7 @@ def _constants(scale: Any, zero: Any) -> tuple[Array, Any]:
 
 
 def _dequantised_map(b: Builder, x: Any, scale: Any, zero: Any) -> Map:
-    """Return the map `x` after recording its scale and zero point.
+    """Return the computed tensor `x` after recording its scale and zero point.
 
     Raise Unsupported if it has a different scale or zero point already.
     """
@@ -86,9 +86,10 @@ def _dequantised_map(b: Builder, x: Any, scale: Any, zero: Any) -> Map:
 
 
 def _dequantised_input(b: Builder, x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
-    """Return an operand of a QLinear op with its scale and zero point: a map, or an integer constant as a quantised constant.
+    """Return an operand of a QLinear op after recording its scale and zero point.
 
-    `axis` is the per-channel axis of a constant.
+    A computed tensor is returned as a Map; an integer constant as an array that holds integers, scales and zero points. `axis`
+    is the per-channel axis of a constant.
     """
     if isinstance(x, Map):
         return _dequantised_map(b, x, scale, zero)
