@@ -90,12 +90,12 @@ FORMS = {"float32": FLOAT32} | dict.fromkeys(INDEX_TYPES, ON_INDICES)
 
 
 def spec_of(op: Op) -> OpSpec:
-    """Return the row of an op's kind in `SPECS`, or a row of the family `unknown` if the kind is not supported."""
+    """Return the OpSpec of an op's kind, or one of the family `unknown` if the kind is not supported."""
     return SPECS.get(op.kind, UNKNOWN)
 
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
-    """Return the row of a supported op: that of its form for float32 or for indices, if its input has such a type."""
+    """Return the OpSpec of a supported op: its form for float32 or for int32 and int64, if its input has such a type."""
     spec = SPECS[op.kind]
     x = graph.optional_input(op, spec.data)
     return spec if x is None else FORMS.get(x.dtype, {}).get(op.kind, spec)
@@ -156,7 +156,10 @@ def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
 
 
 def index_extents(graph: Graph) -> dict[str, int]:
-    """Return the number of valid indices, from 0 on, of each network input whose values only select slices of a tensor."""
+    """Return network input -> number of valid indices, for each input whose values select slices of a tensor (gather_nd).
+
+    The valid indices are 0 to this number minus 1. Of several tensors, or axes, the smallest extent counts.
+    """
     extents: dict[str, int] = {}
     for op in graph.ops:
         if op.kind == "gather_nd":
@@ -194,7 +197,10 @@ def check(graph: Graph) -> Graph:
 
 
 def defined(graph: Graph, outputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return LiteRT's outputs of the network with 0 for the elements that LiteRT's kernels leave undefined."""
+    """Return LiteRT's outputs of the network, with 0 for the elements that LiteRT's kernels leave undefined.
+
+    `outputs` are in the order of `graph.outputs`.
+    """
     values = dict(zip(graph.outputs, outputs, strict=True))
     for op in graph.ops:
         if op.outputs and values.keys() >= {*op.outputs}:

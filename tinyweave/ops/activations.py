@@ -32,9 +32,9 @@ def leaky_relu_slopes(graph: Graph, op: Op) -> Slopes:
 
 
 def prelu_slopes(graph: Graph, op: Op) -> Slopes:
-    """Return two fixed-point factors to the output: from an input, and from the product of an input and its slope.
+    """Return two fixed-point factors to the output scale: for inputs at or above the zero point, and for inputs below it.
 
-    The first is for inputs at or above the zero point, the second for inputs below it. Zero points are subtracted before.
+    The first multiplies the input, the second the product of the input and its slope, all minus their zero points.
     """
     x, alpha, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
     return quantize_multiplier(float(x / out)), quantize_multiplier(float(x * alpha / out))

@@ -44,7 +44,11 @@ def rescale(graph: Graph, op: Op) -> Rescale:
 
 
 def rescale_once(graph: Graph, op: Op) -> Rescale:
-    """Return the factor for `requantize_once` of an op with the attribute `once`; a multiplier of 0 for other ops."""
+    """Return the factor that rescales a sum of products to the output scale with one rounding (`requantize_once`).
+
+    Only a batch_matmul with the attribute `once`, which was a fully_connected with computed weights, is rescaled like this;
+    for others the multiplier is 0.
+    """
     if not op.attrs.get("once"):
         return Rescale(0, 0)
     (multiplier,), (shift,) = fully_connected.requant(graph, op)

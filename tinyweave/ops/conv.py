@@ -127,7 +127,11 @@ def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any])
 
 
 def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield (ky, kx, values) as `window.taps` does, for a convolution or pooling op; `fill` is the value of the padding."""
+    """Yield (ky, kx, values) for each tap of the kernel of a convolution or pooling op.
+
+    `ky` and `kx` are the row and the column of the tap, and `values`, [n, out_h, out_w, c], the elements of `x` that it reads
+    in all windows. `fill` is the value of the padding.
+    """
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
     return taps(x, kernel=kernel_size(graph, op), fill=fill, **where)
 

@@ -37,12 +37,13 @@ def _steps(shape: Shape) -> list[int]:
 
 
 def _along(shape: Shape, chosen: dict[int, NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return the `Positions` of some or all elements of an input: for each axis the indices taken, times the axis's stride.
+    """Return, for each axis of an input, the memory offsets (in elements) of the indices that are taken along it.
+
+    The sums of one offset per axis are the offsets of the elements taken.
 
     Args:
         shape: The shape of the input.
         chosen: Axis -> the indices that are taken along it; all indices are taken along the other axes.
-
     """
     return [
         chosen.get(axis, np.arange(extent, dtype=np.int64)) * step
@@ -55,16 +56,16 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 
 
 def pieces(graph: Graph, op: Op) -> list[Positions]:
-    """Return for each output element the index of the input element that it copies.
+    """Return where each output element of a copying op is in its input: as `Positions`, one after the other in the outputs.
 
-    The result is a list of pieces, which fill the outputs one after the other. A piece has one array per axis; the index is the
-    sum of one entry per axis, and the element is padding if an entry is -1.
+    `Positions` has one array of offsets per axis. The offset of an output element in the flat input is the sum of one entry
+    per axis; if an entry is -1, the element is padding.
     """
     return PIECES[op.kind][1](graph, op)
 
 
 def pad_value(graph: Graph, op: Op) -> int | float:
-    """Return the value of padding as it is stored: that of 0 (the zero point if quantised), or the value operand of padv2."""
+    """Return the stored value of padding: 0 (the zero point if the output is quantised), or the value operand of a padv2."""
     out = graph.output(op)
     if op.kind == "padv2":
         value: int | float = constant(graph, op, 2).ravel()[0].item()
@@ -77,7 +78,10 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
-    """Return the outputs of a copying op for several samples, stacked along a new first axis of `x` and of each output."""
+    """Compute an op that only copies elements, such as transpose or pad, for several samples at once.
+
+    `x` has one sample per index of its first axis. Each returned output has the samples along its first axis, too.
+    """
     flat, parts = x.reshape(len(x), -1), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -235,7 +239,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Merge several axes of `Positions` into one axis: return the sums of all combinations of one entry per axis."""
+    """Return the offsets of the elements at all combinations of one offset per axis, flattened in row-major order."""
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 

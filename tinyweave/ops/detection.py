@@ -37,7 +37,10 @@ Floats = NDArray[np.float32]
 
 
 class Scores(NamedTuple):
-    """The columns of the scores: `classes` of them from column `first` on. Column 0 may be the background, which is skipped."""
+    """The columns of the scores [anchors, columns] that belong to classes: `classes` columns from column `first` on.
+
+    If there is one column more than classes, column 0 is the background, and `first` is 1.
+    """
 
     first: int
     classes: int
@@ -58,7 +61,7 @@ def real_numbers(tensor: Tensor, values: NDArray[np.generic]) -> Floats:
 
 
 def scores_of(graph: Graph, op: Op) -> Scores:
-    """Return the columns of the class scores that are used."""
+    """Return which columns of the scores belong to classes; a background column is left out."""
     classes = int(op.attrs["num_classes"])
     return Scores(graph.input(op, 1).shape[-1] - classes, classes)
 
@@ -78,7 +81,10 @@ def least_score(graph: Graph, op: Op) -> int:
 
 
 def half_sizes(values: Floats, scale: float) -> NDArray[np.float64]:
-    """Return half of e^(values / scale), the factor of an anchor's size that gives half the size of the box."""
+    """Return exp(values / scale) / 2 for the encoded heights or widths of boxes.
+
+    An anchor's height or width times this factor is half the height or width of the box.
+    """
     each, inverse = np.unique(values, return_inverse=True)
     halves = [0.5 * exp(float(value) / scale) for value in each]  # by the C library, as TFLite does; numpy rounds differently
     return np.array(halves)[inverse].reshape(values.shape)
@@ -137,7 +143,10 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def defined(graph: Graph, op: Op, outputs: Arrays) -> Arrays:
-    """Return TFLite's outputs with 0 behind the last detection, which its kernel leaves undefined without use_regular_nms."""
+    """Return TFLite's outputs with 0 behind the last detection.
+
+    Without use_regular_nms, TFLite's kernel leaves these elements undefined.
+    """
     *lists, count = map(np.copy, outputs)
     for each in lists:
         each[:, int(count[0]) :] = 0
@@ -145,7 +154,11 @@ def defined(graph: Graph, op: Op, outputs: Arrays) -> Arrays:
 
 
 def misread(graph: Graph, op: Op) -> str | None:
-    """Return what LiteRT's kernel does wrong, unless `defined` corrects it; for that, all outputs must be the network's."""
+    """Return text that says what LiteRT's kernel does wrong with this op, or None.
+
+    Without use_regular_nms the kernel leaves outputs behind the last detection undefined. `defined` sets these to 0, but only
+    in outputs of the network; if an output of the op is not one, this is reported, too.
+    """
     if graph.input(op).dtype == "uint8" != graph.input(op, 2).dtype:
         return "reads anchors beside uint8 boxes as uint8"
     is_left = not op.attrs["use_regular_nms"] and not {*op.outputs} <= {*graph.outputs}

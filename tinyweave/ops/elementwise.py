@@ -79,9 +79,10 @@ def output_ratio(graph: Graph, op: Op) -> float:
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Return the index of an operand of add or sub that `add_rescales` multiplies by exactly 1/2, or None.
+    """Return the index of the operand of an add or sub that `add_rescales` multiplies by exactly 1/2, or None.
 
-    It is the operand with the larger scale (the first one if scales are equal). None: a sub subtracts this operand.
+    This is the operand with the larger scale (the first one if scales are equal), unless a sub subtracts it. A kernel can
+    multiply it by a shift.
     """
     operands = add_rescales(graph, op)[: 1 if op.kind == "sub" else 2]
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
@@ -174,10 +175,10 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 
 
 def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the extents (of a, of b) along each axis of the broadcast result, brought to MAX_AXES axes.
+    """Return (extent of a, extent of b) along each axis of the broadcast result, merged to MAX_AXES axes if possible.
 
     Missing leading axes are (1, 1). If there are more than MAX_AXES axes, neighbours that broadcast in the same way are
-    merged, leading axes first. If this is not enough, the result has more axes.
+    merged, leading axes first, so that a kernel needs only MAX_AXES loops. If this is not enough, the result has more axes.
     """
     rank = max(len(a), len(b), MAX_AXES)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
@@ -191,7 +192,7 @@ def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
-    """Return for each of two operands whether it repeats along an axis; `axis` holds the extents of both."""
+    """Return for each of two operands whether it is repeated along an axis by broadcasting; `axis` is the extents of both."""
     return axis[0] < axis[1], axis[1] < axis[0]
 
 
@@ -240,7 +241,7 @@ def reference_on_indices(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
 
 
 def index_form(spec: OpSpec) -> OpSpec | None:
-    """Return the row of a kind for int32 and int64 tensors, or None if it has no such form."""
+    """Return the OpSpec of a kind for int32 and int64 tensors, or None if the kind does not take them."""
     if spec.kind not in ON_INDICES:
         return None
     constraints = (arity(2), shapes_broadcast, operands_are_known)

@@ -83,7 +83,7 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
 
 
 def float_form(spec: OpSpec) -> OpSpec | None:
-    """Return the row of a kind for float32 tensors, or None if its row has no `real` function.
+    """Return the OpSpec of a kind for float32 tensors, or None if `spec` has no `real` function.
 
     The constraints that only apply to integers are replaced with the constraint that all tensors are float32.
     """

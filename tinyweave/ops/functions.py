@@ -69,7 +69,7 @@ def reference_lookup(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
-    """Return the int8 reference of a kind that looks a float32 function up in a table."""
+    """Return the reference of an int8 kind: it looks each input up in a table of 256 results of a float32 function."""
 
     def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return [table(graph, op, function)[operand(arrays).astype(np.int64) + 128]]
@@ -187,7 +187,7 @@ def _function(
 
 
 def _sigmoid(spec: OpSpec) -> OpSpec:
-    """Extend a row of logistic or tanh, which supports only int8, by TFLite's computation on int16, and return the new row."""
+    """Return a copy of the OpSpec of logistic or tanh, which supports only int8, with TFLite's computation on int16 added."""
 
     def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return (int16_tables.reference_sigmoid if graph.input(op).dtype == "int16" else spec.reference)(graph, op, arrays)

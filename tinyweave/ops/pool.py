@@ -40,7 +40,7 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]:
-    """Return for each window the largest of its values and the number `least`, with which the map is padded."""
+    """Return the maximum of each window of a max pool; `least` is the value of the padding, and the smallest result."""
     maxima = np.full(infer(graph, op)[0], least, x.dtype)
     for _, _, values in window_taps(graph, op, x, least):
         np.maximum(maxima, values, out=maxima)

@@ -63,12 +63,15 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def product_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor after each multiplication of a reduce_prod: input scale / output scale^(1/count)."""
+    """Return the factor by which a reduce_prod rescales after each multiplication: input scale / output scale^(1/count).
+
+    `count` is the number of elements that are multiplied.
+    """
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale ** (1 / count(graph, op)))
 
 
 def product_requant(graph: Graph, op: Op) -> Rescale:
-    """Return `product_rescale` with the multiplier in Q15, as the kernel takes it."""
+    """Return the factor after each multiplication of a reduce_prod, as the kernel takes it: with the multiplier in Q15."""
     multiplier, shift = product_rescale(graph, op)
     return Rescale(int(reduced_multiplier(multiplier)), shift)
 
@@ -82,7 +85,7 @@ def reference_prod(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _factors(graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements of a product, in the order of the input, along a new first axis in place of the reduced ones."""
+    """Return the elements that a reduce_prod multiplies: the reduced axes become one first axis, in the order of the input."""
     over = axes(graph, op)
     factors = np.moveaxis(x, over, range(len(over)))
     return factors.reshape(-1, *factors.shape[len(over) :])
@@ -94,7 +97,10 @@ def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[An
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return windows that span a whole row if the mean of one 4D map is over its columns only, else None."""
+    """Return the windows of a mean over the columns of a map [1, h, w, c]: each output row reads one whole row.
+
+    None for other axes or shapes.
+    """
     x = graph.input(op)
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[2] == 1 or axes(graph, op) != (2,):
         return None

@@ -207,7 +207,10 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_bilinear; None in the same cases as for `resize_windows`."""
+    """Return the windows of resize_bilinear, or None.
+
+    None: the batch is not 1, or the ratio of input to output size, as a reduced fraction p / q, has p * q > MOST_STEPS.
+    """
     return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 

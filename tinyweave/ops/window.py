@@ -103,12 +103,11 @@ def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int
     Args:
         first: For each output position the first input position that it reads.
         last: For each output position the last input position that it reads.
-        stride: With `up`, the step: stride / up input positions per output position.
-        up: See `stride`.
+        stride: The numerator of the step stride / up, in input positions per output position.
+        up: The denominator of the step.
 
     Returns:
-        The window, or None if stride * up exceeds MOST_STEPS after the fraction is reduced.
-
+        The window, or None if stride * up of the reduced fraction exceeds MOST_STEPS.
     """
     divisor = gcd(stride, up)
     stride, up = stride // divisor, up // divisor
@@ -171,7 +170,13 @@ def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 
 def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
     """Count the taps of all windows along an axis that are inside the input, not in the padding.
 
-    The arguments are those of `positions`, whose result would have this sum.
+    Args:
+        size: The input positions.
+        out: The number of windows.
+        kernel: The taps of a window.
+        stride: The input positions between two windows.
+        dilation: The input positions between two taps.
+        before: The positions of padding before the input.
     """
     first_window = range(-before, kernel * dilation - before, dilation)
     return sum(max(0, min(out, (size - 1 - tap) // stride + 1) - max(0, -(tap // stride))) for tap in first_window)

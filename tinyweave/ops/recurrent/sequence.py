@@ -32,7 +32,7 @@ STATE_BITS = 7  # fractional bits of the state beyond those of the output
 
 
 class Factors(NamedTuple):
-    """The factors from sums of products, of the input or of the hidden state, to gates' sums: 2^left * multiplier / 2^32."""
+    """The factors that rescale int32 sums of products to the gates' pre-activations: 2^left * multiplier / 2^32."""
 
     left: int
     multiplier: NDArray[np.int32]  # [gates * cells]
@@ -64,9 +64,10 @@ def cell_bits(graph: Graph, op: Op) -> int:
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the fixed-point factors of a layer.
+    """Return the fixed-point factors of a recurrent layer.
 
-    Gates' sums have GATE_BITS fractional bits, or, with relu, are in units of output scale / 2^STATE_BITS, as the state is.
+    The gates' pre-activations have GATE_BITS fractional bits. With relu they have the unit of the state, output scale /
+    2^STATE_BITS.
     """
     out = graph.output(op)
     step = out.scale * 2.0**-STATE_BITS
@@ -91,7 +92,7 @@ def halved(x: Int64, exponent: int) -> Int64:
 
 
 def scaled(x: Int64, factors: Factors) -> Int64:
-    """Rescale int32 sums of products by `factors` to the fixed-point format of the gates' sums, rounded half up."""
+    """Rescale int32 sums of products by `factors` to the fixed-point format of the gates' pre-activations, rounded half up."""
     return halved(wrap32(x << factors.left) * factors.multiplier, 32)
 
 
@@ -116,30 +117,33 @@ def _output(op: Op, states: list[Any], dtype: str) -> Arrays:
 
 
 def _input_sums(graph: Graph, op: Op, arrays: OptionalArrays) -> Int64:
-    """Return the input's part of the gates' sums for all time steps, [steps, gates * cells]."""
+    """Return the gates' pre-activations from the input only, for all time steps, [steps, gates * cells]."""
     products = centred(arrays, 0, graph, op)[0] @ operand(arrays, WEIGHTS).astype(np.int64).T
     return scaled(wrap32(products + operand(arrays, BIAS)), parameters(graph, op).inputs)
 
 
 def _recurrent_sums(graph: Graph, op: Op, arrays: OptionalArrays, hidden: Int64) -> Int64:
-    """Return the part of the gates' sums that comes from the int8 hidden state, [gates * cells]."""
+    """Return the gates' pre-activations from the int8 hidden state only (recurrent weights and bias), [gates * cells]."""
     sums = operand(arrays, RECURRENT).astype(np.int64) @ (hidden - graph.output(op).zero_point)
     return scaled(wrap32(biased(sums, arrays, RECURRENT_BIAS)), parameters(graph, op).recurrence)
 
 
 def _limited(graph: Graph, op: Op, states: Int64) -> Int64:
-    """Clamp states (output units / 2^STATE_BITS) to the range of the int8 output."""
+    """Clamp states, which are in units of output scale / 2^STATE_BITS, to the range of the int8 output."""
     low, high = ((limit - graph.output(op).zero_point) << STATE_BITS for limit in (-128, 127))
     return np.asarray(np.clip(states, low, high))
 
 
 def _activated(graph: Graph, op: Op, sums: Int64) -> Int64:
-    """Return tanh of gates' sums in state units (output scale / 2^STATE_BITS), clamped as in `_limited`."""
+    """Return tanh of the gates' pre-activations, as states in units of output scale / 2^STATE_BITS.
+
+    The states are clamped to the range of the int8 output.
+    """
     return _scaled_state(graph, op, tanh(sums))
 
 
 def _scaled_state(graph: Graph, op: Op, activations: Int64) -> Int64:
-    """Rescale activations from Q0.15 to state units (output scale / 2^STATE_BITS), and clamp them as in `_limited`."""
+    """Rescale activations from Q0.15 to units of output scale / 2^STATE_BITS, clamped to the range of the int8 output."""
     return _limited(graph, op, halved(activations * parameters(graph, op).activation, 16))
 
 
@@ -186,7 +190,10 @@ def logistic(x: Int64) -> Int64:
 
 
 def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute the hidden state h = tanh(s), or relu(s) if the attribute `relu` is set; s is the gate's sum at a time step."""
+    """Compute the hidden state h = tanh(s), or relu(s) if the attribute `relu` is set, at each time step.
+
+    The pre-activation s is the sum of input times weights, hidden state times recurrent weights, and biases.
+    """
     zero, states = graph.output(op).zero_point, []
     hidden = _first(graph, op, arrays)
     for row in _in_order(op, _input_sums(graph, op, arrays)):
@@ -216,15 +223,14 @@ def reference_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None = None) -> list[Float]:
-    """Compute a float32 layer, and return its states in the order in which they are computed.
+    """Compute a float32 recurrent layer, and return its states in the order in which they are computed.
 
     Args:
         op: The op.
         arrays: The values of its inputs.
-        step: A function from the input's part of the gates' sums, the recurrent weights, the recurrent bias (or 0) and the
-            state to the next state.
-        first: The state before the first step. None: the state is the hidden state, and the op's input or 0 comes first.
-
+        step: A function (a, recurrent weights, recurrent bias or 0, state) -> next state, where a is the input times the
+            weights, plus the bias, at one time step.
+        first: The state before the first step; None: the hidden state that the op has as input, or 0.
     """
     recurrent = real_operand(arrays, RECURRENT)
     state = _real_first(arrays, STATE) if first is None else first
