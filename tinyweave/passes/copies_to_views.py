@@ -17,7 +17,10 @@ from .tensor_map import TensorMap
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace each op that copies its whole input in unchanged order by a reshape."""
+    """Replace each op that copies its whole input in unchanged order by a reshape.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    """
     return rebuild(graph, ops=tuple(_view(graph, op) if copies_all(graph, op) else op for op in graph.ops)), {}
 
 

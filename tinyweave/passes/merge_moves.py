@@ -18,7 +18,10 @@ from .tensor_map import TensorMap
 
 
 def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge transposes, reshapes and copies that follow each other."""
+    """Merge transposes, reshapes and copies that follow each other.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    """
     return each_op(graph, _merged), {}
 
 
@@ -55,10 +58,10 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 
 def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """If `op` is the second of two transposes in a row, let it read the first one's input, with both permutations combined.
+    """If `op` is the second of two transposes in a row, replace it by one transpose that reads the first one's input.
 
-    This is done if the first transpose has no other reader, or if both undo each other. Return the graph and the new op, or
-    `graph` and `op` unchanged.
+    This is done if the first transpose has no other reader, or if the second undoes the first. Return the graph and the new
+    op, or `graph` and `op` unchanged.
     """
     before = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     if before is None or before.kind != "transpose":

@@ -28,7 +28,10 @@ MOST_FOLDED = 32  # ops that are looked at for one table, so that long networks 
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge element-wise int8 ops with one operand that follow each other, if the bytes of the result stay the same."""
+    """Merge element-wise int8 ops with one operand that follow each other, if the bytes of the result stay the same.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    """
     return each_op(graph, partial(_merged, known=value_ranges(graph))), {}
 
 
@@ -59,7 +62,10 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
 
 
 def read_integers(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Let ops of the family `detection` read int8 or uint8 tensors in place of the floats that a dequantize makes of them."""
+    """Let ops of the family `detection` read int8 or uint8 tensors in place of the floats that a dequantize makes of them.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    """
     return each_op(graph, _reading_integers), {}
 
 
@@ -126,12 +132,17 @@ def fold_tables(graph: Graph) -> tuple[Graph, TensorMap]:
     The table of a `lookup` is the result of all ops in turn for each int8 value, so the bytes stay the same. Operands other
     than the tensor that passes through must be constants of one element. Ops are folded only if one of them needs a table
     anyway.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
     """
     return each_op(graph, _folded), {}
 
 
 def _folded(graph: Graph, op: Op) -> Graph:
-    """Fold the longest row of ops that ends with `op` and begins on int8 into `op`, and return the graph."""
+    """Fold the longest chain of elementwise ops that ends with `op` and reads an int8 tensor into one `lookup`.
+
+    Return the new graph, or `graph` if the chain is shorter than two ops, its output is not int8, or no op needs a table.
+    """
     row = _row(graph, op)
     while row and _computed(graph, row[0]).dtype != "int8":
         del row[0]
@@ -145,9 +156,9 @@ def _folded(graph: Graph, op: Op) -> Graph:
 
 
 def _row(graph: Graph, op: Op) -> list[Op]:
-    """Return at most MOST_FOLDED functions of one element that follow each other and end with `op`.
+    """Return the chain of elementwise ops with one computed operand each that ends with `op`, first op first.
 
-    Each output is read by the next function only.
+    Each output in the chain is read by the next op only. The chain has at most MOST_FOLDED ops.
     """
     row = [op] if _is_function(graph, op) else []
     while 0 < len(row) < MOST_FOLDED:
@@ -167,7 +178,10 @@ def _computed(graph: Graph, op: Op) -> Tensor:
 
 
 def _is_function(graph: Graph, op: Op) -> bool:
-    """Return whether an op is a function of one element, perhaps with constants of one element as its other operands."""
+    """Return whether an op applies a function of one variable to each element of its one computed operand.
+
+    Its other operands, if it has any, are constants of one element.
+    """
     index = computed_operand(graph, op)
     if index is None or spec_of(op).family not in ELEMENTWISE or graph.input(op, index).shape != graph.output(op).shape:
         return False

@@ -18,7 +18,10 @@ from .tensor_map import TensorMap
 
 
 def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Convert the quantised uint8 tensors of the graph to int8, except its inputs and outputs."""
+    """Convert the quantised uint8 tensors of the graph to int8, except its inputs and outputs.
+
+    Return the new graph and a TensorMap: the int8 tensor of each uint8 input or output -> (its name in `graph`, None).
+    """
     shifted = {
         name
         for op in graph.ops
@@ -63,9 +66,9 @@ def _shifted(tensor: Tensor) -> Tensor:
 
 
 def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
-    """Return the int8 op that gives the bytes of the uint8 op `op`, minus 128.
+    """Return an int8 op whose output bytes are those of the uint8 op `op` minus 128.
 
-    `moved` is `op` with the new names of its tensors. `tensors` has the int8 tensors, and gets new weights.
+    `moved` is `op` with the names of the int8 tensors. `tensors` has these tensors, and new weights are added to it.
     """
     spec = spec_of(op)
     if spec.sums_windows:

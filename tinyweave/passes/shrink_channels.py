@@ -40,7 +40,10 @@ class Link(NamedTuple):
 
 
 def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Remove the channels of an int8 graph that are constant or never read."""
+    """Remove the channels of an int8 graph that are constant or never read.
+
+    Return the new graph and a TensorMap: each tensor that lost channels -> (its name in `graph`, its channels there).
+    """
     known = value_ranges(graph)
     return with_channels(graph, _needed(graph, known), known)
 
@@ -53,6 +56,9 @@ def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]
         needed: activation -> mask of the channels to keep. Linked channels (`links_of`) must have the same mask.
         known: the value ranges of an int8 graph, by which the contributions of removed constant channels are added to biases.
             Empty for a float graph, whose removed channels contribute nothing.
+
+    Returns:
+        The new graph, and the TensorMap: each tensor that lost channels -> (its name in `graph`, its channels there).
     """
     tensors = dict(graph.tensors)
     changed: TensorMap = {}
@@ -157,9 +163,13 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return the op on the remaining channels of its tensors, and the new constants that it reads.
+    """Return the op without the removed channels of its tensors, and the new constants that it reads.
 
-    `needed` and `known` are as in `with_channels`.
+    Args:
+        graph: the graph.
+        op: the op.
+        needed: activation -> mask of the channels to keep.
+        known: the value ranges of the tensors, by which the contributions of removed constant channels are added to biases.
     """
 
     def mask(name: str | None) -> Mask:
@@ -233,9 +243,9 @@ def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
 
 
 def links_of(graph: Graph, op: Op) -> list[Link] | None:
-    """Return the links between the channels of an op's activations, or None if no channel can be removed from them.
+    """Return which channels of an op's input and output activations must be removed together, as Links.
 
-    Constant operands are not linked: they are cut to match.
+    None means that no channel can be removed from these activations. Constant operands are not linked: they are cut to match.
     """
     spec, activations = spec_of(op), _activations(graph, op)
     if op.kind == "concatenation" and len(activations) < len(op.inputs):

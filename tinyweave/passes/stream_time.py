@@ -95,10 +95,10 @@ def silence(graph: Graph) -> np.ndarray:
 
 
 def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
-    """Convert a network on a window to one that takes `hop` new frames per call.
+    """Convert a network on a window of frames to one that takes only the `hop` new frames per call and keeps rows as state.
 
-    By default the hop is the smallest with which every layer that has reusable rows can keep them. Raise CompileError, with the
-    reason, if no rows can be kept or if a call would need as many multiply-accumulates as the whole window.
+    By default the hop is the smallest with which every layer that has reusable rows can keep them. Raise CompileError, with
+    the reason, if no rows can be kept or if a call would need as many multiply-accumulates as the whole window.
     """
     time = window_of(graph)
     if isinstance(time, str):
@@ -117,7 +117,10 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
-    """Return the error, with the reason and a hint, for a network of which a call needs as much work as the whole window."""
+    """Return the error for a network that streaming in time does not help: a call needs as much work as the whole window.
+
+    The error names the first layer with a reason for it, and suggests another hop.
+    """
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
     if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
@@ -148,10 +151,10 @@ class _Step:
         self.tensors |= {tensor.name: tensor for tensor in constants}
 
     def tensor(self, name: str, count: int, suffix: str) -> str:
-        """Add a tensor with `count` rows of the map `name`, and return its name.
+        """Add a tensor for `count` rows of the map `name`, called `<name>:<suffix>`, and return its name.
 
-        `suffix` is part of the new name. If the map has only `count` rows, return `name` itself and add nothing, unless the
-        suffix is "old".
+        If the map has only `count` rows, no tensor is added and `name` itself is returned, except for the suffix "old": that
+        tensor is read from state.
         """
         if count == self.rows[name].rows and suffix != "old":
             return name
@@ -177,9 +180,9 @@ class _Step:
         return cut
 
     def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
-        """Add a slice of rows of the tensor `piece`, which holds rows of the map `name`, and return the slice's output.
+        """Add a slice of the tensor `piece`, which holds rows of the map `name`, and return the name of its output.
 
-        `first` is the first row of `piece` to take. `part` is (number of rows, suffix of the output's name).
+        The slice takes `part[0]` rows, from row `first` of `piece` on. `part[1]` is the suffix of the output's name.
         """
         (count, suffix), time = part, self.times[name]
         out = self.tensor(name, count, suffix)
@@ -190,9 +193,9 @@ class _Step:
         return out
 
     def is_moved_in_place(self, name: str) -> bool:
-        """Return whether the state of a map also has room for its new rows, so that kept rows are moved inside it, not copied.
+        """Return whether the state tensor of a map has space for the new rows, too, so that old rows are moved within it.
 
-        This is only done if the state does not have to be much larger for it.
+        Otherwise the rows to keep are copied from another tensor. In place, the state is at most twice as large.
         """
         rows = self.rows[name]
         return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
@@ -218,10 +221,10 @@ class _Step:
         return self.cut(old, name, self.net.shift(name), (rows.state, "kept")) if in_place else old
 
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
-        """Join the kept rows of the map `name` with the rows computed at this call, and save the rows that the next call needs.
+        """Join the kept rows of a map with the rows computed at this call, and save the rows that the next call needs.
 
-        `kept`, `top` and `new` name the tensors with the kept rows, the computed top rows and the computed bottom rows; None
-        means that there are no such rows.
+        `name` is the map. `kept`, `top` and `new` name the tensors with the kept rows, the computed top rows and the computed
+        bottom rows; None means that there are no such rows.
         """
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
@@ -260,9 +263,10 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
 
 
 def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str, ...]:
-    """Add a copy of `op` that computes only the rows `span`, (first, after), of its outputs; return the names of the results.
+    """Add a copy of `op` that computes only the rows `span`, (first, after), of its outputs; return the new outputs' names.
 
-    The op's padding is reduced to the padding that these rows read. `suffix` is "top" or "new".
+    The op's padding is reduced to the padding that these rows read. `suffix` is "top" for the rows that depend on padding at
+    the start of the window, and "new" for the last rows.
     """
     found, (first, after) = step.net.readings[op.name], span
     assert isinstance(found, Reading)
@@ -294,7 +298,11 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
     """Return a StreamedLayer for each op of the original network.
 
-    `rows` has the rows of each map at a call, `chosen` how many are kept (`choose`). `step` is the graph of one call.
+    Args:
+        net: the original network, analysed in time.
+        rows: map -> which of its rows a call computes and which it takes from state.
+        chosen: map -> "long" or "anew", as `choose` returns it.
+        step: the graph of one call.
     """
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
@@ -311,9 +319,13 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
 
 
 def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | None:
-    """Return why a layer computes more rows per call than a hop brings, or None if it computes only these.
+    """Return why a layer computes more rows per call than a hop of new frames adds, or None if it does not.
 
-    `name` is its output, `rows` the rows of this output at a call.
+    Args:
+        net: the network, analysed in time.
+        name: the layer's output.
+        rows: which rows of this output a call computes.
+        chosen: map -> "long" or "anew", as `choose` returns it; "anew" means that the layer keeps no rows.
     """
     time, shift = net.times[name], net.shift(name)
     if not shift:

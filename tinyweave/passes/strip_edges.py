@@ -19,12 +19,18 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop quantize ops at the network's inputs, and dequantize and quantize ops at its outputs, so that both are int8."""
+    """Drop quantize ops at the network's inputs, and dequantize and quantize ops at its outputs, so that both are int8.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    """
     return _stripped(graph, _opens, _closes), {}
 
 
 def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop transposes that convert inputs of the network to channels last, or outputs to channels first."""
+    """Drop transposes that convert inputs of the network to channels last, or outputs to channels first.
+
+    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    """
     return _stripped(graph, partial(_turns, order=TO_LAST), partial(_turns, order=TO_FIRST)), {}
 
 

@@ -11,12 +11,18 @@ TensorMap = dict[str, Source]
 
 
 def source(tensors: TensorMap, name: str) -> Source:
-    """Return the (old name, channels) of the new tensor `name`; channels None means all."""
+    """Return (old name, channels) of the tensor `name` of a rewritten graph: it holds these channels of the old tensor.
+
+    None as the channels means all channels.
+    """
     return tensors.get(name, (name, None))
 
 
 def compose(first: TensorMap, then: TensorMap) -> TensorMap:
-    """Return the TensorMap of two rewrites in a row: from the tensors after `then` to the tensors before `first`."""
+    """Return the TensorMap of two rewrites in a row, `first` and `then`.
+
+    It maps the tensors of the final graph to the tensors of the graph before `first`.
+    """
     composed = dict(first)
     for name, (middle, picked) in then.items():
         old, channels = source(first, middle)

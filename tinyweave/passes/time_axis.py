@@ -22,7 +22,11 @@ from ..ops.window import Window
 
 
 class TimeAxis(NamedTuple):
-    """The time axis of a tensor. Its rows in [first, after) are steady, which means independent of the window's position."""
+    """The time axis of a tensor, which is divided into rows. The rows [first, after) are steady.
+
+    A row is steady if its value depends only on the frames that it is computed from, not on where the window of frames begins
+    or ends. So it can be reused when the window advances.
+    """
 
     axis: int  # the axis of the tensor that holds the rows
     unit: int  # elements along this axis per row; above 1 if rows are merged with other axes
@@ -107,9 +111,9 @@ def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 
 
 def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
-    """Return the Reading of an op whose window slides along the time axis `x` of its input and gives `rows` output rows.
+    """Return how an op reads whose window slides along the time axis `x` of its input and gives `rows` output rows.
 
-    An output row is steady if it reads steady rows only.
+    An output row is steady, that is independent of where the frames' window begins and ends, if it reads steady rows only.
     """
     window = window._replace(stride=window.stride if rows > 1 else 1)  # a single window has no stride
     first = max(-(-(x.first + window.pad) // window.stride), 0)

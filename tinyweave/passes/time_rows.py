@@ -23,7 +23,7 @@ Choices = Mapping[str, str]
 
 
 class CallRows(NamedTuple):
-    """Which rows of a map a call computes, and which it takes from state.
+    """Which rows of a map a call computes, and which it takes from the state of the previous call.
 
     The rows [0, top) and [new, rows) are computed, and the rows [kept, new) are state. Rows in [top, kept) are not needed.
     """
@@ -57,13 +57,17 @@ class Followed(NamedTuple):
     hop: int  # frames per call
 
     def shift(self, name: str) -> int:
-        """Return by how many rows the map `name` moves per call, or 0 if that is not an integer."""
+        """Return by how many rows the contents of the map `name` move towards its start per call; 0 if not by whole rows."""
         stride = self.times[name].stride
         return 0 if self.hop % stride else self.hop // stride
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
-    """Analyse a graph in time, from the time axis `time` of its input, for calls of `hop` frames; None means `suited_hop`."""
+    """Analyse a graph for calls that advance its window by `hop` frames: find the time axis of each tensor.
+
+    `time` is the time axis of the input. If `hop` is None, it is the smallest hop that moves all maps with reusable rows by
+    whole rows.
+    """
     times, readings = {graph.inputs[0]: time}, dict[str, Reading | str]()
     for op in graph.ops:
         found = readings[op.name] = reading(graph, op, times)
@@ -73,12 +77,16 @@ def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
 
 
 def suited_hop(times: Mapping[str, TimeAxis]) -> int:
-    """Return the smallest hop, in frames, that moves every map with more than one steady row by whole rows."""
+    """Return the smallest hop, in frames, that moves every map with more than one steady (reusable) row by whole rows."""
     return lcm(*(time.stride for time in times.values() if time.steady > 1))
 
 
 def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
-    """Return for each map which rows a call computes and which it keeps as state, if the maps have the Choices `chosen`."""
+    """Return for each map which rows a call computes and which it keeps as state.
+
+    `chosen` maps a map to "long" (keep all rows that the next call could reuse) or "anew" (keep none). A map that is not
+    listed keeps only the rows that later ops read.
+    """
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
     bottom |= {name: 0 for name in graph.outputs if name in times}
@@ -103,7 +111,10 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
 
 
 def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> CallRows:
-    """Return the CallRows of the map `name` if later ops read its rows [0, top) and [bottom, rows)."""
+    """Return which rows of the map `name` a call computes and keeps, if later ops read its rows [0, top) and [bottom, rows).
+
+    `chosen` maps a map to "long" (keep all rows that the next call could reuse) or "anew" (keep none).
+    """
     time, shift, choice = net.times[name], net.shift(name), chosen.get(name)
     newest = time.after - shift
     if not shift or time.steady <= shift or choice == "anew":
@@ -120,11 +131,13 @@ def read_rows(window: Window, first: int, after: int, size: int) -> tuple[int, i
 
 
 def choose(net: Followed) -> dict[str, str]:
-    """Choose for each map of a streamed network how many rows a call keeps for the next call.
+    """Choose for each map of a streamed network how many of its rows are kept as state from one call to the next.
 
-    The choice is "long" for all steady rows, or "anew" for none; a map that is not in the result keeps as few rows as possible.
-    A local search, which changes one choice at a time, lowers the product of work per call and RAM (the largest map plus all
-    state).
+    A local search changes one choice at a time to lower the product of work per call and RAM (the largest map plus all state).
+
+    Returns:
+        Map -> "long" to keep all rows that the next call could reuse, or "anew" to keep none and compute all rows again. A map
+        that is not listed keeps only the rows that later ops read.
     """
     graph, work = net.graph, macs_per_op(net.graph, clipped=True)
     sizes = [sum(tensor.bytes for tensor in graph.outputs_of(op)) for op in graph.ops]

@@ -20,8 +20,8 @@ Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError]) -> Graph:
     """Return the graph after `passes`, in which ops that cannot be compiled have the kind UNSUPPORTED.
 
-    Append an error to `problems` for each of these ops. Raise an error that names no other op, or the last error if the passes
-    still fail after ROUNDS such ops.
+    Append an error to `problems` for each of these ops. An error that no further op can be blamed for is raised. If the passes
+    still fail after ROUNDS errors, the last error is raised.
     """
     for _ in range(ROUNDS):
         try:
