@@ -100,7 +100,7 @@ int32_t {name}_source_begin({name}_source *source, {reader} read, void *user{bud
 
 
 def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the C struct NAME_source on a 32-bit core.
+    """Return the bytes of the generated C struct <name>_source, which converts pictures to the input, on a 32-bit core.
 
     `shape` is the (rows, columns, channels) of the network's input.
     """

@@ -58,10 +58,11 @@ class _Component:
 
 
 def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
-    """Decode a file into pixels [height, width, channels]; 1 channel is grey, 3 are red, green, blue.
+    """Decode a JPEG file into pixels [height, width, channels]; 1 channel is grey, 3 are red, green, blue.
 
     Raises:
-        CompileError: tw_jpeg.c rejects the file. Files whose sampling needs too large a band are rejected only by the C.
+        CompileError: the C decoder, tw_jpeg.c, rejects the file, too. A file whose row of blocks exceeds the buffer of the C
+            decoder is rejected only by the C.
     """
     status, pixels = partly_decoded(data, channels)
     if status:
@@ -71,7 +72,7 @@ def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
 
 
 def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tuple[int, NDArray[np.uint8]]:
-    """Decode as much of a file as possible: return 0 or a negative error number of ERRORS, and the pixels.
+    """Decode as much of a JPEG file as possible: return 0 or a negative error number (a key of ERRORS), and the pixels.
 
     The pixels [lines, width, channels] are those of all complete rows of MCUs (JPEG's minimum coded units). At most `budget`
     bytes of the file are read.
@@ -89,7 +90,10 @@ def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tup
 
 
 class _File:
-    """The state of decoding a file. Bytes are read in the order of the C; _Refused is raised where the C returns an error."""
+    """The state of decoding a JPEG file.
+
+    Bytes are read in the same order as by the C decoder, and _Refused is raised where the C decoder returns an error.
+    """
 
     def __init__(self, data: bytes, budget: int):
         self.data, self.budget, self.at = data, budget, 0

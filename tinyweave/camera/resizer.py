@@ -50,9 +50,10 @@ def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
 
 
 def resized(pixels: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Resize pixels [height, width, channels] to [rows, columns, channels]; raise CompileError as `check_sizes` does.
+    """Resize pixels [height, width, channels] to [rows, columns, channels].
 
-    An axis that shrinks is averaged, an axis that grows is interpolated linearly.
+    An axis that shrinks is averaged, an axis that grows is interpolated linearly. Raise CompileError if the sizes are too
+    large, or the weights do not fit 32 bits.
     """
     height, width, _ = pixels.shape
     check_sizes(height, width, rows, columns)

@@ -111,7 +111,7 @@ def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], val
 def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
     """Raise CompileError if a source cannot feed a network input of shape (rows, columns, channels).
 
-    The input must have 1 or 3 channels, and the resizer must support the sizes (`check_sizes`).
+    The input must have 1 or 3 channels, and the resizer must support both sizes.
     """
     if shape[2] not in (1, 3):
         raise CompileError(
@@ -121,10 +121,10 @@ def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
 
 
 def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the line buffer that the C of a source needs, its macro TW_ROW_SOURCE_BYTES.
+    """Return the bytes of the line buffer that the C code of a source needs, its macro TW_ROW_SOURCE_BYTES.
 
-    It holds a row of sums, 1 or 2 lines, and one more line if the format must be converted. `shape` is the (rows, columns,
-    channels) of the network's input.
+    It holds one output row of sums (averaging adds up lines), 1 or 2 lines of the picture, and one more line if the format
+    must be converted. `shape` is the (rows, columns, channels) of the network's input.
     """
     rows, columns, channels = shape
     held = 2 if rows > source.rows else 1
@@ -134,5 +134,8 @@ def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 
 
 def band_bytes(source: RowSource, channels: int) -> int:
-    """Return the bytes of a row of decoded JPEG blocks, the C macro TW_JPEG_BAND_BYTES; 0 for sources that are not JPEG."""
+    """Return the size in bytes of the C decoder's buffer for one row of decoded JPEG blocks, the macro TW_JPEG_BAND_BYTES.
+
+    It is 0 for sources that are not JPEG.
+    """
     return 0 if source.form != JPEG else (source.width + 31) // 32 * 32 * (16 if channels == 1 else 24)

@@ -121,5 +121,8 @@ def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
 
 
 def scratch_names(plan: Plan) -> set[str]:
-    """Return the scratch buffer's name for each op of a plan, even if the op needs no scratch."""
+    """Return the names that the scratch buffers of a plan's ops have, to leave scratch out of the plan's RAM.
+
+    The set has a name for each op, even if the op needs no scratch.
+    """
     return {scratch_name(op.name) for op in plan.graph.ops}

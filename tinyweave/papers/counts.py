@@ -59,9 +59,17 @@ def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, 
 
 
 def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Return a plan's RAM in bytes, and key -> Row of the paper's solutions, by the counting rule of papers/fusion.py.
+    """Measure a plan, and the solutions with fused blocks of layers, by the counting rule of papers/fusion.py.
 
-    The keys are those of `Counted.rows` except `plan`. `overhead` and `ram` are the limits explained at `counted`.
+    Args:
+        plan: The plan.
+        chain: The network's convolutions.
+        overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
+        ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
+
+    Returns:
+        The plan's RAM in bytes; and solution (`layer_by_layer`, `least_ram`, `least_ram_any_work` or `least_work`) -> its Row,
+        or None if no solution exists.
     """
     layers = chain.layers
 
@@ -80,9 +88,17 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Return a plan's RAM in bytes, and key -> Row of the paper's solutions, by the counting rule of papers/patches.py.
+    """Measure a plan, and the solutions with a patch-by-patch head, by the counting rule of papers/patches.py.
 
-    The keys are those of `Counted.rows` except `plan`. `overhead` and `ram` are the limits explained at `counted`.
+    Args:
+        plan: The plan.
+        chain: The network's convolutions.
+        overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
+        ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
+
+    Returns:
+        The plan's RAM in bytes; and solution (`layer_by_layer`, `least_ram`, `least_ram_any_work` or `least_work`) -> its Row,
+        or None if no solution exists.
     """
     layers = chain.layers
     runs = patch_paper.all_patched(layers)

@@ -31,7 +31,7 @@ class FusionBlock(NamedTuple):
 
 
 class FusionCut(NamedTuple):
-    """A way to run a chain of layers: consecutive blocks of layers, which together cover the chain."""
+    """A cut of a chain of layers into consecutive blocks that cover the chain. The layers of a block run fused."""
 
     blocks: tuple[FusionBlock, ...]
 
@@ -66,7 +66,7 @@ def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | N
 
 
 def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
-    """Return the MACs that a cut executes, which the paper underestimates: it counts too few steps per block.
+    """Return the MACs that a cut of the chain into fused blocks executes. The paper's rule counts too few steps per block.
 
     A step computes one row of a block's output. Rows outside a map are not computed; taps on padding count.
     """
@@ -81,9 +81,9 @@ def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
 
 
 def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
-    """Return (height, step) of each layer's tile, the input rows that it needs for one row of the block's output.
+    """Return (rows, step) of the tile of each layer of a fused block: the input rows that one row of the block's output needs.
 
-    Both are in rows; `step` is the distance between the tiles of neighbouring output rows.
+    `step` is the number of rows by which the tile moves from one row of the block's output to the next.
     """
     tiles, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
@@ -93,7 +93,7 @@ def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
 
 
 def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
-    """Return the input rows [begin, end) that a layer reads to compute its output rows [begin, end), without padding."""
+    """Return the input rows [begin, end) that a layer reads to compute its output rows [begin, end); padding is left out."""
     top = layer.padding[0][0]
     return max(begin * layer.stride[0] - top, 0), min((end - 1) * layer.stride[0] - top + layer.kernel[0], layer.h)
 
@@ -134,18 +134,19 @@ def plan_ram(plan: Plan) -> int:
 
 
 def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
-    """Solve the paper's problem P1: return the cut of least RAM with at most `overhead` times the MACs of a layer-by-layer run.
+    """Solve the paper's problem P1: return the cut into fused blocks with the least RAM under a limit on MACs.
 
-    MACs are counted by the paper's rule; with `overhead` None they are not limited. Return None if no cut meets the limit.
+    The limit is `overhead` times the MACs of a layer-by-layer run, or no limit if `overhead` is None. MACs are counted by the
+    paper's rule. Return None if no cut meets the limit.
     """
     limit = None if overhead is None else overhead * macs(layers)
     return _least(_edges(layers), lambda cut: limit is None or cut.macs <= limit)
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
-    """Solve the paper's problem P2: return the cut of fewest MACs in at most `ram` bytes, or None if no cut fits.
+    """Solve the paper's problem P2: return the cut into fused blocks with the fewest MACs in at most `ram` bytes.
 
-    Break ties by RAM.
+    Break ties by RAM. Return None if no cut fits.
     """
     edges = _edges(layers)
     best = _cheapest(edges, ram)
@@ -153,19 +154,20 @@ def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
 
 
 def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
-    """Return for each layer all blocks that begin with it.
+    """Return for each layer all possible blocks that begin with it.
 
-    A block is an edge of a graph whose nodes are the layer boundaries; a path from first to last node is a cut.
+    A block is an edge of a graph whose nodes are the boundaries between layers. A path from the first to the last node is a
+    cut of the chain into blocks.
     """
     steps = range(len(layers))
     return [[edge for end in steps[at:] if (edge := block(layers, at, end + 1))] for at in steps]
 
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
-    """Return the cut of least RAM that `is_allowed` accepts, or None if it accepts no cut.
+    """Return the cut of the chain into blocks with the least RAM that `is_allowed` accepts, or None if it accepts no cut.
 
     The search bisects the RAM limit. For each limit only the cut of fewest MACs is tested, since a larger limit never needs
-    more MACs. `edges` is the result of `_edges`.
+    more MACs. `edges` has, for each layer, the possible blocks that begin with it (`_edges`).
     """
 
     def allows(ram: int) -> bool:
@@ -178,9 +180,10 @@ def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionC
 
 
 def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:
-    """Return the cut of fewest MACs into blocks of at most `ram` bytes each, or None if there is none.
+    """Return the cut of the chain into blocks of at most `ram` bytes each that has the fewest MACs, or None if there is none.
 
-    The cut is a shortest path over the `edges` from `_edges`. Break ties in favour of the longest last block.
+    `edges` has, for each layer, the possible blocks that begin with it (`_edges`). A cut is a path over these edges from the
+    first layer to the end, and the result is the shortest path. Break ties in favour of the longest last block.
     """
     best: list[int | None] = [0, *[None] * len(edges)]  # for each layer boundary, the fewest MACs of the layers before it
     last: list[FusionBlock | None] = [None] * (len(edges) + 1)

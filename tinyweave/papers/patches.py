@@ -41,7 +41,10 @@ def layer_bytes(layer: ChainLayer, *, in_place: bool = True) -> int:
 
 
 def peak_bytes(layers: Sequence[ChainLayer], *, in_place: bool = True) -> int:
-    """Return the peak RAM of a layer-by-layer run in bytes; `in_place` as in `layer_bytes`."""
+    """Return the peak RAM of a layer-by-layer run in bytes.
+
+    With `in_place`, the output of a depthwise layer overwrites its input.
+    """
     return max(layer_bytes(layer, in_place=in_place) for layer in layers)
 
 
@@ -75,7 +78,13 @@ def patched_bytes(layers: Sequence[ChainLayer], head: int, patch: int, *, split:
 def patched_macs(layers: Sequence[ChainLayer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
     """Return the MACs if the first `head` layers run patch by patch and the others layer by layer.
 
-    The other arguments are those of `head_macs`.
+    Args:
+        layers: The layers of the network.
+        head: The number of layers that run patch by patch.
+        patch: Side of a patch of the head's output.
+        clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
+            thesis counts.
+        split: Whether patches do not overlap.
     """
     return sum(head_macs(layers[:head], patch, clipped=clipped, split=split)) + macs(layers[head:])
 
@@ -86,7 +95,8 @@ def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, 
     Args:
         head: The layers that run patch by patch.
         patch: Side of a patch of the head's output.
-        clipped: Whether patches end at the edges of their maps; in the thesis they extend beyond.
+        clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
+            thesis counts.
         split: Whether patches do not overlap.
     """
     if not head:

@@ -73,9 +73,9 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     layers = tuple(by_layer)
 
     def rerun(values: Mapping[str, Array], layer: str, chosen: Collection[str]) -> dict[str, Array]:
-        """Recompute a layer and everything that depends on it, and return all activations.
+        """Recompute a layer and everything that depends on it, and return all activations by name.
 
-        `values` are the activations so far. The layers in `chosen` are quantised, all others are float.
+        `values` are all activations before this. The layers in `chosen` are quantised, all others are float.
         """
 
         def visit(name: str, array: Array) -> Array:

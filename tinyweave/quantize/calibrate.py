@@ -250,7 +250,7 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 
 def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
-    """Return some of the samples `inputs`, at most `most`, chosen as by `some_samples`.
+    """Return at most `most` of the samples `inputs`, evenly spaced (the first ones if the samples are consecutive calls).
 
     Their number is limited so that `runs` runs of the graph on all of them need at most about MOST_WORK multiply-accumulates,
     and that all activations fit into memory.

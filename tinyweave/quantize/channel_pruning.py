@@ -123,7 +123,10 @@ def _filter_norms(graph: Graph, op: Op) -> Array:
 
 
 def _is_sum(graph: Graph, op: Op) -> bool:
-    """Return whether each output channel is a sum over all input channels, so that the two sets are not tied."""
+    """Return whether each output channel of an op is a sum over all input channels.
+
+    Input channels of such an op can be removed without its output channels, and the other way round.
+    """
     if op.kind == "fully_connected":
         x = graph.input(op)
         return bool(x.shape) and graph.input(op, 1).shape[1] % channels(x) == 0

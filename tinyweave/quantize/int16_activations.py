@@ -21,7 +21,7 @@ HEADROOM = 2.0  # range of an int16 map divided by the largest magnitude in the 
 
 
 def int16_quant(largest: float) -> Quant:
-    """Return the symmetric int16 scale (zero point 0) for values up to `largest` in magnitude, with HEADROOM."""
+    """Return the symmetric int16 scale (zero point 0) for a range of HEADROOM times the largest magnitude `largest`."""
     return Quant((float(np.float32(max(largest * HEADROOM, 2.0**-20) / 32767)),), (0,))
 
 

@@ -65,8 +65,9 @@ def layer_by_layer(
         real: the float graph, from `simplify_float`.
         small: its int8 form.
         inputs: input name -> real numbers of a few samples [samples, *shape].
-        improve: called with the float op, its int8 op, the activations so far (Maps), and the int8 op's constants as real
-            numbers. It returns the new constant, or None to leave the layer unchanged.
+        improve: called with the float op, its int8 op, a pair of the activations of the float graph and the dequantised
+            activations of the int8 graph, both by name, and the int8 op's constants as real numbers. It returns the new
+            constant, or None to leave the layer unchanged.
         done: called with the number of layers done.
     """
     expected = evaluate(real, inputs, keep=True)

@@ -153,7 +153,10 @@ class _Search:
         return _meets_quality(self.graph(int4, int16), self.limits, self.measures)
 
     def damages(self, int4: Names) -> dict[str, float]:
-        """Return for each candidate by how much int4 weights in it raise the noise, if all other ops of `int4` have them."""
+        """Return candidate -> the noise (noise to signal ratio at the outputs) that int4 weights in this op add.
+
+        All other ops in `int4` have int4 weights in both networks that are compared.
+        """
         base = self.graph(int4)
         held = evaluate(base, self.inputs, keep=True)
         level, damages = self._noise(base, held), dict[str, float]()

@@ -119,7 +119,10 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
 
 
 def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
-    """Return the range of an op's output; `known` has the ranges of its inputs, and a missing range is infinite."""
+    """Return the range of real values of an op's output.
+
+    `known` has the ranges of its inputs, by name; a missing range is infinite.
+    """
     operands = [
         known.get(t.name, ALL) if t.data is None else (float(t.data.min()), float(t.data.max())) if t.data.size else (0.0, 0.0)
         for t in graph.inputs_of(op)
@@ -200,7 +203,7 @@ def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str
     copies of its inputs.
 
     Returns:
-        The graph, the scale of each activation, and the copies as in `ScaleGroups.requantised`.
+        The graph; the scale of each activation; and the copies: (op, input index) -> name of the copy that the op reads.
     """
     for op in graph.ops:
         outputs = [name for name in op.outputs if name in quants]

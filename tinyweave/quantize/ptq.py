@@ -135,9 +135,10 @@ def _measures(
     flash: Callable[[Graph], int],
     progress: Progress,
 ) -> Measures:
-    """Return the Measures of mixed precision: layers are measured on a part of `inputs`, limits of quality on all `samples`.
+    """Return how `choose_precision` measures layers and graphs.
 
-    Raise CompileError if accuracy is limited and cannot be measured.
+    The damage of layers is measured on a few of the samples `inputs`, and SQNR and accuracy of a graph on all `samples`. Raise
+    CompileError if accuracy is limited and cannot be measured.
     """
     if limits.accuracy_drop is not None and (samples.labels is None or not is_classifier(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is not a classifier"

@@ -114,7 +114,7 @@ class FakeQuantModule(nn.Module):
     def fake_quantised(self, name: str, values: Tensor, bits: Tensor | None = None) -> Tensor:
         """Return the real `values` of the activation `name`, rounded and clipped to its int8 scale; unchanged if it has none.
 
-        `bits` is as in `fake_quantise`.
+        `bits` are the fractional bits that the first rounding keeps if the kernel rounds twice, else None.
         """
         if name not in self.keys:
             return values
@@ -161,7 +161,10 @@ class FakeQuantModule(nn.Module):
         return torch.from_numpy(dequantised(quantised(data, quant), quant))
 
     def _moved(self, op: Op, arrays: Inputs) -> list[Tensor]:
-        """Return the outputs of an op that only moves values. The elements are gathered by `_source_indices`."""
+        """Return the outputs of an op that only moves values, such as a transpose or a concatenation.
+
+        `arrays` are its inputs. The elements are gathered by precomputed indices, so that gradients pass through.
+        """
         if SPECS[op.kind].family == "view":
             return [arrays[0].reshape(-1, *self.graph.output(op).shape)]
         operands = [(t, a) for t, a in zip(filter(None, self.graph.inputs_of(op)), arrays, strict=True) if is_float(t)]
@@ -173,7 +176,7 @@ class FakeQuantModule(nn.Module):
         return [flat[:, indices.flatten()].reshape(count, *indices.shape) for indices in self.sources[op.name]]
 
     def _average(self, op: Op, x: Tensor) -> Tensor:
-        """Return an average pool of x on the scale of its input, rounded half away from 0 as the int8 kernel does."""
+        """Return an average pool of x, rounded to the scale of its input, half away from 0, as the int8 kernel does."""
         scale = self.scale(op.inputs[0] or "").detach()
         zero = self.quants[self.keys[op.inputs[0] or ""]].zero_point[0]
         top, left = (sides[0] for sides in op.attrs["padding"])

@@ -109,10 +109,10 @@ def scale_groups(graph: Graph) -> ScaleGroups:
 def _tie(
     groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: list[str], constants: Sequence[NDArray[Any]] = ()
 ) -> None:
-    """Put the float inputs, (index, name) each, and the outputs of an op into one group.
+    """Put the float inputs, (index, name) each, and the outputs of an op into one scale group, so that they share a scale.
 
-    If the inputs' fixed scales differ, or only some inputs have one, or one cannot represent the op's constants, the inputs
-    with a fixed scale stay in their groups, and requantised copies of them join the op's group.
+    `constants` are the op's constant operands. If the inputs' fixed scales differ, or only some inputs have one, or one cannot
+    represent the constants, the inputs with a fixed scale stay in their groups, and requantised copies of them join the group.
     """
     scales = {groups.fixed.get(groups.group(name)) for _, name in inputs}
     if any(quant is not None and _clips(quant, values) for quant in scales for values in constants):
