@@ -113,11 +113,11 @@ class Builder:
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
-    init: list[Op] = field(default_factory=list)
+    init: list[Op] = field(default_factory=list)  # ops that assign the initial values of states
     where: str = ""  # the module or node that is being imported; new tensors are named after it
     transposes: bool = False  # whether a transpose is added where only a transpose can give a layout
-    _moved: dict[tuple[str, tuple[Axes, ...]], str] = field(default_factory=dict)
-    _axes: int = 0
+    _moved: dict[tuple[str, tuple[Axes, ...]], str] = field(default_factory=dict)  # (tensor, layout) -> tensor
+    _axes: int = 0  # number of Axis units so far
 
     def new_axis(self, extent: int) -> Axes:
         """Return a group with one new Axis of this extent, or the empty group if the extent is 1."""
@@ -172,7 +172,7 @@ class Builder:
     ) -> list[str]:
         """Append an op with one new output per shape in `shapes`, and return the names of these outputs.
 
-        `dtype` is their type, by default bool for comparisons and for bools that are moved, else float32. `suffix` is part of
+        `dtype` is their type, by default bool for comparisons and for ops that move bools, else float32. `suffix` is part of
         the outputs' names. `states` are existing state tensors that the op changes; they become outputs of the op, too.
         """
         if len(shapes) > MAX_OUTPUTS:
@@ -299,7 +299,7 @@ def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
 
 
 def fits(x: Map, dims: Sequence[Axes]) -> bool:
-    """Return whether `x` can be brought into the layout `dims` without a transpose."""
+    """Return whether `x` can be stored in the layout `dims`, one tuple of Axis units per tensor axis, without a transpose."""
     with suppress(Unsupported):
         current_groups(x, dims)
         return True
@@ -396,9 +396,9 @@ def _merge_adjacent(b: Builder, x: Map) -> Map:
 
 
 def _one_axis_each(b: Builder, x: Map) -> Map:
-    """Return a map of the same shape in which each logical axis is one Axis, so that `view` can split it.
+    """Return the map stored with one Axis unit per logical axis, so that `view` can split each axis.
 
-    Before, a logical axis may consist of several Axis units whose order in memory differs from their logical order.
+    If a logical axis consists of several Axis units that lie in another order in memory, a gather reorders the tensor.
     """
     order, axes = b.common_order(x), tuple(map(b.new_axis, x.shape))
     return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))

@@ -105,7 +105,8 @@ def _chain(
     def chain_of(x: Ref) -> tuple[Ref, Node, set[str]] | None:
         """Return the shortest chain from the value `x` through `seed` that computes the seed's function of `x`.
 
-        The result is as of `_chain`: `x`, the last node, and the names of the other nodes; None if there is no such chain.
+        The result is `x`, the last node of the chain, and the names of the other nodes that can be removed; None if there is
+        no such chain.
         """
         last = seed
         while len(readers[last.name]) == 1 and last.name not in outputs:

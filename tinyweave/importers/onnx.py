@@ -110,7 +110,10 @@ def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
 
 
 def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
-    """Return the main graph as an ImportedProgram. Inputs, constants and outputs keep their names in the file."""
+    """Return the main graph as an ImportedProgram. Inputs, constants and outputs keep their names in the file.
+
+    `read` maps the name of an external data file to its bytes; None if there are no such files.
+    """
     if not model.opset_import:
         raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
     if _opset(model) is None and any(node.domain in STANDARD for node in model.graph.node):
@@ -151,7 +154,10 @@ def _check_nodes(model: Any) -> None:
 
 
 def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
-    """Yield (position, node) so that each node follows the nodes whose outputs it reads, else in the order of the file."""
+    """Yield (position in the file, node) so that each node follows the nodes whose outputs it reads.
+
+    Apart from this, the nodes are in the order of the file.
+    """
     made_by = {name: position for position, node in enumerate(nodes) for name in node.output if name}
     sorter = TopologicalSorter(
         {position: {made_by[name] for name in node.input if name in made_by} for position, node in enumerate(nodes)}
@@ -172,7 +178,10 @@ def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:
-    """Return the initializers, the constants of an ONNX graph, by name."""
+    """Return the initializers, the constants of an ONNX graph, by name.
+
+    `read` maps the name of an external data file to its bytes; None if there are no such files.
+    """
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:

@@ -166,7 +166,7 @@ def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
 def _attempt(
     program: ImportedProgram, name: str, orders: Mapping[str, tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph in `b`, with the logical axes of each input and state stored in the order orders[name].
+    """Try to build the graph in `b`; `orders` has the memory order of the logical axes of each input and state.
 
     Append one entry to `problems` for each refused op.
 
@@ -221,9 +221,9 @@ def _attempt(
 
 
 def _state(b: Builder, key: str, first: np.ndarray, order: tuple[int, ...]) -> tuple[Map, str]:
-    """Add the state `key` with its initial value; return its value at the start of a call, and the name of its tensor.
+    """Add a state tensor for the buffer `key` that nodes change, with the initial value `first`.
 
-    The logical axes are stored in the memory order `order`.
+    `order` is the memory order of its logical axes. Return the state's value at the start of a call, and the tensor's name.
     """
     b.where, axes = key, tuple(map(b.new_axis, first.shape))
     dims = _edge(axes, order)

@@ -56,10 +56,10 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 
 
 def pieces(graph: Graph, op: Op) -> list[Positions]:
-    """Return where each output element of a copying op is in its input: as `Positions`, one after the other in the outputs.
+    """Return, for each output element of a copying op, the offset in the flat input of the element that it copies.
 
-    `Positions` has one array of offsets per axis. The offset of an output element in the flat input is the sum of one entry
-    per axis; if an entry is -1, the element is padding.
+    The entries of the list fill the outputs one after the other. An entry has one array per axis: the offset is the sum of one
+    number from each array. If one of these numbers is -1, the output element is padding.
     """
     return PIECES[op.kind][1](graph, op)
 
@@ -239,7 +239,10 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Return the offsets of the elements at all combinations of one offset per axis, flattened in row-major order."""
+    """Return the sums of all combinations of one offset per axis, flattened in row-major order.
+
+    `axes` has one array of offsets per axis.
+    """
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 

@@ -140,7 +140,7 @@ class OpSpec:
 
     @property
     def is_table(self) -> bool:
-        """Whether the int8 form is computed by a table of 256 outputs; clamps are not."""
+        """Whether the int8 form is computed by a table of 256 outputs; clamps, such as relu, are computed without a table."""
         return self.family == "unary" and self.kind not in ACTIVATIONS
 
     @property

@@ -68,7 +68,10 @@ def chain_of(graph: Graph) -> Chain:
 
 
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
-    """Return whether the only operand of an op, besides constants, is tensor `last`, and its output has as many elements."""
+    """Return whether an op before the first convolution only transforms the image, the tensor `last`.
+
+    The op may read constants besides the image, and its output must have as many elements as the image.
+    """
     operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
     return [t.name for t in operands] == [last] and operands[0].elements == graph.tensors[op.outputs[0]].elements
 

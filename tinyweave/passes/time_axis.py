@@ -111,9 +111,10 @@ def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 
 
 def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
-    """Return how an op reads whose window slides along the time axis `x` of its input and gives `rows` output rows.
+    """Return the window of an op that slides along the time axis `x` of its input, and the time axis of the op's output.
 
-    An output row is steady, that is independent of where the frames' window begins and ends, if it reads steady rows only.
+    The output has `rows` rows. One is steady, that is independent of where the window of frames begins and ends, if it reads
+    steady rows only.
     """
     window = window._replace(stride=window.stride if rows > 1 else 1)  # a single window has no stride
     first = max(-(-(x.first + window.pad) // window.stride), 0)

@@ -101,7 +101,7 @@ def quantise(
     def better(other: Graph, what: str) -> tuple[Graph, float]:
         """Return the graph `other`, which has the improvement `what`, and its SQNR, or the current graph and its SQNR.
 
-        The improvement is taken if it raises the SQNR and the limits still hold.
+        The improvement is taken if it raises the SQNR and the limits still hold. Its gain is recorded in `gains` under `what`.
         """
         gains[what] = (now := sqnr(real, other, few)) - reached
         if now > reached and limits is not None and not meets_limits(other, limits, measures):
@@ -117,7 +117,7 @@ def quantise(
 
 
 def _held_out(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Return the samples of `inputs` that are not among the samples `few`, on which gains are measured.
+    """Return the samples of `inputs` that are not in `few`; `few` are the samples on which gains are measured.
 
     Return all samples if fewer than LEARNED would be left.
     """

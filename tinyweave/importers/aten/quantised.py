@@ -19,7 +19,7 @@ from ..unsupported import Unsupported
 
 
 def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Import a quantize op on a computed tensor: record its scale and zero point, which the tensor has when it is int8.
+    """Import a quantize op on a computed tensor: record the scale and zero point with which it is converted to int8 later.
 
     `unsigned` says that `zero` is uint8. If the tensor has another scale already, a reshape to the same shape adds a second
     tensor that gets the new scale.

@@ -370,7 +370,10 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
-    """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is a placeholder."""
+    """Import aten.adaptive_max_pool1d or 2d as a max pool.
+
+    The second output, the indices of the maxima, is a placeholder that no op may read.
+    """
     wanted = _adaptive_size(x, output_size)
     if not any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
         kernels = [extent // out for extent, out in zip(_size(x), wanted, strict=True)]

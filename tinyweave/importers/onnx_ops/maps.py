@@ -220,7 +220,10 @@ def batch_norm(
 def layer_norm(
     b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Any]:
-    """Import ONNX's LayerNormalization over the axes from `axis` on. The second and third output are placeholders."""
+    """Import ONNX's LayerNormalization over the axes from `axis` on.
+
+    The second and third output, mean and inverse deviation, are placeholders that no op may read.
+    """
     unread = Unavailable("its mean or inverse deviation is read; only its normalised output is supported")
     return [norms.layer_norm(b, x, _normalised_shape(x, axis), scale, bias, epsilon), unread, unread]
 
@@ -235,7 +238,10 @@ def _normalised_shape(x: Map, axis: int) -> tuple[int, ...]:
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
-    """Import ONNX's Dropout in inference mode as the identity. The second output, the mask, is a placeholder."""
+    """Import ONNX's Dropout in inference mode as the identity.
+
+    The second output, the mask, is a placeholder that no op may read.
+    """
     if training is not None and np.any(elementwise.constant(training, "mode")):
         raise Unsupported("it is in training mode; export the model for inference")
     return [x, Unavailable("its mask is read; only its output is supported")]

@@ -43,7 +43,10 @@ def of_differences(scale: float) -> Parameters:
 
 
 def counted(p: Parameters) -> NDArray[np.int64]:
-    """Return the int8 differences x - max(x) whose exponential is not 0: 0, -1, ... down to `difference_min` or -255."""
+    """Return the int8 differences x - max(x) whose exponentials are computed: 0, -1, ... down to `difference_min` or -255.
+
+    The probability of smaller differences is 0.
+    """
     return np.arange(0, max(p.difference_min, -255) - 1, -1)
 
 
