@@ -78,10 +78,7 @@ class Lowering:
 
 
 def gather(low: Lowering) -> bool:
-    """Rewrite a gather with computed indices as gather_nd; return False if the indices are constant.
-
-    Also return False if it has batch dimensions, or if an axis before the gathered axis has an extent above 1.
-    """
+    """Rewrite a gather whose indices are computed as gather_nd of the data with the gathered axis first."""
     data, indices, out = low.input(0), low.input(1), low.output
     if data is None or indices is None or indices.data is not None or low.op.attrs["batch_dims"]:
         return False
@@ -163,7 +160,7 @@ def reverse_sequence(low: Lowering) -> bool:
 
 
 def logistic(low: Lowering) -> bool:
-    """Rewrite a logistic on int8 with another output scale than 1/256 as logistic and quantize; else return False."""
+    """Rewrite logistic on int8 with another output scale than 1/256 as logistic and quantize."""
     out = low.output
     if out.dtype != "int8" or out.quant is None or out.quant.per_channel or out.quant == PROBABILITY:
         return False
@@ -191,10 +188,7 @@ def zeros_like(low: Lowering) -> bool:
 
 
 def fully_connected(low: Lowering) -> bool:
-    """Rewrite a fully_connected with computed weights and no bias as batch_matmul; return False for other fully_connected ops.
-
-    A fused activation becomes an op of its own.
-    """
+    """Rewrite fully_connected with computed weights and no bias as batch_matmul, and its fused activation as an op."""
     x, weights, bias, out = low.input(0), low.input(1), low.input(2), low.output
     activation = low.op.attrs["activation"]
     if x is None or weights is None or weights.data is not None or len(weights.shape) != 2 or activation not in ACTIVATIONS:
@@ -212,7 +206,7 @@ def fully_connected(low: Lowering) -> bool:
 
 
 def depthwise_conv_2d(low: Lowering) -> bool:
-    """Rewrite depthwise_conv_2d on int16 as conv_2d with a group per channel, which has an int16 kernel; else return False."""
+    """Rewrite depthwise_conv_2d on int16 as conv_2d with a group per channel, which has a kernel on int16."""
     x, weights, bias = low.input(0), low.input(1), low.input(2)
     if x is None or weights is None or weights.data is None or x.dtype != "int16" or weights.data.ndim != 4:
         return False
@@ -226,10 +220,7 @@ def depthwise_conv_2d(low: Lowering) -> bool:
 
 
 def concatenation(low: Lowering) -> bool:
-    """Rewrite a concatenation that has a fused activation, or inputs of another scale than the output's; else return False.
-
-    The activation becomes an op after it, and each such input is requantised before it.
-    """
+    """Rewrite concatenation with a fused activation as concatenation and activation, and requantise inputs of other scales."""
     out, inputs, activation = low.output, [low.input(index) for index in range(len(low.op.inputs))], low.op.attrs["activation"]
     narrow = out.dtype in ("int8", "int16") and all(x is not None and x.dtype == out.dtype for x in inputs)
     if not narrow or (activation == "none" and all(x is not None and x.quant == out.quant for x in inputs)):
@@ -278,10 +269,7 @@ def select(low: Lowering) -> bool:
 
 
 def detection_postprocess(low: Lowering) -> bool:
-    """Set the shapes of the outputs to those that TFLite computes, and return False, because the op itself is kept.
-
-    Files lack these shapes, or have others.
-    """
+    """Keep the op, and give its outputs the shapes that TFLite computes; files lack them, or have others."""
     graph = replace(NO_OPERANDS, tensors=low.tensors)
     for name, shape in zip(low.op.outputs, detection.infer(graph, low.op), strict=True):
         low.tensors[name] = replace(low.tensors[name], shape=shape)

@@ -223,8 +223,8 @@ class _Search:
 def knapsack(items: Sequence[tuple[str, int, float]], saved: int) -> Names | None:
     """Return the items of least total damage that have at least `saved` bytes together; None if all items have fewer.
 
-    An item is (name, bytes, damage). Bytes are rounded down to multiples of saved / LEVELS, so the result always has enough. If
-    only this rounding keeps the items from reaching `saved`, all items are returned.
+    An item is (name, bytes, damage). The search rounds the bytes of each item down to multiples of saved / LEVELS, so the
+    result always has enough bytes. If all items have enough bytes, but not after rounding, all items are returned.
     """
     if saved <= 0:
         return NONE

@@ -33,7 +33,8 @@ MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     """Import aten.linear as fully_connected; `weight` is [outputs, inputs].
 
-    If the last axis of `x` has its elements in another order in memory, the columns of the weights are permuted alike.
+    If the elements along the last axis of `x` lie in another order in memory, the columns of the weights are permuted to
+    match.
     """
     weight = stored_constant(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
@@ -174,7 +175,8 @@ def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False, *,
 def cumsum(b: Builder, x: Map, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Map:
     """Import aten.cumsum as a product with a triangular matrix of ones along the axis `dim`.
 
-    If `exclusive` is set, a sum leaves out the element at its own place; if `reverse` is set, it begins at the end.
+    If `exclusive` is set, element i is the sum of the elements before i, without element i. If `reverse` is set, the sums run
+    from the end of the axis to its start.
     """
     ones = np.tri(x.shape[dim], k=-int(exclusive), dtype=np.float32)
     return mixed(b, x, dim, ones.T if reverse else ones)
