@@ -98,25 +98,22 @@ class OpSpec:
     rescale: Callable[[Graph, Op], object] = lambda graph, op: None
     data: int = 0  # index of the input that the op processes; the others are parameters (weights, axes, shapes)
     state: tuple[int, ...] = ()  # indices of the inputs that are state
-    weights: Weights | None = None
+    weights: Weights | None = None  # None: the kind has no weights
     view: bool = False  # the outputs hold the bytes of the first input unchanged
     cuts: bool = False  # each output is a box (a range along each axis) of the input
     resamples: bool = False  # the output may have several rows per input row
     int4: bool = False  # takes int4 tensors
     int16: bool = False  # has a form on int16 activations that `quantize` uses
     batched: bool = False  # the first axis of input and output is the batch: several samples can be run in one call
-    # output channel i depends only on channel i of the operands, unless an axis argument selects the channel axis
-    channelwise: bool = False
+    channelwise: bool = False  # output channel i reads only channel i of operands, unless an axis argument is the channel axis
     fuses_activation: bool = False  # the attribute `activation` clamps the output
     # how LiteRT computes on uint8 tensors: as on int8, plus 128 ("same"), or with other rounding ("unsigned"); None: it has no
     # uint8 kernel, or the family is in MOVING
     uint8: Literal["same", "unsigned"] | None = None
-    # text that says what LiteRT's reference kernel does wrong, such as "reads the int64 operand 'axes' as int32", or None
-    misread: Callable[[Graph, Op], str | None] = lambda graph, op: None
+    misread: Callable[[Graph, Op], str | None] = lambda graph, op: None  # text: what LiteRT's kernel does wrong, or None
     # LiteRT's outputs with 0 for the elements that its kernel leaves undefined
     defined: Callable[[Graph, Op, Arrays], Arrays] = lambda graph, op, outputs: outputs
-    # facts of TFLite's 8-bit quantization specification
-    scale: ScaleRule = None
+    scale: ScaleRule = None  # which tensors must share a scale, by TFLite's 8-bit quantization specification
     least_scale: float = LEAST_SCALE  # the smallest scale that a tensor of this op may have
     # computes the outputs on float32 tensors; None if `reference` computes them, too, or if the kind has no float form
     real: Reference | None = None

@@ -119,7 +119,7 @@ def to_int8(
         weights: op name -> format of the op's weights, for ops whose weights are not plain int8.
 
     Raises:
-        CompileError: an op has no scale rule, or breaks a constraint of its int8 kernel.
+        CompileError: an op has no quantised form, or breaks a constraint of its int8 kernel.
     """
     check_quantisable(graph)
     tensors = {t.name: t for t in graph.tensors.values() if not is_float(t) or t.role == "constant"}

@@ -33,7 +33,7 @@ ALL: Range = (-inf, inf)
 def from_prequantised(graph: Graph) -> Graph:
     """Return the int8 graph of a model that another tool has quantised.
 
-    Raise CompileError for ops without a scale rule, or for all tensors whose scale is missing and cannot be inferred.
+    Raise CompileError for ops that have no quantised form, or for all tensors whose scale is missing and cannot be inferred.
     """
     integers_of = {t.name: t for t in graph.tensors.values() if t.data is not None and t.quant is not None}
     graph = each_op(float_weights(graph), pool_to_mean)

@@ -59,7 +59,7 @@ def is_float(tensor: Tensor | None) -> bool:
 
 
 def check_quantisable(graph: Graph) -> None:
-    """Raise one CompileError for all ops without a scale rule or with a state that cannot be quantised.
+    """Raise one CompileError for all ops that have no quantised form, or a state that cannot be quantised.
 
     Recurrent layers and ops on variables may have a state. Raise CompileError, too, if no activation is float32.
     """
@@ -82,7 +82,10 @@ def _has_state(graph: Graph, op: Op) -> bool:
 
 
 def scale_groups(graph: Graph) -> ScaleGroups:
-    """Return the scale groups of a graph: the smallest groups that obey the scale rules of all its ops."""
+    """Return the scale groups of a graph: sets of tensors that must share a scale because an op demands it.
+
+    For example, the input and output of a max pool share a scale. The groups are as small as the ops allow.
+    """
     read = [op.inputs[0] or "" for op in graph.ops if op.kind == "read_variable"]
     groups = ScaleGroups({name: name for name in (*graph.inputs, *read) if is_float(graph.tensors[name])})
     for op in graph.ops:

@@ -248,7 +248,10 @@ def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import ONNX's Cast to float32, which makes bools 0 and 1, and of int32 to int64; other dtypes are refused."""
+    """Import ONNX's Cast of bools to float32, 0 or 1. Casts of float32 to float32 and of indices to int32 or int64 add no op.
+
+    Casts to other types are refused.
+    """
     if to in INTEGERS and b.tensors[x.tensor].dtype == "int32":
         return x
     if to != FLOAT:
