@@ -37,13 +37,13 @@ def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Return the multipliers and the shifts for `fixed_point.requantize_once`: one for all output channels, or one per channel.
 
-    Their results equal LiteRT's float64 results for every sum. To show it, only the sums next to a step from one output to the
-    next are compared: both functions are odd and nondecreasing. If a float64 product rounds up to a half that the exact product
-    just misses, the multiplier is increased by half a unit in the last place of float64.
+    With them the integer results equal LiteRT's float64 results for every sum. Only the sums at which the output changes from
+    one integer to the next are checked; this suffices, because both functions are odd and nondecreasing. If a float64 product
+    rounds up to a half that the exact product just misses, the multiplier is increased by half a unit in the last place of
+    float64.
 
     Raises:
         CompileError: No multiplier gives LiteRT's results.
-
     """
     factors = scales(graph, op)
     low, high = limits(graph.output(op).dtype)

@@ -301,7 +301,7 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
     Args:
         net: the original network, analysed in time.
         rows: map -> which of its rows a call computes and which it takes from state.
-        chosen: map -> "long" or "anew", as `choose` returns it.
+        chosen: map -> "long" if it keeps all rows that the next call could reuse, or "anew" if it keeps none.
         step: the graph of one call.
     """
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
@@ -325,7 +325,7 @@ def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | Non
         net: the network, analysed in time.
         name: the layer's output.
         rows: which rows of this output a call computes.
-        chosen: map -> "long" or "anew", as `choose` returns it; "anew" means that the layer keeps no rows.
+        chosen: map -> "long" if it keeps all rows that the next call could reuse, or "anew" if it keeps none.
     """
     time, shift = net.times[name], net.shift(name)
     if not shift:
