@@ -324,7 +324,7 @@ def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], rea
 
 
 def _last_reads(program: ImportedProgram) -> dict[str, int]:
-    """Return for each value the position of the last node that reads it; for outputs, the number of nodes."""
+    """Return value name -> position of the last node that reads the value; for outputs, the number of nodes."""
     reads = {ref.name: position for position, node in enumerate(program.nodes) for ref in refs(node)}
     return reads | dict.fromkeys((*(ref.name for ref in program.outputs), *program.states), len(program.nodes))
 

@@ -80,7 +80,7 @@ def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]
 
 
 def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
-    """Return for each activation a mask of the channels that must stay.
+    """Return tensor name -> mask of the channels that must stay, for each activation.
 
     The masks grow from the network's outputs until no op needs another channel. `known` are the value ranges of the tensors.
     """

@@ -82,10 +82,10 @@ def suited_hop(times: Mapping[str, TimeAxis]) -> int:
 
 
 def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
-    """Return for each map which rows a call computes and which it keeps as state.
+    """Return map name -> which rows of the map a call computes and which it keeps as state.
 
-    `chosen` maps a map to "long" (keep all rows that the next call could reuse) or "anew" (keep none). A map that is not
-    listed keeps only the rows that later ops read.
+    `chosen` maps a map's name to "long" (keep all rows that the next call could reuse) or "anew" (keep none). A map that is
+    not listed keeps only the rows that later ops read.
     """
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
@@ -113,7 +113,8 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
 def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> CallRows:
     """Return which rows of the map `name` a call computes and keeps, if later ops read its rows [0, top) and [bottom, rows).
 
-    `chosen` maps a map to "long" (keep all rows that the next call could reuse) or "anew" (keep none).
+    `chosen` maps a map's name to "long" (keep all rows that the next call could reuse) or "anew" (keep none). A map that is
+    not listed keeps only the rows that later ops read.
     """
     time, shift, choice = net.times[name], net.shift(name), chosen.get(name)
     newest = time.after - shift

@@ -51,7 +51,7 @@ def from_prequantised(graph: Graph) -> Graph:
 
 
 def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return a scale for every activation: the `known` scale, or an inferred one."""
+    """Return tensor name -> scale for every activation: its scale in `known`, or an inferred scale."""
     fixed = [(op, SPECS[op.kind].output_quant) for op in graph.ops]
     quants = dict(known) | {name: quant for op, quant in fixed if quant is not None for name in op.outputs}
     for op in graph.ops:

@@ -144,7 +144,7 @@ def _clips(quant: Quant, values: NDArray[Any]) -> bool:
 
 
 def least_scales(graph: Graph, groups: ScaleGroups) -> dict[str, float]:
-    """Return for each group the smallest scale that the kernels of all ops on its tensors support."""
+    """Return group name -> the smallest scale that the kernels of all ops on the group's tensors support."""
     least: dict[str, float] = dict.fromkeys(groups.members(), LEAST_SCALE)
     for op in graph.ops:
         activation = SPECS.get(op.attrs.get("activation", "none"))
