@@ -125,7 +125,7 @@ def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
 
 
 def by_rows(record: Record) -> str:
-    """Return a clause for the title if inputs or outputs are streamed row by row, else ""."""
+    """Return a clause for the title that says which of inputs and outputs are streamed row by row, or "" if none are."""
     streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
     return f", {' and '.join(streamed)} by rows" if streamed else ""
 

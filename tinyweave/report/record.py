@@ -191,15 +191,15 @@ def _of(source: object, *keys: str) -> Record:
 
 
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
-    """Return layer -> likely cycles."""
+    """Return layer -> likely cycles, from estimates that each have a lowest, a likely and a highest number of cycles."""
     return {layer: count.likely for layer, count in cycles.items()}
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """Return the instructions and cycles of each step of a plan.
+    """Return a dict per step of a plan (a layer or a fused stage): its layers, and its instructions and cycles.
 
-    For a fused stage whose layers were measured individually, `loop` is what remains after subtracting the layers' kernels: the
-    cost of the loop over rows.
+    The key `loop` has the instructions and cycles of a fused stage minus those of its layers' kernels, which is the cost of the
+    loop over rows. It is None for other steps, and if the layers were not measured individually.
     """
     cycles = [step.likely for step in profile.cycles_per_step]
     counts = {
@@ -262,10 +262,10 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 
 
 def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
-    """Return the record of a remedy (a change of the network) of the advice.
+    """Return the record of a remedy: a change of the network, such as pruning, that could make it fit the limits.
 
-    RAM, Flash, latency and `fits` are those of the remedy's plan, or None if the remedy was not planned. `share` is the
-    estimated fraction to keep of the weights, or of each side of the input image.
+    The keys `ram`, `flash`, `latency_ms` and `fits` describe the plan of the changed network; they are None if it was not
+    planned. `share` is the estimated fraction that must remain of the weights, or of each side of the input image.
 
     Args:
         remedy: the remedy.
