@@ -105,8 +105,8 @@ def fits(arch: Arch, limits: StageLimits) -> bool:
 def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
     """Return whether a network fits the RAM limit and the recomputation limit if its first layers run patch by patch.
 
-    Each number of first layers is tried that includes all layers above the RAM limit. For each, only the largest patch that
-    fits is tested: smaller patches need less RAM but more recomputation.
+    The layers that run patch by patch must include all layers that alone exceed the RAM limit; each such number of first
+    layers is tried. For each, only the largest patch that fits is tested: smaller patches need less RAM but more recomputation.
     """
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]

@@ -47,7 +47,8 @@ def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
 
     A line has the layer's name; the rows of its output map; how many of these a call computes at the top, computes at the
     bottom, and keeps as state; the bytes of this state; the MACs of a call and of the whole window; and why a call computes
-    more than the new rows. Layers behind the last one with a time axis have no rows: the first has a line, the others share one.
+    more than the new rows. Layers behind the last one with a time axis have no rows: the first has a line, the others share
+    one.
     """
     layers = stream["layers"]
     last = max((i for i, layer in enumerate(layers) if layer["rows"] is not None), default=-1)

@@ -327,7 +327,10 @@ def overhead(executed: int, network_macs: int) -> float | None:
 
 
 def head(model: results.Model, ops: int | None = None) -> Record:
-    """Return the first keys of a record: the versions and the model; without the key `ops` if `ops` is None."""
+    """Return the first keys of a record: versions of tinyweave and of the schema, and name, file and hash of the model.
+
+    `ops` is the model's number of ops, None to leave it out.
+    """
     named = {"name": model.name, "file": model.path.name, "sha256": model.sha256}
     return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
 
