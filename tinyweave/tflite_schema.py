@@ -75,13 +75,19 @@ class Field:
 
 @dataclass(frozen=True)
 class Options:
-    """The options table of an op kind.
+    """How the attributes of an op kind are stored in a .tflite file: in an options table, or in the options of a custom op.
 
-    `table` is its name in the schema, None if the schema has none. `versions` are the op versions for int8 and int16 data. For
-    other types the version is 1, unless the exporter finds a feature that needs a newer one. A kind that is no builtin operator
-    of TFLite is a custom op. `numbers` are its attributes, which its custom options hold; for other kinds `numbers` is None.
-    `defaults` has the values of attributes that the custom options may lack. `custom` is the custom op's name if TFLite has
-    it; else the name is CUSTOM and the kind.
+    A kind that is no builtin operator of TFLite is stored as a custom op.
+
+    Attributes:
+        table: name of the options table in the schema; None if the kind has none.
+        fields: fields of this table.
+        versions: op versions for int8 and int16 data. For other types the version is 1, unless the exporter finds a feature
+            that needs a newer one.
+        numbers: names of the attributes in the custom options; None for a builtin operator.
+        defaults: (attribute, value) of attributes that the custom options may lack.
+        custom: name of the custom op in TFLite; "" for a builtin operator, and for an op that TFLite lacks, whose name in the
+            file is CUSTOM and the kind.
     """
 
     table: str | None = None
@@ -100,7 +106,7 @@ class Options:
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
     """Return the op kind of an operator of the file, such as "conv_2d".
 
-    For a custom op that has no kind return "custom <name>".
+    For an unknown custom op return "custom <name>", for an unknown builtin operator "builtin_<number>".
     """
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():

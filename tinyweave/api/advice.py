@@ -259,9 +259,10 @@ def advise(
 
 
 def _less_flash(search: _Search) -> Options:
-    """Return the first objective of LESS_FLASH whose plan's constants meet the Flash limit, as {"optimize": name}, else {}.
+    """Return a change of the planner's objective that makes the constants meet the Flash limit, as {"optimize": name}, else {}.
 
-    All objectives of LESS_FLASH after the request's own are tried, and `search` keeps these tries.
+    LESS_FLASH lists the objectives that need less and less Flash. All those after the request's own are tried, and recorded in
+    `search.tried`; the first that meets the limit is returned.
     """
     flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH

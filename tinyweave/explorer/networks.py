@@ -58,7 +58,7 @@ class BuiltIn(NamedTuple):
 
 
 class LadderNetwork(NamedTuple):
-    """A network of the memory ladder.
+    """A network in the page's figure "memory ladder", which shows the memory of machines from cloud to microcontroller.
 
     Attributes:
         title: title on the page.
@@ -182,7 +182,7 @@ class Preset(NamedTuple):
         schedule: strategy of the planner.
         grid: patches along a side of the image; 0 lets the planner choose.
         ram: SRAM budget in KiB.
-        says: what the lecture says of this setting, and what to look at.
+        says: what MIT's lecture on MCUNet says of this setting, and what to look at.
     """
 
     title: str
@@ -214,7 +214,7 @@ PRESETS = (
 
 
 class LadderMachine(NamedTuple):
-    """A machine of the memory ladder.
+    """A machine in the page's figure "memory ladder", which compares machines from cloud to microcontroller with networks.
 
     Attributes:
         name: name on the page.

@@ -240,7 +240,10 @@ def costs(record: Record) -> list[Record]:
 
 
 def _peak(summit: LayerRow, plan: Plan | None) -> Record:
-    """Return the peak: the step and op at which most bytes are live, and the buffers alive then (None without a plan)."""
+    """Return the peak as plain values: its step, op and live bytes, and the buffers alive in this step (None without a plan).
+
+    `summit` is the row of the layer table with the most live bytes.
+    """
     alive = plan.alive(summit.step) if plan else None
     labels = buffer_labels(plan) if plan else {}
     return {
@@ -380,7 +383,7 @@ def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results
 
 
 def _fit(board: results.Fit) -> Record:
-    """Return the entry of one board: its limits, the measured needs, and the cycles if its own core was emulated."""
+    """Return a board's entry in the record of `compare`: limits, measured needs, and the cycles if its own core was emulated."""
     device = board.device
     return (
         _standing(device, board.profile.ram, board.profile.flash)
