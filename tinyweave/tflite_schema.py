@@ -194,21 +194,27 @@ def float32(value: float, **where: Any) -> float:
 
 
 def _plain(attr: str, field: str = "") -> Field:
-    """Return the Field of one number or string.
+    """Return a Field, which reads and writes one attribute of an op, for an attribute that is one number or string.
 
-    `attr` is the attribute. `field` is the name in the schema, by default `attr` in CamelCase.
+    `attr` is the attribute. `field` is its name in the schema, by default `attr` in CamelCase.
     """
     name = field or "".join(map(str.capitalize, attr.split("_")))
     return Field(lambda o, graph, op: {attr: getattr(o, name)()}, lambda graph, op: {name: op.attrs[attr]})
 
 
 def _derived(field: str, value: Callable[[Graph, Op], Any]) -> Field:
-    """Return a Field that is written but not read, because the operands imply it; `value(graph, op)` computes the value."""
+    """Return a Field for a value in the file that is written but not read, because the op's operands imply the value.
+
+    `field` is its name in the schema. `value(graph, op)` computes it.
+    """
     return Field(None, lambda graph, op: {field: value(graph, op)})
 
 
 def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
-    """Return a Field whose value in the file must be `value`; any other raises CompileError with `why` and `what_to_do`."""
+    """Return a Field that writes nothing, and raises CompileError if the file has another value than `value`.
+
+    `field` is its name in the schema, `why` and `what_to_do` are the parts of the message.
+    """
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         if getattr(o, field)() != value:
@@ -219,7 +225,7 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
-    """Return the Field of an enum, which is a name in the attribute `attr` and a number in the file's field `field`.
+    """Return a Field for an enum: the op's attribute `attr` holds its name, the file's field `field` its number.
 
     `numbers` maps each supported name to its number. `what` describes the attribute in errors.
     """
@@ -240,7 +246,7 @@ def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Fie
 
 
 def _size(attr: str, h: str, w: str) -> Field:
-    """Return the Field of a pair (h, w), which the schema stores in the two fields `h` and `w`."""
+    """Return a Field for the attribute `attr`, a pair (h, w), which the file stores in its two fields named by `h` and `w`."""
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         size = getattr(o, h)(), getattr(o, w)()

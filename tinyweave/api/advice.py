@@ -261,8 +261,8 @@ def advise(
 def _less_flash(search: _Search) -> Options:
     """Return a change of the planner's objective that makes the constants meet the Flash limit, as {"optimize": name}, else {}.
 
-    LESS_FLASH lists the objectives that need less and less Flash. All those after the request's own are tried, and recorded in
-    `search.tried`; the first that meets the limit is returned.
+    LESS_FLASH lists objectives that need less and less Flash. Those after the request's own are tried, unless the weights alone
+    exceed the limit, and recorded in `search.tried`. The first that meets the limit is returned.
     """
     flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH

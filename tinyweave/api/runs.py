@@ -79,7 +79,7 @@ class EarlierPlan:
 
     Attributes:
         plan: the plan; None to plan the model.
-        known: the cache of plan spaces, see `make_plan`; None for an empty cache.
+        known: a cache of intermediate results, as for `make_plan`; None for an empty cache.
         stays: whether to keep the plan if its build meets the Flash limit, even if another plan may be better.
     """
 

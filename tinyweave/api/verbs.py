@@ -448,7 +448,7 @@ def prune(
     """Remove channels of a float model until its int8 form fits limits, and train it to give the float outputs.
 
     The result's `fidelities` compares three int8 networks with the float model: unpruned, pruned, and pruned and trained. The
-    trained network is discarded if its SQNR is lower than that of the pruned one.
+    trained network is discarded unless its SQNR is higher than that of the pruned one.
 
     Args:
         model: a float model, or the path of its file.

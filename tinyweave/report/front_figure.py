@@ -122,9 +122,9 @@ def _square(name: str, x: float, y: float) -> list[str]:
 
 
 def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return a dotted line at `size` bytes of RAM, labelled with the tools of the published figures that have exactly this RAM.
+    """Return a dotted line at `size` bytes of RAM, labelled with the tools whose published results have exactly this RAM.
 
-    It is a line, not a point, because the published times were measured on other devices.
+    It is a line, not a point, because the published times were measured on other devices. `figures` are the published results.
     """
     y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
     return [

@@ -322,7 +322,7 @@ def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
 
 
 def overhead(executed: int, network_macs: int) -> float | None:
-    """Return executed MACs as a multiple of the network's, rounded up so that `--max-mac-overhead` accepts the value.
+    """Return executed MACs divided by the network's MACs, rounded up so that `--max-mac-overhead` accepts the value.
 
     None for a network without MACs.
     """
@@ -383,7 +383,7 @@ def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results
 
 
 def _fit(board: results.Fit) -> Record:
-    """Return a board's entry in the record of `compare`: limits, measured needs, and the cycles if its own core was emulated."""
+    """Return a board's entry in the record of `compare`: limits, measured needs, and cycles if its own core was emulated."""
     device = board.device
     return (
         _standing(device, board.profile.ram, board.profile.flash)

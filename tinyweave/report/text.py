@@ -238,7 +238,7 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Show the Pareto front: a row per plan with a bar for its arena, published figures, and the verdict."""
+    """Show the Pareto front: a row per plan with a bar for its arena, published results of other tools, and the verdict."""
     labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)

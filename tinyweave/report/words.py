@@ -46,7 +46,8 @@ def target_text(device: Record) -> str:
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """Return the layer table as rows of cells, the header first, and the indices of the columns that hold numbers.
 
-    The table has a column of measured instructions if there are any, else of constants.
+    A row has a layer's step, name, output shape, window, kernel and sizes. If instructions were measured, they replace the
+    column of constants.
     """
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
@@ -473,9 +474,9 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return the table of `compare`, the header first: a row per board with time, bytes needed, and bytes left.
+    """Return the table of `compare`, the header first: a row per board with its time, its RAM and Flash, and the verdict.
 
-    Bytes left are negative if the model does not fit.
+    RAM and Flash have two columns each: the bytes that the model needs, and the bytes left (negative if it does not fit).
     """
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
