@@ -225,7 +225,7 @@ def _litert(model: Model) -> compare.Reference:
 
 
 def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """Return the values for the file's input that correspond to the values of the network's input `name`.
+    """Convert int8 `values` of the network's input `name` to values of the file's input, whose type and layout may differ.
 
     Raises:
         CannotRunError: the file's input has no values that become the int8 `values`.
@@ -469,9 +469,9 @@ def deploy_model(
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
-    """Return limits for planning again after a run that exceeded `limits`, or None if it met them.
+    """Return tighter limits with which to plan again after a run that exceeded `limits`, or None if it met them.
 
-    They reserve the measured stack and static data within the RAM. If the run was too slow, they multiply the time limit by the
+    The RAM limit is lowered by the measured stack and static data. If the run was too slow, the time limit is multiplied by the
     ratio of estimated to measured cycles.
     """
     plan, stack, latency_ms = run.build.plan, run.first.stack, limits.latency_ms

@@ -82,7 +82,10 @@ def profile(network: Compared) -> dict[str, list[int]]:
 
 
 def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
-    """Return layer -> index of its block, without layers of the classifier; `lengths` are the convolutions of each block."""
+    """Return layer -> index of its block, without layers of the classifier.
+
+    `lengths` has the number of convolutions of each block.
+    """
     convolutions = [block for block, length in enumerate(lengths) for _ in range(length)]
     owner, done = dict[str, int](), 0
     for op in model.graph.ops:

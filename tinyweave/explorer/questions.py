@@ -201,7 +201,7 @@ def look_command(source: str) -> str:
 
 
 def _model(asked: Asked, given: str | None) -> Model:
-    """Return the model of a request; `given` as for `exact`."""
+    """Return the model of a request; `given` is the path of a model dropped on the page, None for a built-in network."""
     return _given(given) if given else _built(asked.network, asked.resolution, asked.width)
 
 

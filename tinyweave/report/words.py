@@ -283,7 +283,7 @@ def time_limit_lines(record: Record) -> list[str]:
 
 
 def board_lines(record: Record) -> list[str]:
-    """Return a line that names the listed boards with room for the network, at most MOST_BOARDS, and counts the others.
+    """Return a line that names the known boards with enough memory for the network, at most MOST_BOARDS, and counts the others.
 
     The list is empty if no boards were searched.
     """

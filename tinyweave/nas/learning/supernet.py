@@ -191,7 +191,10 @@ class Supernet(nn.Module):
         yield f"{index + 2}.bias", self.classifier.bias
 
     def extract(self, arch: Arch) -> nn.Sequential:
-        """Return a copy of a network as a module. Its batch normalisation has no statistics yet: call `recalibrate`."""
+        """Return the network `arch` of the space as a module of its own, with a copy of the supernet's weights.
+
+        Its batch normalisation has no statistics yet: call `recalibrate`.
+        """
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():

@@ -30,7 +30,7 @@ MIN_NUMBERED = 16  # rows of a series in one line; fewer numbered columns are th
 
 
 class Columns(NamedTuple):
-    """The indices of the columns of a table by what they hold."""
+    """The indices of the columns of a table by what they hold; None if the table has no such column."""
 
     label: int
     group: int | None
