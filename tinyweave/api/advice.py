@@ -407,7 +407,10 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
 
 
 def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> bool:
-    """Return whether the model fits with all changes together; changes that cannot be planned together are left out."""
+    """Return whether the model fits with all `changes` together.
+
+    If they cannot be planned together, streaming of the outputs, of the inputs, or of both is left out.
+    """
     for without in ((), ("stream_outputs",), ("stream_inputs",), ("stream_inputs", "stream_outputs")):
         candidate = _try(search, {name: value for name, value in changes.items() if name not in without})
         if candidate is not None:

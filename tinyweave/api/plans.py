@@ -376,7 +376,7 @@ def paper_count(
 
 @contextmanager
 def _counting(count: str) -> Iterator[None]:
-    """Prefix the message of a CompileError with the option --count, which caused it."""
+    """Within the `with` block, prefix the message of a CompileError with the option --count, which caused it."""
     try:
         yield
     except CompileError as error:

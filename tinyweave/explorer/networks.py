@@ -42,10 +42,10 @@ class BuiltIn(NamedTuple):
         title: title on the page.
         resolution: default side of the image in pixels.
         width: default channel multiplier.
-        blocks: function that returns the blocks, and the number of classes or None; None for networks of another form.
-        layers: for networks of another form, function that returns their convolutions.
-        graph: for networks of another form, function that returns the graph.
-        classes: for networks of another form, the number of classes; 0 without a classifier.
+        blocks: function that returns the blocks, and the number of classes or None; None if the network is no chain of blocks.
+        layers: if `blocks` is None, function that returns the convolutions.
+        graph: if `blocks` is None, function that returns the graph.
+        classes: if `blocks` is None, the number of classes; 0 without a classifier.
     """
 
     title: str
@@ -65,7 +65,7 @@ class LadderNetwork(NamedTuple):
         network: name in NETWORKS.
         resolution: side of the image in pixels.
         width: channel multiplier.
-        printed: bytes of RAM and of int8 weights as printed in the MCUNet thesis; None if it has no figures.
+        printed: bytes of RAM and of int8 weights as printed in the MCUNet thesis; None if it does not state them.
     """
 
     title: str
@@ -130,7 +130,7 @@ def two_scales(side: int, width: float) -> TwoScales:
 
 
 def _two_scales_layers(side: int, width: float) -> list[ChainLayer]:
-    """Return the convolutions of `two_scales`."""
+    """Return all convolutions of the detector that `two_scales` returns, in one list."""
     fine, coarse, heads = two_scales(side, width)
     return [*layers([*fine, *coarse]), *heads]
 
@@ -221,7 +221,7 @@ class LadderMachine(NamedTuple):
         ram: bytes for activations.
         storage: least and most bytes for weights; equal unless the source gives a range.
         says: memory and storage as the source prints them.
-        source: where the figures are printed.
+        source: publication that states memory and storage.
     """
 
     name: str

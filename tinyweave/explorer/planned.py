@@ -133,7 +133,7 @@ def _parts(whole: Record) -> dict[str, Any]:
 
 
 def figures() -> dict[str, Any]:
-    """Return all figures, as planned.json has them."""
+    """Return the contents of planned.json: the data of all drawings on the page that need plans of large networks."""
     return {
         "ladder": [rung(each) for each in RUNGS],
         "profiles": [profile(each) for each in COMPARED],

@@ -119,7 +119,7 @@ def fast(asked: Asked) -> dict[str, Any] | None:
 
 
 def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
-    """Return a built-in network's figures as papers count them.
+    """Return RAM, MACs and weights of a built-in network as papers count them, computed without a plan.
 
     `layer` is the bytes of input and output of the largest layer, without skip connections; `macs` are the
     multiply-accumulates, `weights` the number of weights.

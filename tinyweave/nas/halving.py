@@ -195,7 +195,7 @@ class Trainings(NamedTuple):
     folder: Path  # of the run, with the data set in its subfolder `data`
     workers: Workers  # execute the trainings
     seed: int = 0  # base of the seeds
-    augmentation: str | None = None  # as in `train_one`
+    augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
     progress: Progress = silent  # called before and after each training
 
     def call(

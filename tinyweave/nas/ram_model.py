@@ -65,9 +65,9 @@ class Step(NamedTuple):
 
 
 def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
-    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does; return (kernel rows, padding).
+    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does.
 
-    `side` is the number of input rows, `pad` the padding on either side.
+    `side` is the number of input rows, `pad` the padding on either side. Return the remaining (kernel rows, padding before).
     """
     last = (side + 2 * pad - kernel) // stride * stride
     before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)

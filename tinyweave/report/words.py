@@ -146,7 +146,10 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return a sentence: no other placement of the buffers is smaller (proved), or the most bytes that another could save."""
+    """Return a sentence on how good the placement of the buffers is: proved to need the least RAM, or how far it may be off.
+
+    In the second case it states the most bytes that another placement could save.
+    """
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"

@@ -30,7 +30,10 @@ EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
 class ElasticUnit(nn.Module):
-    """A convolution with batch normalisation in a supernet; layers smaller than the largest use slices of its weights."""
+    """A convolution with batch normalisation in a supernet, which holds the weights of the largest network's layer.
+
+    Smaller networks use a slice of these weights for their own layer.
+    """
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
         """Allocate the weights of the largest layer.
