@@ -70,8 +70,8 @@ def with_defaults(model: Model, request: Request) -> Request:
 
     Objective: if missing, `speed` if there is a RAM limit without memory maps (the user gave the limit), else `balanced`.
 
-    Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. To weigh Flash against
-    RAM, `balanced` still uses the Flash limit of the request.
+    Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. To decide whether Flash
+    or RAM is scarcer, `balanced` still uses the Flash limit of the request.
 
     Kernels: for `size` without a time limit, portable kernels, which need no scratch and less code. The core's own kernels are
     then only used if they give a smaller arena.

@@ -93,8 +93,7 @@ def _chains() -> dict[str, Any]:
 def _five() -> dict[str, list[int | None]]:
     """Return the least RAM of the network `five_layers` without recomputation, for each image side and width of the page.
 
-    The result maps "SIDE WIDTH" to two numbers of bytes: with the whole input in RAM, and with the input streamed by rows. A
-    number is None if it cannot be computed.
+    The result maps "SIDE WIDTH" to two numbers of bytes: with the whole input in RAM, and with the input streamed by rows.
     """
     return {
         f"{side} {width:g}": [arena_of(*five_layers(side, width), stream_inputs=by_rows) for by_rows in (False, True)]

@@ -275,7 +275,7 @@ def successive_halving(
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
         kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
-            They never take a rung's last place: at least one candidate enters by its accuracy.
+            At least one place of a rung still goes to a candidate for its accuracy.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)

@@ -113,7 +113,9 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Return a copy of a group whose blocks in the head (the part of the network that runs patch by patch) need the least halo.
+    """Return a copy of a group with the smallest receptive field of its blocks in the head.
+
+    The head is the first part of the network, which is to run patch by patch; the group begins in it.
 
     The first block of a group of stride 2 gets the kernel KERNEL; the group's other blocks in the head are removed. A group of
     stride 1 becomes one 1x1 block, or no block if the number of channels does not change.

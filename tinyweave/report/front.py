@@ -115,9 +115,10 @@ def _work(plan: Plan) -> float:
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return `figure`, a result of another tool, with an additional key `latency_ms`: its cycles at the device's clock.
+    """Return `figure`, a published result of another tool, with the additional key `latency_ms`.
 
-    `latency_ms` is None if `figure` has no cycles for the device's core, or if the clock is unknown.
+    It has the milliseconds that the published cycles take at the device's clock, or None if `figure` has no cycles for the
+    device's core, or if the clock is unknown.
     """
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
