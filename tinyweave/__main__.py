@@ -76,7 +76,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _is_ending() -> bool:
-    """Return whether a `finally` or `except` block runs because of Ended."""
+    """Return whether cleanup code, a `finally` or `except` block, runs because a signal has raised Ended."""
     error = sys.exc_info()[1]
     while error is not None:
         if isinstance(error, Ended):

@@ -41,7 +41,7 @@ def make_callable(package: str, home: str) -> None:
 
     class CallablePackage(ModuleType):
         def __call__(self, *args: Any, **options: Any) -> Any:
-            """Call the function with the same arguments."""
+            """Call the function that has the package's name, with the same arguments."""
             return getattr(import_module(f"{__package__}.{home}"), package)(*args, **options)
 
     sys.modules[f"{__package__}.{package}"].__class__ = CallablePackage

@@ -45,7 +45,9 @@ class Written:
 def generated_folder(
     target: Path, command: str, models: Mapping[str, tuple[str, str]], *, is_nested: bool = False
 ) -> Iterator[Written]:
-    """Yield a Written; if the block succeeds, move its files to `target` and remove unedited files of an earlier run.
+    """Yield a Written, whose scratch folder takes the files; if the block succeeds, move them to `target`.
+
+    Files of an earlier run that this run did not write are removed, unless they have been edited.
 
     Args:
         target: the folder to write.

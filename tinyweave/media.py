@@ -42,7 +42,7 @@ def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np
 
 
 def read_resized(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return the image of `read_image`, and the (rows, columns) that it had before it was resized."""
+    """Read and resize an image as `read_image` does; return it, and the (rows, columns) that it has in the file."""
     return _read(path, channels, lambda own: (rows, columns))
 
 
@@ -70,7 +70,7 @@ def _read(
 
 
 def image_of_bytes(raw: bytes, name: str, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
-    """Return the image in the bytes of an image file, as `read_image` does; `name` says in messages where they come from."""
+    """Decode the bytes of an image file to [rows, columns, channels], resized as by `read_image`; `name` is for messages."""
     return _decoded(raw, name, channels, lambda own: (rows, columns))[0]
 
 
@@ -94,7 +94,10 @@ def _pillow() -> Any:
 def _decoded(
     raw: bytes, name: str, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Decode the bytes of an image file, and return the same as `_read`; `name` names the file in error messages."""
+    """Decode and resize the bytes of an image file; return the image, and the (rows, columns) that it has in the file.
+
+    `size` maps the (rows, columns) of the file to those of the result. `name` names the file in error messages.
+    """
     pillow = _pillow()
     try:
         with pillow.open(BytesIO(raw)) as image:
@@ -122,7 +125,10 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
 
 
 def recording_of_bytes(raw: bytes, name: str) -> tuple[int, NDArray[np.float64]]:
-    """Return what `read_recording` returns, from the bytes of a wav file; `name` names the file in error messages."""
+    """Decode the bytes of a wav file: return the sample rate in Hz, and the samples in [-1, 1), the mean of all channels.
+
+    `name` names the file in error messages.
+    """
     try:
         with wave.open(BytesIO(raw)) as recording:
             width, channels, rate = recording.getsampwidth(), recording.getnchannels(), recording.getframerate()

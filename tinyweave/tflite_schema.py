@@ -75,13 +75,19 @@ class Field:
 
 @dataclass(frozen=True)
 class Options:
-    """The options table of an op kind.
+    """How the attributes of an op kind are stored in a .tflite file: in an options table, or in the options of a custom op.
 
-    `table` is its name in the schema, None if the schema has none. `versions` are the op versions for int8 and int16 data. For
-    other types the version is 1, unless the exporter finds a feature that needs a newer one. A kind that is no builtin operator
-    of TFLite is a custom op. `numbers` are its attributes, which its custom options hold; for other kinds `numbers` is None.
-    `defaults` has the values of attributes that the custom options may lack. `custom` is the custom op's name if TFLite has
-    it; else the name is CUSTOM and the kind.
+    A kind that is no builtin operator of TFLite is stored as a custom op.
+
+    Attributes:
+        table: name of the options table in the schema; None if the kind has none.
+        fields: fields of this table.
+        versions: op versions for int8 and int16 data. For other types the version is 1, unless the exporter finds a feature
+            that needs a newer one.
+        numbers: names of the attributes in the custom options; None for a builtin operator.
+        defaults: (attribute, value) of attributes that the custom options may lack.
+        custom: name of the custom op in TFLite; "" for a builtin operator, and for an op that TFLite lacks, whose name in the
+            file is CUSTOM and the kind.
     """
 
     table: str | None = None
@@ -100,7 +106,7 @@ class Options:
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
     """Return the op kind of an operator of the file, such as "conv_2d".
 
-    For a custom op that has no kind return "custom <name>".
+    For an unknown custom op return "custom <name>", for an unknown builtin operator "builtin_<number>".
     """
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
@@ -188,21 +194,27 @@ def float32(value: float, **where: Any) -> float:
 
 
 def _plain(attr: str, field: str = "") -> Field:
-    """Return the Field of one number or string.
+    """Return a Field, which reads and writes one attribute of an op, for an attribute that is one number or string.
 
-    `attr` is the attribute. `field` is the name in the schema, by default `attr` in CamelCase.
+    `attr` is the attribute. `field` is its name in the schema, by default `attr` in CamelCase.
     """
     name = field or "".join(map(str.capitalize, attr.split("_")))
     return Field(lambda o, graph, op: {attr: getattr(o, name)()}, lambda graph, op: {name: op.attrs[attr]})
 
 
 def _derived(field: str, value: Callable[[Graph, Op], Any]) -> Field:
-    """Return a Field that is written but not read, because the operands imply it; `value(graph, op)` computes the value."""
+    """Return a Field for a value in the file that is written but not read, because the op's operands imply the value.
+
+    `field` is its name in the schema. `value(graph, op)` computes it.
+    """
     return Field(None, lambda graph, op: {field: value(graph, op)})
 
 
 def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
-    """Return a Field whose value in the file must be `value`; any other raises CompileError with `why` and `what_to_do`."""
+    """Return a Field that writes nothing, and raises CompileError if the file has another value than `value`.
+
+    `field` is its name in the schema, `why` and `what_to_do` are the parts of the message.
+    """
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         if getattr(o, field)() != value:
@@ -213,7 +225,7 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
-    """Return the Field of an enum, which is a name in the attribute `attr` and a number in the file's field `field`.
+    """Return a Field for an enum: the op's attribute `attr` holds its name, the file's field `field` its number.
 
     `numbers` maps each supported name to its number. `what` describes the attribute in errors.
     """
@@ -234,7 +246,7 @@ def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Fie
 
 
 def _size(attr: str, h: str, w: str) -> Field:
-    """Return the Field of a pair (h, w), which the schema stores in the two fields `h` and `w`."""
+    """Return a Field for the attribute `attr`, a pair (h, w), which the file stores in its two fields named by `h` and `w`."""
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         size = getattr(o, h)(), getattr(o, w)()

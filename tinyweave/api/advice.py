@@ -259,9 +259,10 @@ def advise(
 
 
 def _less_flash(search: _Search) -> Options:
-    """Return the first objective of LESS_FLASH whose plan's constants meet the Flash limit, as {"optimize": name}, else {}.
+    """Return a change of the planner's objective that makes the constants meet the Flash limit, as {"optimize": name}, else {}.
 
-    All objectives of LESS_FLASH after the request's own are tried, and `search` keeps these tries.
+    LESS_FLASH lists objectives that need less and less Flash. Those after the request's own are tried, unless the weights alone
+    exceed the limit, and recorded in `search.tried`. The first that meets the limit is returned.
     """
     flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
@@ -406,7 +407,10 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
 
 
 def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> bool:
-    """Return whether the model fits with all changes together; changes that cannot be planned together are left out."""
+    """Return whether the model fits with all `changes` together.
+
+    If they cannot be planned together, streaming of the outputs, of the inputs, or of both is left out.
+    """
     for without in ((), ("stream_outputs",), ("stream_inputs",), ("stream_inputs", "stream_outputs")):
         candidate = _try(search, {name: value for name, value in changes.items() if name not in without})
         if candidate is not None:

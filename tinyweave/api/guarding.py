@@ -139,7 +139,10 @@ def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
 
 
 def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) -> GuardResult:
-    """Deploy one model in a temporary folder and return its measurements now, and in the lock file if it has the model."""
+    """Deploy one model in a temporary folder, and return its measurements now beside `before`, its entry in the lock file.
+
+    `before` is None if the lock file does not have the model.
+    """
     loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):

@@ -70,8 +70,8 @@ def with_defaults(model: Model, request: Request) -> Request:
 
     Objective: if missing, `speed` if there is a RAM limit without memory maps (the user gave the limit), else `balanced`.
 
-    Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. `balanced` still compares
-    the RAM with the Flash limit of the request.
+    Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. To decide whether Flash
+    or RAM is scarcer, `balanced` still uses the Flash limit of the request.
 
     Kernels: for `size` without a time limit, portable kernels, which need no scratch and less code. The core's own kernels are
     then only used if they give a smaller arena.
@@ -90,20 +90,24 @@ def with_defaults(model: Model, request: Request) -> Request:
 def make_plan(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> Plan:
-    """Return the checked plan of a model for a request, after `with_defaults`.
+    """Plan a model for a request, whose missing fields `with_defaults` fills in, and return the checked plan.
 
     Args:
         model: the model.
         request: the request.
-        known: a cache of plan spaces (all ways to run one order of the ops), which is filled; calls with similar requests share
-            it.
-        progress: called for each plan that is laid out.
+        known: a cache of intermediate results, which is filled: pass the same dict to plan faster for similar requests.
+        progress: called for each plan whose buffers are placed.
     """
     return choices(model, request, known).plan(progress=progress)
 
 
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
-    """Return the search over all plans of a model for a request; `known` is the cache of `make_plan`.
+    """Return an object that searches all plans of a model for the best plan, the Pareto front, or the least RAM.
+
+    Args:
+        model: the model.
+        request: the request, whose missing fields `with_defaults` fills in.
+        known: a cache of intermediate results, as for `make_plan`.
 
     Raises:
         CompileError: an op has no kernel, or the strategy is unknown or cannot stream.
@@ -118,7 +122,7 @@ def front(
     """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
     The result includes plans above the RAM and time limits. The strategy and the objective of the request are ignored. `known`
-    is the cache of `make_plan`.
+    is a cache of intermediate results, as for `make_plan`.
     """
     made = choices(model, replace(request, strategy="best", objective="speed"), known)
     return [_in_memories(each, request.limits) for each in made.front(progress, checked=False)]
@@ -130,8 +134,8 @@ def flash_front(
     """Return the Pareto-optimal plans in constants (bytes of Flash) and estimated cycles, the fastest first.
 
     All of them are within the request's RAM limit, and their constants within its Flash limit. Unlike for `make_plan`, the
-    Flash that TFLite Micro needs is no limit. The strategy and the objective of the request are ignored. `known` is the cache
-    of `make_plan`.
+    Flash that TFLite Micro needs is no limit. The strategy and the objective of the request are ignored. `known` is a cache of
+    intermediate results, as for `make_plan`.
     """
     limits = request.limits
     unlimited = replace(request, strategy="best", objective="speed", limits=replace(limits, flash=None))
@@ -144,8 +148,8 @@ def baseline_plans(
 ) -> dict[str, Plan | CompileError]:
     """Plan a model by each strategy of OTHER_SCHEDULES (planners of papers, and layer by layer), to compare with `best`.
 
-    RAM and time limits do not apply, and `max_mac_overhead` only to strategies that recompute. `known` is the cache of
-    `make_plan`.
+    RAM and time limits do not apply, and `max_mac_overhead` only to strategies that recompute. `known` is a cache of
+    intermediate results, as for `make_plan`.
 
     Returns:
         strategy -> its plan, or the error that prevents a plan.
@@ -372,7 +376,7 @@ def paper_count(
 
 @contextmanager
 def _counting(count: str) -> Iterator[None]:
-    """Prefix the message of a CompileError with the option --count, which caused it."""
+    """Within the `with` block, prefix the message of a CompileError with the option --count, which caused it."""
     try:
         yield
     except CompileError as error:

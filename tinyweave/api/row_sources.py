@@ -17,7 +17,7 @@ RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
 
 
 def row_source_files(model: Model, text: str, pixels: str | None = None) -> dict[str, str]:
-    """Return the C files (name -> text) of a row source for a model's input.
+    """Return the C files (name -> text) that convert a camera's picture or a JPEG file to a model's input, row by row.
 
     Args:
         model: the model.
@@ -32,13 +32,19 @@ def row_source_files(model: Model, text: str, pixels: str | None = None) -> dict
 
 
 def row_source_bytes(model: Model, text: str) -> int:
-    """Return the bytes of RAM of a row source for a model's input: of its struct, on a 32-bit core."""
+    """Return the bytes of RAM, on a 32-bit core, of the C that feeds a model from a camera or a JPEG file (a row source).
+
+    `text` is the format and size of the picture, as for `row_source_files`.
+    """
     source, tensor = _checked(model, text)
     return ram_bytes(source, _shape(tensor))
 
 
 def _checked(model: Model, text: str) -> tuple[RowSource, Tensor]:
-    """Parse a row source, and return it with the model's only input; raise CompileError if the two do not fit."""
+    """Parse the format and size of a picture, and return it with the model's only input, which it is converted to.
+
+    Raise CompileError if the two do not fit.
+    """
     source, tensors = row_source(text), [model.graph.tensors[name] for name in model.graph.inputs]
     if len(tensors) != 1 or len(tensors[0].shape) != 4 or tensors[0].shape[0] != 1:
         shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors)

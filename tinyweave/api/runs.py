@@ -79,7 +79,7 @@ class EarlierPlan:
 
     Attributes:
         plan: the plan; None to plan the model.
-        known: the cache of plan spaces, see `make_plan`; None for an empty cache.
+        known: a cache of intermediate results, as for `make_plan`; None for an empty cache.
         stays: whether to keep the plan if its build meets the Flash limit, even if another plan may be better.
     """
 
@@ -89,7 +89,9 @@ class EarlierPlan:
 
 
 def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = CodeOptions()) -> Source:
-    """Return the C files of a plan, and the C files of the row source if the options name one.
+    """Return the C files of a plan, and if the options name a row source, its C files.
+
+    A row source is C that converts a camera's picture or a JPEG file to the network's input, row by row.
 
     Raises:
         CompileError: the row source does not suit the model's input, or two files would have the same name.
@@ -189,7 +191,11 @@ def reference_outputs(model: Model, cases: Sequence[Sequence[np.ndarray]], progr
 
 
 def network_inputs(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:
-    """Return the inputs of each call of the whole network; for a model that streams in time, its window at each call."""
+    """Convert the inputs of a model's successive calls to inputs of the reference, which computes each call from scratch.
+
+    For a model that streams in time (takes a few new frames per call), they are the whole window of frames at each call; for
+    other models they are `cases` unchanged.
+    """
     return model.stream.windows(cases) if model.stream else cases
 
 
@@ -219,7 +225,7 @@ def _litert(model: Model) -> compare.Reference:
 
 
 def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """Return the values for the file's input that correspond to the values of the network's input `name`.
+    """Convert int8 `values` of the network's input `name` to values of the file's input, whose type and layout may differ.
 
     Raises:
         CannotRunError: the file's input has no values that become the int8 `values`.
@@ -463,9 +469,9 @@ def deploy_model(
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
-    """Return limits for planning again after a run that exceeded `limits`, or None if it met them.
+    """Return tighter limits with which to plan again after a run that exceeded `limits`, or None if it met them.
 
-    They reserve the measured stack and static data within the RAM. If the run was too slow, they multiply the time limit by the
+    The RAM limit is lowered by the measured stack and static data. If the run was too slow, the time limit is multiplied by the
     ratio of estimated to measured cycles.
     """
     plan, stack, latency_ms = run.build.plan, run.first.stack, limits.latency_ms
@@ -491,7 +497,10 @@ def _flash(built: target.Build) -> int:
 
 
 def _other_flash(built: target.Build) -> planning.OtherFlash:
-    """Return the measured Flash of a build without the constants of its kernels, for planning again."""
+    """Return the measured Flash of a build besides the constants of its kernels, and the names of these kernels.
+
+    When the model is planned again, the planner adds the constants of each plan that it considers.
+    """
     plan = built.plan
     rest = _flash(built) - planning.constant_bytes(plan.graph, plan.variants)
     return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
@@ -501,8 +510,8 @@ def boards_that_fit(profile: Profile, more_ram: int = 0, more_flash: int = 0) ->
     """Return the known boards whose RAM and Flash hold the measured program.
 
     The size of the code is not measured again for each board's core, although it differs slightly. A board of unknown RAM or
-    Flash is included if the known one suffices. `more_ram` and `more_flash` are bytes of other code in the program, such as a
-    row source.
+    Flash is included if the known one suffices. `more_ram` and `more_flash` are bytes of other code in the program, such as the
+    C that reads the input from a camera.
     """
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), more_ram, more_flash).values())]
 

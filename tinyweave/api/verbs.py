@@ -448,7 +448,7 @@ def prune(
     """Remove channels of a float model until its int8 form fits limits, and train it to give the float outputs.
 
     The result's `fidelities` compares three int8 networks with the float model: unpruned, pruned, and pruned and trained. The
-    trained network is discarded if its SQNR is lower than that of the pruned one.
+    trained network is discarded unless its SQNR is higher than that of the pruned one.
 
     Args:
         model: a float model, or the path of its file.
@@ -671,7 +671,11 @@ def _planned(
     changes: dict[str, Any],
     planned: Plan | None = None,
 ) -> tuple[Model, Device | None, Plan]:
-    """Return the model, the device, and the plan: `planned` if it is given and fits the model and core, else a new plan."""
+    """Return the model, the device, and the plan: `planned` after a check, or a new plan if `planned` is None.
+
+    Raises:
+        CompileError: `planned` is of another model, or has kernels that the device's core cannot run.
+    """
     chosen, target = _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
     if planned is not None:

@@ -68,7 +68,7 @@ def errors_name(path: Path) -> Iterator[None]:
 
 
 def make_plan(model: results.Model, request: planning.Request, *, known: planning.SpaceCache | None = None) -> planning.Plan:
-    """Plan a model and show a progress bar; `known` is a cache of plan spaces, which is filled."""
+    """Plan a model and show a progress bar; `known` is a cache of intermediate results, which similar calls share."""
     with progress_bar() as report:
         return api.make_plan(model, request, known=known, progress=report)
 
@@ -225,7 +225,7 @@ def front_of(
 ) -> dict[str, Any]:
     """Return the record of the Pareto front in RAM and cycles, with the plans by strategies of other planners.
 
-    `known` is a cache of plan spaces. `by_flash` adds the Pareto front in Flash and cycles.
+    `known` is a cache of intermediate results, which similar calls share. `by_flash` adds the Pareto front in Flash and cycles.
     """
     known = {} if known is None else known
     with progress_bar() as report:

@@ -91,7 +91,10 @@ def _chains() -> dict[str, Any]:
 
 @cache
 def _five() -> dict[str, list[int | None]]:
-    """Return the least RAM of the five layers without recomputation: "SIDE WIDTH" -> bytes with input in RAM and by rows."""
+    """Return the least RAM of the network `five_layers` without recomputation, for each image side and width of the page.
+
+    The result maps "SIDE WIDTH" to two numbers of bytes: with the whole input in RAM, and with the input streamed by rows.
+    """
     return {
         f"{side} {width:g}": [arena_of(*five_layers(side, width), stream_inputs=by_rows) for by_rows in (False, True)]
         for side in range(RESOLUTIONS[0], RESOLUTIONS[1] + 1, 16)

@@ -42,10 +42,10 @@ class BuiltIn(NamedTuple):
         title: title on the page.
         resolution: default side of the image in pixels.
         width: default channel multiplier.
-        blocks: function that returns the blocks, and the number of classes or None; None for networks of another form.
-        layers: for networks of another form, function that returns their convolutions.
-        graph: for networks of another form, function that returns the graph.
-        classes: for networks of another form, the number of classes; 0 without a classifier.
+        blocks: function that returns the blocks, and the number of classes or None; None if the network is no chain of blocks.
+        layers: if `blocks` is None, function that returns the convolutions.
+        graph: if `blocks` is None, function that returns the graph.
+        classes: if `blocks` is None, the number of classes; 0 without a classifier.
     """
 
     title: str
@@ -58,14 +58,14 @@ class BuiltIn(NamedTuple):
 
 
 class LadderNetwork(NamedTuple):
-    """A network of the memory ladder.
+    """A network in the page's figure "memory ladder", which shows the memory of machines from cloud to microcontroller.
 
     Attributes:
         title: title on the page.
         network: name in NETWORKS.
         resolution: side of the image in pixels.
         width: channel multiplier.
-        printed: bytes of RAM and of int8 weights as printed in the MCUNet thesis; None if it has no figures.
+        printed: bytes of RAM and of int8 weights as printed in the MCUNet thesis; None if it does not state them.
     """
 
     title: str
@@ -130,7 +130,7 @@ def two_scales(side: int, width: float) -> TwoScales:
 
 
 def _two_scales_layers(side: int, width: float) -> list[ChainLayer]:
-    """Return the convolutions of `two_scales`."""
+    """Return all convolutions of the detector that `two_scales` returns, in one list."""
     fine, coarse, heads = two_scales(side, width)
     return [*layers([*fine, *coarse]), *heads]
 
@@ -182,7 +182,7 @@ class Preset(NamedTuple):
         schedule: strategy of the planner.
         grid: patches along a side of the image; 0 lets the planner choose.
         ram: SRAM budget in KiB.
-        says: what the lecture says of this setting, and what to look at.
+        says: what MIT's lecture on MCUNet says of this setting, and what to look at.
     """
 
     title: str
@@ -214,14 +214,14 @@ PRESETS = (
 
 
 class LadderMachine(NamedTuple):
-    """A machine of the memory ladder.
+    """A machine in the page's figure "memory ladder", which compares machines from cloud to microcontroller with networks.
 
     Attributes:
         name: name on the page.
         ram: bytes for activations.
         storage: least and most bytes for weights; equal unless the source gives a range.
         says: memory and storage as the source prints them.
-        source: where the figures are printed.
+        source: publication that states memory and storage.
     """
 
     name: str

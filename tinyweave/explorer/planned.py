@@ -38,7 +38,8 @@ class Compared(NamedTuple):
         network: name in NETWORKS.
         resolution: side of the image in pixels.
         width: channel multiplier.
-        setting: "phone" for the setting of its paper, "small" for the setting that the MCUNet thesis scales it to for 320 kB.
+        setting: "phone" for resolution and width of the network's paper, "small" if the MCUNet thesis scales it down for 320 kB
+            of SRAM, "both" for a network that is shown with both.
     """
 
     title: str
@@ -58,7 +59,7 @@ COMPARED = (
 
 
 def rung(network: LadderNetwork) -> dict[str, Any]:
-    """Return the planned RAM of a network of the memory ladder, with kernels of a Cortex-M7.
+    """Return the planned RAM and constants of a network in the figure "memory ladder", with kernels of a Cortex-M7.
 
     `arenas` has the bytes by schedule of LADDER_SCHEDULES, `constants` the bytes of constants in Flash.
     """
@@ -69,7 +70,7 @@ def rung(network: LadderNetwork) -> dict[str, Any]:
 
 
 def profile(network: Compared) -> dict[str, list[int]]:
-    """Return the RAM of each block by schedule: the most live bytes while one of its layers runs.
+    """Return schedule -> peak RAM of each block: the most bytes that are live in any step of the block's layers.
 
     The classifier is left out.
     """
@@ -81,7 +82,10 @@ def profile(network: Compared) -> dict[str, list[int]]:
 
 
 def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
-    """Return layer -> index of its block, without layers of the classifier; `lengths` are the convolutions of each block."""
+    """Return layer -> index of its block, without layers of the classifier.
+
+    `lengths` has the number of convolutions of each block.
+    """
     convolutions = [block for block, length in enumerate(lengths) for _ in range(length)]
     owner, done = dict[str, int](), 0
     for op in model.graph.ops:
@@ -93,15 +97,18 @@ def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
 
 
 def _by_block(plan: Plan, owner: dict[str, int]) -> list[int]:
-    """Return the most live bytes of the layers of each block."""
+    """Return the peak RAM of each block: the most bytes that are live while one of its layers runs.
+
+    `owner` maps each layer to the index of its block.
+    """
     rows = sorted((owner[row.name], row.live) for row in plan_layers(plan) if row.name in owner)
     return [max(live for _, live in own) for _, own in groupby(rows, key=lambda row: row[0])]
 
 
 def scales() -> dict[str, Any]:
-    """Return the plans of the detector of two scales by schedule, as parts of a record that the page can draw.
+    """Return schedule -> plan of the detector of two scales, as the parts of the plan's record that the page draws.
 
-    `fine` is the name of the fine map, which is read twice: by the next block, and by the concatenation.
+    The additional key `fine` is the name of the fine map, which is read twice: by the next block, and by the concatenation.
     """
     model = model_of(graph_of(*SCALES))
     made = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
@@ -109,13 +116,13 @@ def scales() -> dict[str, Any]:
 
 
 def _fine_map(plan: Plan) -> str:
-    """Return the name of the first input of the concatenation."""
+    """Return the name of the fine map of the detector of two scales: the first input of its only concatenation."""
     (name,) = {str(op.inputs[0]) for op in plan.graph.ops if op.kind == "concatenation"}
     return name
 
 
 def _parts(whole: Record) -> dict[str, Any]:
-    """Return the parts of a record that the pictures of memory and of layers need."""
+    """Return the parts of `whole`, a plan's record, that the pictures of its memory and of its layers need."""
     return {
         "model": {"name": whole["model"]["name"]},
         "plan": {"steps": whole["plan"]["steps"]},
@@ -126,7 +133,7 @@ def _parts(whole: Record) -> dict[str, Any]:
 
 
 def figures() -> dict[str, Any]:
-    """Return all figures, as planned.json has them."""
+    """Return the contents of planned.json: the data of all drawings on the page that need plans of large networks."""
     return {
         "ladder": [rung(each) for each in RUNGS],
         "profiles": [profile(each) for each in COMPARED],

@@ -119,7 +119,7 @@ def fast(asked: Asked) -> dict[str, Any] | None:
 
 
 def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
-    """Return a built-in network's figures as papers count them.
+    """Return RAM, MACs and weights of a built-in network as papers count them, computed without a plan.
 
     `layer` is the bytes of input and output of the largest layer, without skip connections; `macs` are the
     multiply-accumulates, `weights` the number of weights.
@@ -201,7 +201,7 @@ def look_command(source: str) -> str:
 
 
 def _model(asked: Asked, given: str | None) -> Model:
-    """Return the model of a request; `given` as for `exact`."""
+    """Return the model of a request; `given` is the path of a model dropped on the page, None for a built-in network."""
     return _given(given) if given else _built(asked.network, asked.resolution, asked.width)
 
 

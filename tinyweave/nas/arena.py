@@ -54,7 +54,7 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
 def arena_lower_bound(arch: Arch, *, stream_inputs: bool = False) -> int:
     """Return a quick lower bound on the arena of a plan without recomputation, in bytes.
 
-    It is the `arena` of the network without its squeeze and excitation, so that the fast path can compute it.
+    It is the peak RAM of the network without its squeeze and excitation, for which no graph must be planned.
     """
     groups = tuple(replace(group, squeeze=0) for group in arch.groups)
     return arena(replace(arch, groups=groups), stream_inputs=stream_inputs)
@@ -105,9 +105,10 @@ def macs(arch: Arch) -> int:
 
 
 def _chain(blocks: Sequence[Block], classes: int | None) -> Chain:
-    """Return the ops of each block as Steps, without squeeze and excitation, then the mean and the classifier.
+    """Return blocks as the chain of ops of the RAM model: a tuple of Steps per block, then one for the mean and the classifier.
 
-    With `classes` None, the chain ends with the last block. Raises CompileError if the image is not square.
+    Squeeze and excitation is left out. If `classes` is None, so are the mean and the classifier. Raises CompileError if the
+    image is not square.
     """
     stem = blocks[0].layers
     if not all(layer.is_square for layer in stem):

@@ -155,10 +155,10 @@ def overhead_of(plan: Plan, ram: int, code: int) -> Overhead:
 
 
 def overhead_between(small: Overhead, large: Overhead) -> Overhead:
-    """Combine the overheads of two networks.
+    """Combine the measured overheads of two builds, of which `large` has more code, into one that corrects estimates of code.
 
-    The result is the overhead of `small`, with the larger RAM of the two. Its `rate` is the difference in measured code divided
-    by the difference in estimated code.
+    The result is `small` with the larger RAM of the two, and with the `rate`: the difference in measured code divided by the
+    difference in estimated code.
     """
     more = large.estimated - small.estimated
     rate = (large.code - small.code) / more if more else small.rate

@@ -47,7 +47,7 @@ class Evolution:
     """Settings of an evolutionary search; the defaults are those of the TinyNAS paper."""
 
     population: int = 100  # networks of the first generation
-    parents: int = 20
+    parents: int = 20  # best networks so far, from which each generation is bred
     crossovers: int = 50  # children of two parents, per generation
     mutations: int = 50  # mutated copies of one parent, per generation
     rate: float = 0.1  # mutation probability of each gene

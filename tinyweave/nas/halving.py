@@ -195,7 +195,7 @@ class Trainings(NamedTuple):
     folder: Path  # of the run, with the data set in its subfolder `data`
     workers: Workers  # execute the trainings
     seed: int = 0  # base of the seeds
-    augmentation: str | None = None  # as in `train_one`
+    augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
     progress: Progress = silent  # called before and after each training
 
     def call(
@@ -275,7 +275,7 @@ def successive_halving(
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
             enter this rung, unless there are none.
         kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
-            Those whose accuracy is too low for it take at most all but one of a rung's places.
+            At least one place of a rung still goes to a candidate for its accuracy.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -393,9 +393,9 @@ def _quality(module: Any, values: Any, labels: Any, head: Head | None) -> float:
 
 
 def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:
-    """Reorder `survivors`, candidates from best to worst: move the candidates `kept` forward into the first `count` places.
+    """Return `survivors`, candidates from best to worst, with the candidates `kept` moved forward to the first `count` places.
 
-    At least one of these places stays with the best of the others.
+    At most `count` - 1 candidates are moved, so that at least one of the best stays among the first `count`.
     """
     moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
     others = [candidate for candidate in survivors if candidate not in moved]

@@ -29,9 +29,10 @@ def entries(file: Path) -> Iterator[Any]:
 
 
 class Ledger:
-    """The recorded measurements of a run, by network and kind of measurement ("costs", "accuracy", "built").
+    """The recorded measurements of a search, by network and kind of measurement, so that an interrupted search can resume.
 
-    The value of "costs" is False if lower bounds exclude the network.
+    The kinds are "costs" (estimated; False if lower bounds show that the network cannot fit), "accuracy", and "built" (costs
+    measured on a build).
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -43,7 +44,7 @@ class Ledger:
                 self.known[arch, kind] = value
 
     def __call__(self, arch: Arch, kind: str) -> Any:
-        """Return a measurement of a network, None if it is not recorded; `kind` is "costs", "accuracy" or "built"."""
+        """Return the recorded measurement of a network, or None if there is none; `kind` is "costs", "accuracy" or "built"."""
         return self.known.get((to_json(arch), kind))
 
     def add(self, arch: Arch, kind: str, value: Any) -> None:

@@ -32,7 +32,10 @@ MACS = 11  # the column of a step's multiply-accumulates
 
 
 class Step(NamedTuple):
-    """An op of a chain. Its input is the output of the previous step, a square map of `side` rows and `c_in` channels."""
+    """An op of a chain of layers, for the RAM model in C.
+
+    Its input is the output of the previous step, a square map of `side` rows and `c_in` channels.
+    """
 
     kind: str
     side: int
@@ -62,9 +65,9 @@ class Step(NamedTuple):
 
 
 def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
-    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does; return (kernel rows, padding).
+    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does.
 
-    `side` is the number of input rows, `pad` the padding on either side.
+    `side` is the number of input rows, `pad` the padding on either side. Return the remaining (kernel rows, padding before).
     """
     last = (side + 2 * pad - kernel) // stride * stride
     before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
@@ -84,7 +87,7 @@ def macs_of(step: Step) -> int:
 def distance_of(step: Step) -> int:
     """Return the overlap distance of an op that runs unfused, in bytes.
 
-    The output may overlap the input, and overwrite it, if it starts at least this many bytes below.
+    The output may overwrite the input while it is read, if the output starts at least this many bytes below the input's start.
     """
     if step.kind == "fully_connected":
         return distance.of_rows(1, step.c_in, step.c_out)

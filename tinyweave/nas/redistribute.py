@@ -23,17 +23,17 @@ MAX_FURTHER = 4  # blocks that may be added beyond the number that was removed
 
 
 class Patches(NamedTuple):
-    """RAM and MACs of a network whose head (its first blocks) runs patch by patch, as the thesis counts (`papers.patches`)."""
+    """RAM and MACs of a network whose head (its first blocks) runs patch by patch, counted as in the MCUNet thesis."""
 
-    fields: tuple[int, ...]  # rows that an output patch depends on: on the input of each layer of the head, last its own rows
-    halo: tuple[float, ...]  # for each layer of the head, recomputed MACs divided by its MACs
+    fields: tuple[int, ...]  # receptive fields in rows, for one patch of the head's output: on each layer's input, then its own
+    halo: tuple[float, ...]  # for each layer of the head, recomputed MACs divided by the layer's MACs
     ram: int  # bytes
     macs: int  # of the network with its classifier, recomputation included
     overhead: float  # recomputed MACs divided by the MACs of the network
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Return RAM and MACs of a network whose head runs patch by patch.
+    """Return RAM and MACs of a network whose head, its first blocks, runs patch by patch.
 
     Args:
         arch: The network.
@@ -80,7 +80,9 @@ def head_of(arch: Arch, factor: int = 8) -> int:
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """Return a copy of a network with the smallest receptive field in its head, and with blocks added after the head.
+    """Return a copy of a network whose head (its first blocks, to run patch by patch) has the smallest receptive field.
+
+    Blocks are added after the head to make up for it (receptive field redistribution, MCUNetV2).
 
     Args:
         arch: The network.
@@ -111,11 +113,17 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Return a group that begins in the head, with the smallest receptive field of its blocks in the head.
+    """Return a copy of a group with the smallest receptive field of its blocks in the head.
+
+    The head is the first part of the network, which is to run patch by patch; the group begins in it.
 
     The first block of a group of stride 2 gets the kernel KERNEL; the group's other blocks in the head are removed. A group of
-    stride 1 becomes one 1x1 block, or no block if the number of channels does not change. `c_in` is the number of input
-    channels of the group. With `ends`, the head ends with the group's first block, else in a later group.
+    stride 1 becomes one 1x1 block, or no block if the number of channels does not change.
+
+    Args:
+        group: The group.
+        c_in: Number of input channels of the group.
+        ends: Whether the head ends with the group's first block; otherwise the whole group is in the head.
     """
     if group.stride == 1:
         needed = group.width != c_in  # a 1x1 block changes the number of channels

@@ -251,9 +251,10 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
-    If the options give rungs, there are no other trainings. Otherwise the first candidate is `candidates.first_network`, if it
-    exists, and the record has three more keys: `augmentations`, the names of the augmentations that are tried on the first
-    candidate; `trial_epochs`, the epochs of each trial; and `final_epochs`, the epochs of each candidate's final training.
+    If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit, the first candidate
+    is `candidates.first_network` if it exists, and the record has three more keys. `augmentations`: names of augmentations to
+    compare first, by short trainings of the first candidate. `trial_epochs`: epochs of each of these trainings. `final_epochs`:
+    for each candidate, the epochs of its final training if it becomes the best.
     """
     options, target, workers = this.options, this.target, this.workers
     rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))

@@ -283,7 +283,7 @@ def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_gr
 
 
 def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:
-    """Return a space of detectors for images of `size`, built from the first five groups of `mobile`.
+    """Return a space of detectors for images of `size`, built from the first five groups of the space `mobile`.
 
     A detector's output has one cell per 16 x 16 pixels, and `anchors` boxes per cell.
     """

@@ -105,8 +105,8 @@ def fits(arch: Arch, limits: StageLimits) -> bool:
 def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
     """Return whether a network fits the RAM limit and the recomputation limit if its first layers run patch by patch.
 
-    Each number of first layers is tried that includes all layers above the RAM limit. For each, only the largest patch that
-    fits is tested: smaller patches need less RAM but more recomputation.
+    The layers that run patch by patch must include all layers that alone exceed the RAM limit; each such number of first
+    layers is tried. For each, only the largest patch that fits is tested: smaller patches need less RAM but more recomputation.
     """
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]
@@ -146,7 +146,9 @@ def stage_one(
     processes: int = 1,
     progress: Progress = silent,
 ) -> list[Setting]:
-    """Sample `count` networks for each image size and width of a space, and return one Setting for each pair.
+    """Sample `count` networks for each image size and width of a space, as stage one of TinyNAS does, to choose among them.
+
+    Return for each pair (image size, width) a Setting with the MACs of the networks that fit the limits.
 
     Args:
         space: The search space.
@@ -170,7 +172,7 @@ def stage_one_per_limit(
     processes: int = 1,
     progress: Progress = silent,
 ) -> list[list[Setting]]:
-    """Run `stage_one` for several limits on the same sampled networks; return its list of Settings for each limit."""
+    """Run `stage_one` for each element of `limits`, on the same sampled networks; return its list of Settings for each."""
     pairs = list(product(space.sizes, space.widths))
     settings_of = partial(_settings, space=space, limits=limits, classes=classes, count=count, seed=seed)
     by_pair = list[list[Setting]]()
@@ -185,7 +187,10 @@ def stage_one_per_limit(
 def _settings(
     pair: tuple[Size, float], space: SearchSpace, limits: Sequence[StageLimits], classes: int, *, count: int, seed: int
 ) -> list[Setting]:
-    """Sample `count` networks of one image size and width, the `pair`; return a Setting for each element of `limits`."""
+    """Sample `count` networks of one image size and width, the `pair`.
+
+    Return for each element of `limits` a Setting with the MACs of the networks that fit.
+    """
     fitting: list[list[int]] = [[] for _ in limits]
     for arch in _sampled(space, *pair, classes=classes, count=count, seed=seed):
         for each, sizes in zip(limits, fitting, strict=True):
@@ -241,10 +246,10 @@ def limits_for_share(
 def limits_for_setting(
     setting: Setting, space: SearchSpace, limits: StageLimits, classes: int, *, seed: int = 0, share: float = FEASIBLE
 ) -> dict[str, float]:
-    """Return the limits `ram` and `flash`, in bytes, with which a setting would be feasible.
+    """Return the limits `ram` and `flash`, in bytes, raised so that at least the fraction `share` of a setting's networks fits.
 
-    The networks are sampled again, so pass the arguments of the `stage_one` call that returned the setting. `share` is the
-    share of the networks that must fit.
+    A setting is an image size and a width. Its networks are sampled again, so pass the arguments of the `stage_one` call that
+    returned it.
     """
     assert setting.size is not None
     archs = _sampled(space, setting.size, setting.width, classes=classes, count=setting.samples, seed=seed)

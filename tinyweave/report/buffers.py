@@ -68,7 +68,10 @@ def buffer_records(plan: Plan) -> list[Record]:
 
 
 def _touches(plan: Plan) -> tuple[Touches, Touches]:
-    """Return the writes and the reads of each tensor, as (step, layer); an op without code (a view) writes nothing."""
+    """Return two dicts, the writes and the reads of each tensor: tensor -> (step, layer) of each access, in order.
+
+    A view, such as a reshape, has no code, so it writes nothing.
+    """
     writers, readers = defaultdict[str, list[tuple[int, str]]](list), defaultdict[str, list[tuple[int, str]]](list)
     for step, index in ((step, index) for step, stage in enumerate(plan.stages) for index in stage.ops):
         op = plan.graph.ops[index]
@@ -95,7 +98,7 @@ def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
 
 
 def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
-    """Return the buffers that overlap this buffer in both address and lifetime, with the number of shared bytes."""
+    """Return name -> number of shared bytes, of each buffer that overlaps this buffer in both address and lifetime."""
     begin, at = plan.offsets[buffer.name], plan.offsets
     shares = {
         other.name: min(begin + buffer.bytes, at[other.name] + other.bytes) - max(begin, at[other.name])
@@ -119,12 +122,15 @@ def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
 
 
 def stage_records(plan: Plan) -> list[Record]:
-    """Return a dict per fused stage: when each layer computes its rows, and how many rows and columns of each map are kept."""
+    """Return a dict per fused stage: when each layer computes its rows, and how much of each map between layers is in RAM."""
     return [_stage(plan, step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
 
 
 def _stage(plan: Plan, step: int, stage: Stage) -> Record:
-    """Return a fused stage as plain values: its layers, their row timings and tiles, and the rows that it keeps of each map."""
+    """Return a fused stage as plain values: its layers, when each computes its rows, its tiles, and the map rows in RAM.
+
+    Layers of a fused stage run alternately, a few rows at a time, so only some rows of the maps between them are in RAM.
+    """
     graph, schedule = plan.graph, stage.schedule
     assert schedule is not None
     keys = ("first", "every", "rows", "rows_per_iteration")
@@ -144,9 +150,10 @@ def _stage(plan: Plan, step: int, stage: Stage) -> Record:
 
 
 def _map(graph: Graph, name: str, rows: int, cols: int | None) -> Record:
-    """Return how much of a map a fused stage keeps: rows of a line buffer, or rows and columns of a tile (`cols` not None).
+    """Return how much of the feature map `name` a fused stage has in RAM at a time.
 
-    `rows` and `cols` of the result are (kept, in the whole map).
+    This is `rows` whole rows if `cols` is None (a line buffer), else `rows` x `cols` pixels (a tile). The keys `rows` and
+    `cols` of the result are pairs: the number in RAM, then the number in the whole map.
     """
     tensor = graph.tensors[name]
     _, height, width, _ = tensor.shape

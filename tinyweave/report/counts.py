@@ -14,7 +14,10 @@ NONE = "none"
 
 
 def count_record(counted: Counted) -> Record:
-    """Return RAM and MAC overheads of a plan and of the paper's own solutions as a dict for json.dumps."""
+    """Return a plan and a paper's own solutions for the same network, both measured by the paper's counting rule, as a dict.
+
+    Each has its RAM, its MACs relative to the network's, and a description. The dict is for json.dumps.
+    """
     rows = {
         name: row
         and {
@@ -29,13 +32,15 @@ def count_record(counted: Counted) -> Record:
 
 
 def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None) -> list[str]:
-    """Return a table of the plan and the paper's own solutions by the paper's count, with the ops that the count leaves out.
+    """Return the lines of a table of RAM and MACs by a paper's counting rule: of our plan, and of the paper's own solutions.
+
+    F is the MACs with recomputation, as a multiple of the MACs without. A last line lists the ops that the rule does not count.
 
     Args:
         graph: the network.
-        counted: the result of the count.
-        overhead: limit on F (MACs as a multiple of the chain's MACs) of the row `least RAM`.
-        ram: RAM limit in bytes of the row `least F`; None for no such row.
+        counted: the plan and the paper's solutions, measured by the rule.
+        overhead: limit on F in the row of the solution with the least RAM.
+        ram: RAM limit in bytes in the row of the solution with the least F; None leaves this row out.
     """
     what = {
         "plan": "this plan",

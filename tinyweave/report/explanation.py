@@ -76,7 +76,7 @@ def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
 
 
 def _rule(overlap: Overlap) -> str:
-    """Return a sentence on the overlap distance of a kernel: where its output may begin relative to its operand."""
+    """Return a sentence on how far below its operand a kernel's output must begin to overwrite the operand safely."""
     if overlap.overlap_distance is not None and overlap.overlap_distance < 0:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.overlap_distance == 0:
@@ -96,7 +96,11 @@ def _overlaps(plan: Plan) -> bool:
 
 
 def _apart(overlap: Overlap, plan: Plan) -> str:
-    """Return a sentence on why two buffers share no bytes: they must not, they cannot, or the plan does not use the overlap."""
+    """Return a sentence on why the two buffers of `overlap` share no bytes.
+
+    Either the kernel allows no overlap, or the distance it needs leaves no bytes to share, or they could share bytes but no
+    arena is smaller for it or the plan does not use it.
+    """
     if overlap.overlap_distance is None:
         return f"it must: {overlap.why}"
     if not overlap.possible:
@@ -106,7 +110,7 @@ def _apart(overlap: Overlap, plan: Plan) -> str:
 
 
 def _less(plan: Plan, explanation: Explanation) -> list[str]:
-    """Return lines on how much smaller the arena would be without the tensor, and what would free its bytes."""
+    """Return lines on how many bytes the peak would be smaller without the explained tensor, and what would free its bytes."""
     without, peak = explanation.without, explanation.peak
     if without >= peak:
         return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]

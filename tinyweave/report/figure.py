@@ -99,7 +99,8 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
 def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
     """Return the coloured rectangles of a panel as tuples (tensor, first step, number of steps, bytes of the tensors below it).
 
-    A tensor has one rectangle per run of steps in which its height in the stack stays the same.
+    In each step the live tensors are drawn as a stack. A tensor has one rectangle per run of steps in which the bytes below it
+    stay the same.
     """
     bands: list[tuple[str, int, int, int]] = []
     open_bands: dict[tuple[str, int], int] = {}

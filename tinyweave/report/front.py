@@ -115,9 +115,10 @@ def _work(plan: Plan) -> float:
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return a published figure with an additional key `latency_ms`: its cycles as milliseconds at the device's clock.
+    """Return `figure`, a published result of another tool, with the additional key `latency_ms`.
 
-    `latency_ms` is None if the figure has no cycles for the device's core, or if the clock is unknown.
+    It has the milliseconds that the published cycles take at the device's clock, or None if `figure` has no cycles for the
+    device's core, or if the clock is unknown.
     """
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
@@ -125,7 +126,7 @@ def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
 
 
 def by_rows(record: Record) -> str:
-    """Return a clause for the title if inputs or outputs are streamed row by row, else ""."""
+    """Return a clause for the title that says which of inputs and outputs are streamed row by row, or "" if none are."""
     streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
     return f", {' and '.join(streamed)} by rows" if streamed else ""
 
@@ -143,8 +144,9 @@ def front_entries(record: Record) -> list[tuple[str, Record]]:
 def front_rows(record: Record) -> list[tuple[str, ...]]:
     """Return table cells: a header, then a row per plan.
 
-    A row has label, arena, time, cycles relative to the fastest plan, MACs, constants, and the gap (bytes of the arena above
-    its lower bound). Columns without any value are left out.
+    A row has the label of `front_entries` ("" for the Pareto front), bytes of the arena, milliseconds, cycles relative to the
+    fastest plan, MACs, MACs relative to the network's, bytes of constants, and the gap (bytes of the arena above its lower
+    bound). Columns without any value are left out.
     """
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
@@ -190,7 +192,10 @@ def proved_lines(record: Record) -> list[str]:
 
 
 def published_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a row per figure that others published, with RAM, milliseconds ("-" if unknown), tool, and source."""
+    """Return table cells: a row per result that other tools published for the same network, without a header.
+
+    A row has RAM, milliseconds ("-" if unknown), the tool, and a text with instructions, cycles, a note and the source.
+    """
     rows: list[tuple[str, ...]] = []
     for figure in record["published"]:
         time = figure["latency_ms"]
@@ -227,9 +232,9 @@ def _missing(record: Record) -> list[str]:
 
 
 def published(graph: Graph) -> list[dict[str, Any]]:
-    """Return the RAM and time that others published for this network, recognised by its layers; empty if there are none.
+    """Return the results that other tools published for this network, recognised by its layers; [] if there are none.
 
-    Each figure is a dict with the tool, RAM in bytes, instructions and cycles by core, a note and the source.
+    Each result is a dict with the tool, RAM in bytes, instructions and cycles by core, a note and the source.
     """
     return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
 
@@ -245,5 +250,5 @@ def fingerprint(graph: Graph) -> str:
 
 @cache
 def _figures() -> dict[str, Any]:
-    """Return published.json: fingerprint of a network -> its figures."""
+    """Return the contents of published.json: fingerprint of a network -> results that other tools published for it."""
     return dict(json.loads(FIGURES.read_text()))

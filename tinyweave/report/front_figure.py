@@ -122,9 +122,9 @@ def _square(name: str, x: float, y: float) -> list[str]:
 
 
 def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return a dotted line at `size` bytes of RAM, labelled with the tools of the published figures that have exactly this RAM.
+    """Return a dotted line at `size` bytes of RAM, labelled with the tools whose published results have exactly this RAM.
 
-    It is a line, not a point, because the published times were measured on other devices.
+    It is a line, not a point, because the published times were measured on other devices. `figures` are the published results.
     """
     y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
     return [
@@ -134,7 +134,10 @@ def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
 
 
 def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
-    """Return (colour, text) of the lines of the list beside the picture: plans, other strategies, published figures."""
+    """Return (colour, text) per line of the legend: the Pareto front, plans by other strategies, published results.
+
+    `has_ms` says whether times are in milliseconds, else they are multiples of the fastest plan's cycles.
+    """
     points = record["points"]
     lines = [("black", _said(point, has_ms)) for point in points[:MOST_NAMED]]
     lines += [("black", f"{len(points) - MOST_NAMED} more")] if len(points) > MOST_NAMED else []
@@ -144,7 +147,10 @@ def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
 
 
 def _said(entry: Record, has_ms: bool) -> str:
-    """Return the label of a plan: time, arena, and the MAC overhead if it is at least 0.5 %."""
+    """Return the label of a plan: time, arena, and the MAC overhead if it is at least 0.5 %.
+
+    The time is in milliseconds if `has_ms`, else a multiple of the fastest plan's cycles.
+    """
     time = f"{rounded(entry['latency_ms_at_least'])} ms" if has_ms else f"{entry['slowdown']:.2f}"
     work = f", MACs x{entry['mac_overhead']:.2f}" if (entry["mac_overhead"] or 1) >= 1.005 else ""
     return f"{time}: {entry['arena']:,} B{work}"

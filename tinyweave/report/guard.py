@@ -59,8 +59,9 @@ def guard_record(results: Sequence[GuardResult]) -> Record:
 def guard_rows(record: Record) -> list[tuple[str, ...]]:
     """Return table cells: a header, then a row per model and measurement.
 
-    Each row has the limit, the value now, the value in tinyweave.lock.json, the change, and "ok" or "TOO MUCH". A model with a
-    wrong output byte has a further row, "DIFFERS".
+    Each row has the model (only in its first row), the measurement's name, the limit, the value now, the value in
+    tinyweave.lock.json, the change, and "ok" or "TOO MUCH" if there is a limit. A model with a wrong output byte has a further
+    row, "DIFFERS".
     """
     rows: list[tuple[str, ...]] = [HEAD]
     for each in record["guarded"]:

@@ -14,12 +14,12 @@ COSTLY = 0.01  # share of the cycles; reasons whose layers take less in all are 
 
 
 def kernel_text(layer: Record) -> str:
-    """Return the name of a layer's kernel, without what its kind says already."""
+    """Return the name of a layer's kernel, without the prefix "tw_" and the op kind, or "-" if no code runs."""
     return (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_")
 
 
 def kernel_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per kernel with its share of the MACs and of the cycles, and its layers.
+    """Return table cells: a header, then a row per kernel with its percentages of the MACs and of the cycles, and its layers.
 
     The kernel with the most cycles comes first.
     """
@@ -38,7 +38,7 @@ def kernel_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def _abbreviated(names: Sequence[str]) -> str:
-    """Return names in a row; a name that differs from the one before it by its number only is that number: `add_2, 5, 8`."""
+    """Join names with commas, and shorten each name that differs from the previous one only in its number: `add_2, 5, 8`."""
     heads = [name.rpartition("_")[0] for name in names]
     shown = [
         name.rpartition("_")[2] if place and heads[place - 1] == heads[place] else name for place, name in enumerate(names)
@@ -58,10 +58,10 @@ def _costs(record: Record) -> dict[str, float]:
 
 
 def fast_share_lines(record: Record) -> list[str]:
-    """Return lines: the share of the MACs in kernels for the core's own instructions, then the costly layers in portable C.
+    """Return a line with the fraction of the MACs in kernels written for the core, then a line per costly group in portable C.
 
-    A layer is costly if it takes at least the fraction COSTLY of the cycles, together with the layers that have the same kernel
-    for the same reason. The list is empty if the share is unknown.
+    A group is the layers that have the same portable kernel for the same reason. It is costly if it takes at least the fraction
+    COSTLY of the cycles. The list is empty if the MACs in the core's kernels are unknown.
     """
     if record["fast_macs"] is None:
         return []
@@ -83,9 +83,9 @@ def fast_share_lines(record: Record) -> list[str]:
 
 
 def kernel_lines(record: Record) -> list[str]:
-    """Return a line per reason why layers whose kernel uses the core's own instructions cannot have a faster one.
+    """Return a line per reason why layers do not have the fastest kernel of the core: the reason, then the layers' names.
 
-    Each line ends with the names of these layers. Layers with portable kernels are left out; see `fast_share_lines`.
+    Layers in portable C are left out; `fast_share_lines` reports them.
     """
     layers: dict[str, list[str]] = {}
     for layer in record["layers"]:

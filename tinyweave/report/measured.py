@@ -78,9 +78,10 @@ def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
 
 
 def measured_rows(entries: Sequence[Record], estimated: int | None) -> list[tuple[str, str, str, str]]:
-    """Return table cells: a header, a row per layer, and a row for the sum.
+    """Return table cells: a header, a row per layer, and a row for all layers.
 
-    `estimated` are the estimated cycles of the whole inference; None if unknown.
+    A row has the layer, its estimated cycles, its measured cycles, and the ratio measured / estimated. `entries` are the result
+    of `measured_records`, `estimated` the estimated cycles of the whole inference (None if unknown).
     """
     rows = [("layer", "estimated", "measured", "ratio")]
     total = sum(entry["measured"] for entry in entries)

@@ -132,7 +132,7 @@ def _decibel(value: float | None) -> str:
 
 
 def _preprocessing(said: Record) -> str:
-    """Return how the samples' values became the network's input, as text."""
+    """Return how the samples' values became the network's input, as text; `said` is the key `preprocessing` of the record."""
     scale, offset = (", ".join(f"{number:.7g}" for number in said[key]) for key in ("scale", "offset"))
     source = {"images": "images, 0 .. 255", "waveforms": "recordings, -1 .. 1", "arrays": "the samples"}[said["source"]]
     return f"{source}, as they are" if (scale, offset) == ("1", "0") else f"{source}, times {scale} plus {offset}"

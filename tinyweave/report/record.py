@@ -191,15 +191,15 @@ def _of(source: object, *keys: str) -> Record:
 
 
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
-    """Return layer -> likely cycles."""
+    """Return layer -> likely cycles, from estimates that each have a lowest, a likely and a highest number of cycles."""
     return {layer: count.likely for layer, count in cycles.items()}
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """Return the instructions and cycles of each step of a plan.
+    """Return a dict per step of a plan (a layer or a fused stage): its layers, and its instructions and cycles.
 
-    For a fused stage whose layers were measured individually, `loop` is what remains after subtracting the layers' kernels: the
-    cost of the loop over rows.
+    The key `loop` has the instructions and cycles of a fused stage minus those of its layers' kernels, which is the cost of the
+    loop over rows. It is None for other steps, and if the layers were not measured individually.
     """
     cycles = [step.likely for step in profile.cycles_per_step]
     counts = {
@@ -240,7 +240,10 @@ def costs(record: Record) -> list[Record]:
 
 
 def _peak(summit: LayerRow, plan: Plan | None) -> Record:
-    """Return the peak: the step and op at which most bytes are live, and the buffers alive then (None without a plan)."""
+    """Return the peak as plain values: its step, op and live bytes, and the buffers alive in this step (None without a plan).
+
+    `summit` is the row of the layer table with the most live bytes.
+    """
     alive = plan.alive(summit.step) if plan else None
     labels = buffer_labels(plan) if plan else {}
     return {
@@ -262,10 +265,10 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 
 
 def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
-    """Return the record of a remedy (a change of the network) of the advice.
+    """Return the record of a remedy: a change of the network, such as pruning, that could make it fit the limits.
 
-    RAM, Flash, latency and `fits` are those of the remedy's plan, or None if the remedy was not planned. `share` is the
-    estimated fraction to keep of the weights, or of each side of the input image.
+    The keys `ram`, `flash`, `latency_ms` and `fits` describe the plan of the changed network; they are None if it was not
+    planned. `share` is the estimated fraction that must remain of the weights, or of each side of the input image.
 
     Args:
         remedy: the remedy.
@@ -319,7 +322,7 @@ def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
 
 
 def overhead(executed: int, network_macs: int) -> float | None:
-    """Return executed MACs as a multiple of the network's, rounded up so that `--max-mac-overhead` accepts the value.
+    """Return executed MACs divided by the network's MACs, rounded up so that `--max-mac-overhead` accepts the value.
 
     None for a network without MACs.
     """
@@ -327,7 +330,10 @@ def overhead(executed: int, network_macs: int) -> float | None:
 
 
 def head(model: results.Model, ops: int | None = None) -> Record:
-    """Return the first keys of a record: the versions and the model; without the key `ops` if `ops` is None."""
+    """Return the first keys of a record: versions of tinyweave and of the schema, and name, file and hash of the model.
+
+    `ops` is the model's number of ops, None to leave it out.
+    """
     named = {"name": model.name, "file": model.path.name, "sha256": model.sha256}
     return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
 
@@ -377,7 +383,7 @@ def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results
 
 
 def _fit(board: results.Fit) -> Record:
-    """Return the entry of one board: its limits, the measured needs, and the cycles if its own core was emulated."""
+    """Return a board's entry in the record of `compare`: limits, measured needs, and cycles if its own core was emulated."""
     device = board.device
     return (
         _standing(device, board.profile.ram, board.profile.flash)

@@ -102,16 +102,19 @@ def search_record(found: SearchResult, run: Record) -> Record:
 
 
 def _stage_one(run: Record) -> Record:
-    """Return how a supernet's width (channel multiplier) was chosen, which TinyNAS calls stage one.
+    """Return how the width (channel multiplier) of a supernet was chosen, which TinyNAS calls stage one: a dict of three keys.
 
-    `widths` are the widths that the supernet has, `share` the fraction of the sampled networks of the chosen width that fit. If
-    this fraction is too small at every width, `enough` has limits within which enough networks would fit; else it is None.
+    `widths`: the widths in the supernet. `share`: the fraction of random networks of the chosen width that fit the limits; None
+    if no width was chosen. `enough`: None, or if this fraction is too small, looser limits that enough networks would fit.
     """
     return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
 
 
 def _own_size(prepared: Record, arch: Arch) -> Record:
-    """Return the settings for preparing samples; an image size among them is replaced by the size of the network's input."""
+    """Return the settings for preparing samples, with the image size (if there is one) set to the size of the network's input.
+
+    A search may try several image sizes, so the size of the network that was found may differ from that of the data set.
+    """
     return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 
@@ -235,7 +238,7 @@ def _facts(record: Record) -> list[str]:
 
 
 def _width(supernet: Record) -> list[str]:
-    """Return a line on how the width of a supernet was chosen, or none if networks of all widths were searched."""
+    """Return a line on how the width of a supernet was chosen, as a list; [] if networks of all widths were searched."""
     share, enough = supernet["share"], supernet["enough"]
     if share is None:  # all widths were searched
         return []

@@ -59,7 +59,10 @@ Ops of a `.tflite` file that tinyweave rewrites as other ops when it reads the f
 
 
 def supported_ops() -> str:
-    """Return the text of SUPPORTED_OPS.md: names, refusals, types and constraints of each kind, and rewritten ops."""
+    """Return the text of SUPPORTED_OPS.md: the ops of each file format, the types and constraints of each op kind, and more.
+
+    It also lists ops that are refused, with reason and replacement, and ops that are rewritten as others on import.
+    """
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
     rows = [HEAD, *_table(("op", *FRONT_ENDS), ((op, *map(_listed, names.values())) for op, names in op_names().items())), ""]

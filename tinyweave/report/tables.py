@@ -144,7 +144,10 @@ def _window(graph: Graph, op: Op) -> str:
 
 
 def order_csv(record: dict[str, Any]) -> str:
-    """Return the steps of both orders in a record of `reorder` as CSV; the names of live tensors are separated by spaces."""
+    """Return the steps of both op orders (the file's and the best) in a record of `reorder` as CSV, a line per step.
+
+    The names of live tensors are separated by spaces.
+    """
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))

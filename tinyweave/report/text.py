@@ -210,9 +210,10 @@ def show_measured(out: Console, record: Record) -> None:
 
 
 def show_plan(out: Console, record: Record, plan: Plan) -> None:
-    """Show a plan: its drawing, how far it is above its lower bound, and its estimated time.
+    """Show a plan: the drawing of its memory, how far its RAM is above the lower bound, and its estimated time.
 
-    Also show the kernels' share of the work, the reuse of rows between calls, if any, and the saving of each technique.
+    Also show the percentage of MACs and cycles of each kernel, the RAM that each technique of the planner saves, and, for a
+    model that streams in time, the rows that each call computes.
     """
     first, *lines = picture(plan, out.width)
     heading(out, first)
@@ -237,7 +238,7 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Show the Pareto front: a row per plan with a bar for its arena, published figures, and the verdict."""
+    """Show the Pareto front: a row per plan with a bar for its arena, published results of other tools, and the verdict."""
     labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)

@@ -16,9 +16,9 @@ FIGURES = ("live", "macs", "constants", "cycles", "instructions")
 
 
 def trace(record: Record) -> Record:
-    """Return a trace (Chrome's JSON format) with an event per layer, one after the other.
+    """Return a trace for Perfetto or Chrome (JSON trace format) with an event per layer, in the order of execution.
 
-    After the layers of a fused stage follows an event for its loop over rows.
+    The layers of a fused stage are followed by an event for the stage's loop over rows.
     """
     cycles = record["cycles"] is not None
     scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0

@@ -46,7 +46,8 @@ def target_text(device: Record) -> str:
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """Return the layer table as rows of cells, the header first, and the indices of the columns that hold numbers.
 
-    The table has a column of measured instructions if there are any, else of constants.
+    A row has a layer's step, name, output shape, window, kernel and sizes. If instructions were measured, they replace the
+    column of constants.
     """
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
@@ -145,7 +146,10 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return a sentence: no other placement of the buffers is smaller (proved), or the most bytes that another could save."""
+    """Return a sentence on how good the placement of the buffers is: proved to need the least RAM, or how far it may be off.
+
+    In the second case it states the most bytes that another placement could save.
+    """
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"
@@ -282,7 +286,7 @@ def time_limit_lines(record: Record) -> list[str]:
 
 
 def board_lines(record: Record) -> list[str]:
-    """Return a line that names the listed boards with room for the network, at most MOST_BOARDS, and counts the others.
+    """Return a line that names the known boards with enough memory for the network, at most MOST_BOARDS, and counts the others.
 
     The list is empty if no boards were searched.
     """
@@ -473,9 +477,9 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return the table of `compare`, the header first: a row per board with time, bytes needed, and bytes left.
+    """Return the table of `compare`, the header first: a row per board with its time, its RAM and Flash, and the verdict.
 
-    Bytes left are negative if the model does not fit.
+    RAM and Flash have two columns each: the bytes that the model needs, and the bytes left (negative if it does not fit).
     """
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:

@@ -47,7 +47,7 @@ class Annotated:
     path: Path
     size: tuple[int, int] | None  # rows and columns according to the annotation; None if it does not state them
     boxes: tuple[LabelledBox, ...]
-    part: str | None = None  # the part in whose list the image is; None without lists
+    part: str | None = None  # part (training, validation, test) whose list names the image; None without lists
 
 
 def read_annotations(folder: Path) -> list[Annotated]:

@@ -57,7 +57,10 @@ class Dataset:
         return self.values[chosen], self.labels[chosen]
 
     def groups_of(self, name: str) -> NDArray[np.int64] | None:
-        """Return the group of each sample in a part, in the order of `part`; None if the samples are independent."""
+        """Return the group (such as the speaker) of each sample in the part `name`; None if the samples are independent.
+
+        The order is that of the samples in `part(name)`.
+        """
         return None if self.groups is None else self.groups[self.parts == PARTS.index(name)]
 
     def counts(self) -> dict[str, int]:
@@ -163,11 +166,11 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Return the files with a complete set of parts, after folders or lists have set the parts of some files.
+    """Return the files with a complete set of parts (training, validation, test), after folders or lists have set some of them.
 
-    If files are set for validation, nothing is changed. If files are set for test, but none for validation, the hash moves some
-    training files to validation, and `topped_up` moves more if these are too few. If all set parts are training, they are reset
-    to None, so that `parts_of` chooses the parts.
+    If some files are in validation, nothing is changed. If some are in test, but none in validation, the hash of the group's
+    name moves some training files to validation, and `topped_up` moves more if these are too few. If all set parts are
+    training, they are reset to None, so that `parts_of` chooses the parts.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:

@@ -41,8 +41,7 @@ class LogMel:
     weight_bits, log_bits = 8, 6  # fractional bits of filter weights; bits that index the table of logarithms
     emphasis_bits = 0  # pre-emphasis: subtract (1 - 2^-bits) of the previous sample; 0 for none
     fraction_bits = 0  # fractional bits of a feature, truncated toward 0
-    # in feature steps with fraction_bits: a doubling of power, and the logarithm that maps to -128
-    doubling, quietest = STEPS, QUIETEST
+    doubling, quietest = STEPS, QUIETEST  # in feature steps: a doubling of power, and the logarithm that maps to -128
 
     @property
     def before(self) -> int:

@@ -56,7 +56,7 @@ def sensors(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sensors_shifted(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Change sensor values as `sensors` does, and shift each sample in time; moments that enter are 0."""
+    """Scale sensor values, add noise, and shift each sample in time, at random; moments that the shift leaves empty are 0."""
     count, columns = len(x), x.shape[3]
     right = _whole(count, int(MAX_SHIFT * columns), generator)
     return shifted(sensors(x, generator), torch.zeros(count, dtype=torch.int64), right, 0.0)

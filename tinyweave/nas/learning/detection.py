@@ -130,7 +130,7 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
     Returns:
         Three tensors. Indices [n] of the slots with a box, numbered over the whole batch. For each of these slots, the index of
         its box, numbered over the whole batch, [n]. And a mask [batch, slots] of the background: slots whose predicted box has
-        an IoU below BACKGROUND_IOU with each true box, and less than this share of its area inside each crowd.
+        an IoU below BACKGROUND_IOU with each true box, and less than the fraction BACKGROUND_IOU of its area inside each crowd.
 
     """
     there = boxes[..., 0] >= 0

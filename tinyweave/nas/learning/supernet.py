@@ -30,7 +30,10 @@ EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
 class ElasticUnit(nn.Module):
-    """A convolution with batch normalisation in a supernet; layers smaller than the largest use slices of its weights."""
+    """A convolution with batch normalisation in a supernet, which holds the weights of the largest network's layer.
+
+    Smaller networks use a slice of these weights for their own layer.
+    """
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
         """Allocate the weights of the largest layer.
@@ -191,7 +194,10 @@ class Supernet(nn.Module):
         yield f"{index + 2}.bias", self.classifier.bias
 
     def extract(self, arch: Arch) -> nn.Sequential:
-        """Return a copy of a network as a module. Its batch normalisation has no statistics yet: call `recalibrate`."""
+        """Return the network `arch` of the space as a module of its own, with a copy of the supernet's weights.
+
+        Its batch normalisation has no statistics yet: call `recalibrate`.
+        """
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():

@@ -137,7 +137,10 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
 
 
 def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
-    """Return the default `losses` of `fit`: label-smoothed cross-entropy, or the detection loss if the recipe has a head."""
+    """Return a function (samples, targets, step) that yields the loss of one training step, the default of `fit`.
+
+    It is the label-smoothed cross-entropy, or the detection loss if the recipe has a head.
+    """
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
         with mixed(samples):

@@ -79,7 +79,7 @@ def _titles(records: Sequence[Record]) -> list[str]:
 
 
 def told(entry: Entry, title: str) -> Record:
-    """Return an entry as the dict that page.js reads: records, title, and the sentences that the terminal shows."""
+    """Return an entry as the dict that page.js draws: its records, `title`, and under `says` the sentences to show."""
     short = entry.record | {"peak": None, "boards": None}  # the page shows both elsewhere, so the verdict leaves them out
     front = proved_lines(entry.front) if entry.front else []
     says = {

@@ -24,14 +24,18 @@ MIN_GROUPS = 5  # fewest groups for an interval that can be trusted
 
 
 def accuracy_interval(correct: NDArray[np.bool_], groups: Groups = None) -> Interval:
-    """Return the 95 % confidence interval of the accuracy, in [0, 1]; `correct` says which samples are right."""
+    """Return the 95 % confidence interval of the accuracy, in [0, 1]; `correct` says which samples are right.
+
+    `groups` has the group of each sample, such as its speaker; samples of one group are dependent. None: all are independent.
+    """
     return _with_groups(wilson(float(correct.mean()), len(correct)), correct.astype(np.float64), groups)
 
 
 def paired_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], groups: Groups = None) -> Interval:
     """Return the 95 % confidence interval of the difference in accuracy of two classifiers, first minus second.
 
-    `first` and `second` [samples] say which of the same samples each classifier predicts right.
+    `first` and `second` [samples] say which of the same samples each classifier predicts right. `groups` has the group of each
+    sample, such as its speaker; None if all samples are independent.
     """
     count = len(first) + 2
     gained, lost = (float((a & ~b).sum()) + 0.5 for a, b in ((first, second), (second, first)))

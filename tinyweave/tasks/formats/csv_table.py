@@ -30,7 +30,7 @@ MIN_NUMBERED = 16  # rows of a series in one line; fewer numbered columns are th
 
 
 class Columns(NamedTuple):
-    """The indices of the columns of a table by what they hold."""
+    """The indices of the columns of a table by what they hold; None if the table has no such column."""
 
     label: int
     group: int | None
@@ -106,10 +106,10 @@ def _values(
 
 
 def _numbered(names: Sequence[str]) -> list[list[int]] | None:
-    """Return the column indices [rows][channels] of the series that a line holds, or None if a line is not a series.
+    """Return the column indices [rows][channels] of the series in each line of a table, or None if lines hold no series.
 
-    It is a series if all columns are numbered, such as x_0, x_1, .., without gaps, and equally often, at least MIN_NUMBERED
-    times, for each name. Each name is a channel.
+    Lines hold series if all columns have numbered names, such as x_0, x_1, y_0, y_1. Each name (x, y) is a channel. All names
+    must have equally many numbers, without gaps and at least MIN_NUMBERED.
     """
     matches = [re.fullmatch(r"(.*?)[ _.\[-]*(\d+)\]?", name) for name in names]
     by_stem = dict[str, dict[int, int]]()
