@@ -25,6 +25,7 @@ from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
 SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.22, "final": 0.6}  # of the other seconds
+FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32}  # the same with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_STEPS = 10_000  # training steps after which more epochs hardly help
@@ -53,10 +54,12 @@ class Budget:
     speed: float  # seconds on this machine per second on the reference core
     samples: int  # for training
     batch: int  # samples per step
+    folds: int = 1  # trainings of a candidate, see `halving.folds_of`
 
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
-        return SHARES[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
+        shares = SHARES if self.folds == 1 else FOLDED_SHARES
+        return shares[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -78,8 +81,8 @@ class Budget:
         return self._final_steps(arch) >= MIN_FINAL_STEPS
 
     def trial_epochs(self, arch: Arch, trials: int) -> int:
-        """Return the number of epochs of each of `trials` short trainings of `arch`, which compare augmentations."""
-        seconds = self.share("trial") / ceil(trials / self.workers)
+        """Return the number of epochs of each training in `trials` trials of `arch`, which compare augmentations."""
+        seconds = self.share("trial") / ceil(trials / self.workers) / self.folds
         return self._epochs(min(seconds / self.step(arch), MAX_STEPS / 4))
 
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
@@ -88,7 +91,7 @@ class Budget:
         The first rung has as many candidates, at most MOST_CANDIDATES, as can be trained for MIN_STEPS steps each. Each rung
         takes about the same time, and the last has FINALISTS candidates.
         """
-        steps = self.share("halving") * self.workers / self.step(arch)
+        steps = self.share("halving") * self.workers / self.step(arch) / self.folds
         for first in range(MOST_CANDIDATES, FINALISTS, -1):
             counts = [first]
             while counts[-1] > FINALISTS:
