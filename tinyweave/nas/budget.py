@@ -14,7 +14,7 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from ..files import write_file
 from ..toolchain import cache_folder
@@ -39,6 +39,7 @@ MOST_CANDIDATES, FINALISTS = 48, 2
 PER_LAYER = 0.38e-3  # for each layer, whatever its size
 PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
 PER_DEPTHWISE_MAC = 0.7e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+PER_INPUT = 30e-9  # for each element of the network's input, for each sample: its augmentation
 MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
 FILE = "training_speed.json"  # in the cache folder
@@ -116,7 +117,8 @@ def step_seconds(arch: Arch, batch: int) -> float:
     """Predict the CPU seconds of one training step of a network on the reference core, for a batch of samples."""
     layers = [layer for block in blocks(arch) for layer in block.layers]
     elements, depthwise = sum(layer.out_bytes for layer in layers), sum(layer.macs for layer in layers if layer.depthwise)
-    return PER_LAYER * len(layers) + batch * (PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise)
+    per_sample = PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise + PER_INPUT * prod(arch.image)
+    return PER_LAYER * len(layers) + batch * per_sample
 
 
 def machine_factor(workers: Workers) -> float:
@@ -150,6 +152,6 @@ def _measured_factor() -> float:
     with thread_count(1):
         for _ in range(REPEATS):
             begin = time.process_time()
-            fit(module, values, labels, Recipe(1, batch=SAMPLES))
+            fit(module, values, labels, Recipe(1, batch=SAMPLES, augmentation="images"))
             times.append(time.process_time() - begin)
     return round(min(times) / (STEPS * step_seconds(arch, SAMPLES)), 3)
