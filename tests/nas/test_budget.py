@@ -79,7 +79,7 @@ def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
 
 
 def test_networks_that_are_too_large_for_the_time_are_not_trainable() -> None:
-    budget = Budget(120, 2, 1.0, 20_000, 128)
+    budget = Budget(200, 2, 1.0, 20_000, 128)
     whole, least = (arch_of(SPACE, choice(SPACE), 10) for choice in (largest, smallest))
     assert budget.is_trainable(least) and not budget.is_trainable(whole)
     assert Budget(12_000, 2, 1.0, 20_000, 128).is_trainable(whole)
