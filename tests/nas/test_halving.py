@@ -177,12 +177,13 @@ def test_the_final_training_continues_on_training_and_validation_samples_and_is_
 
     monkeypatch.setattr(halving, "average_copies", average)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    many = trainings._replace(seed=5, augmentation="sensors", workers=Workers(at_once, 8))
+    many = trainings._replace(seed=5, augmentation="sensors", folds=4, workers=Workers(at_once, 8))
     record = train_finally(ARCH, before, 7, many)
     first, second = train.calls[1:]
     for call in (first, second):
         assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
         assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+        assert call["folds"] == 1, "there is nothing left to judge"
     assert (first["seed"], second["seed"]) == (5, 6) and averaged == [["final-0-0.pt", "final-0-1.pt"]]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
     assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
