@@ -16,6 +16,7 @@ from tinyweave.nas.budget import (
     FILE,
     FINALISTS,
     FIXED,
+    FOLDED_SHARES,
     MAX_EPOCHS,
     MIN_STEPS,
     MOST_CANDIDATES,
@@ -25,6 +26,7 @@ from tinyweave.nas.budget import (
     machine_factor,
     step_seconds,
 )
+from tinyweave.nas.halving import FOLDS
 from tinyweave.nas.space import arch_of, largest, sample, small_images, smallest
 from tinyweave.nas.workers import Workers
 
@@ -41,14 +43,15 @@ def training_seconds(budget: Budget, arch: Arch) -> float:
     epoch = budget.step(arch) * budget.steps_per_epoch
     trials = ceil(3 / budget.workers) * budget.trial_epochs(arch, 3)
     halving = sum(ceil(rung.candidates / budget.workers) * rung.epochs for rung in budget.rungs(arch))
-    return epoch * (trials + halving + budget.final_epochs(arch))
+    return epoch * (budget.folds * (trials + halving) + budget.final_epochs(arch))
 
 
 @pytest.mark.parametrize("minutes", [5, 20, 60])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_parts_of_a_search_take_no_longer_than_the_time_limit(minutes: float, workers: int) -> None:
-    for samples, speed in ((300, 1.0), (3_000, 0.7), (20_000, 2.5)):
-        budget = Budget(60 * minutes, workers, speed, samples, 64)
+@pytest.mark.parametrize(("workers", "folds"), [(1, 1), (2, 1), (2, FOLDS)])
+def test_the_parts_of_a_search_take_no_longer_than_the_time_limit(minutes: float, workers: int, folds: int) -> None:
+    machines = (300, 1.0), (3_000, 0.7), (20_000, 2.5)
+    for samples, speed in machines if folds == 1 else machines[:2]:  # only few samples are divided into folds
+        budget = Budget(60 * minutes, workers, speed, samples, 64, folds)
         for arch in filter(budget.is_trainable, archs(30)):
             planning = budget.sampled * speed * PLANNING / workers
             taken = FIXED * speed + planning + training_seconds(budget, arch)
@@ -59,7 +62,8 @@ def test_the_parts_of_a_search_take_no_longer_than_the_time_limit(minutes: float
 def test_most_of_the_time_is_training() -> None:
     budget = Budget(300, 2, 1.0, 3_000, 64)
     arch = max(filter(budget.is_trainable, archs(30)), key=budget.step)
-    assert training_seconds(budget, arch) > 0.7 * budget.seconds and SHARES["final"] == 0.6 and sum(SHARES.values()) == 1
+    assert training_seconds(budget, arch) > 0.7 * budget.seconds and SHARES["final"] == 0.6
+    assert sum(SHARES.values()) == sum(FOLDED_SHARES.values()) == 1 and SHARES.keys() == FOLDED_SHARES.keys()
 
 
 def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
@@ -75,7 +79,7 @@ def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
 
 
 def test_networks_that_are_too_large_for_the_time_are_not_trainable() -> None:
-    budget = Budget(120, 2, 1.0, 20_000, 128)
+    budget = Budget(200, 2, 1.0, 20_000, 128)
     whole, least = (arch_of(SPACE, choice(SPACE), 10) for choice in (largest, smallest))
     assert budget.is_trainable(least) and not budget.is_trainable(whole)
     assert Budget(12_000, 2, 1.0, 20_000, 128).is_trainable(whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from cases.waves import SPACE, waves
 
 from tinyweave.nas import halving
 from tinyweave.nas.arch import to_json
-from tinyweave.nas.halving import Rung, Trainings, batch_of, choose_augmentation, clearly_worse_below, train_finally
-from tinyweave.nas.space import arch_of, smallest
+from tinyweave.nas.halving import Rung, Score, Trainings, batch_of, choose_start, clearly_worse_below, train_finally
+from tinyweave.nas.space import arch_of, largest, smallest
 from tinyweave.nas.workers import Workers
 from tinyweave.tasks.dataset import Dataset
 
@@ -22,15 +23,17 @@ SENSORS = halving.AUGMENTATIONS["sensors"]
 
 
 class Trained:
-    """Stands for `train_one`: notes each call, and returns an accuracy by augmentation or by seed."""
+    """Stands for `train_one`: notes each call, and returns a score by (network, augmentation), augmentation or seed."""
 
-    def __init__(self, accuracies: dict[Any, float]) -> None:
-        self.accuracies, self.calls = accuracies, list[dict[str, Any]]()
+    def __init__(self, scores: dict[Any, float | Score]) -> None:
+        self.scores, self.calls = scores, list[dict[str, Any]]()
 
-    def __call__(self, arch: str, folder: str, epochs: int, seed: int, **about: Any) -> float:
+    def __call__(self, arch: str, folder: str, epochs: int, seed: int, **about: Any) -> Score:
         self.calls.append({"epochs": epochs, "seed": seed, **about})
         Path(about["end"]).write_bytes(b"")
-        return self.accuracies.get(about["augmentation"], self.accuracies.get(seed, 0.5))
+        keys = (arch, about["augmentation"]), about["augmentation"], seed
+        score = next((self.scores[key] for key in keys if key in self.scores), 0.5)
+        return score if isinstance(score, Score) else Score(score, 1 - score)
 
 
 def at_once(call: Any) -> Future[Any]:
@@ -61,11 +64,80 @@ def test_the_strongest_augmentation_that_is_not_clearly_worse_is_chosen(
 ) -> None:
     train = Trained(dict(zip(SENSORS, accuracies, strict=True)))
     monkeypatch.setattr(halving, "train_one", train)
-    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen
+    assert choose_start([ARCH], SENSORS, 3, trainings) == (0, chosen)
     assert [call["augmentation"] for call in train.calls] == list(SENSORS) and {call["epochs"] for call in train.calls} == {3}
-    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 3, "resumed"
-    (trainings.folder / halving.trial_file("sensors")).unlink()
-    assert choose_augmentation(ARCH, SENSORS, 3, trainings) == chosen and len(train.calls) == 4, "its weights are needed"
+    assert choose_start([ARCH], SENSORS, 3, trainings) == (0, chosen) and len(train.calls) == 3, "resumed"
+    (trainings.folder / halving.trial_file(0, "sensors")).unlink()
+    assert choose_start([ARCH], SENSORS, 3, trainings) == (0, chosen) and len(train.calls) == 4, "its weights are needed"
+
+
+def test_a_cross_validation_chooses_network_and_augmentation_by_their_loss(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = arch_of(SPACE, largest(SPACE), 2)
+    train = Trained({(to_json(other), "sensors"): Score(0.9, 0.1), "sensors": Score(0.95, 0.3), "none": Score(0.95, 0.2)})
+    monkeypatch.setattr(halving, "train_one", train)
+    folded = trainings._replace(folds=4)
+    assert choose_start([ARCH, other], SENSORS, 3, folded) == (1, "sensors") and len(train.calls) == 6
+    assert {call["folds"] for call in train.calls} == {4} and len({call["end"] for call in train.calls}) == 6
+    assert choose_start([ARCH, other], SENSORS, 3, trainings) == (0, "sensors"), "by accuracy, and the strongest"
+
+
+def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weights(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Trained({0: Score(0.9, 0.4), 1: Score(0.8, 0.2), 2: Score(0.9, 0.3)})
+    monkeypatch.setattr(halving, "train_one", train)
+    folded = trainings._replace(folds=4)
+    records = halving.successive_halving([ARCH] * 3, [Rung(3, 1), Rung(2, 2)], folded, starts=[trainings.folder / "x.pt"])
+    assert [each["candidate"] for each in records if each["rung"] == 1] == [1, 2]
+    assert {call["start"] for call in train.calls} == {None} and {call["folds"] for call in train.calls} == {4}
+    assert [each["candidate"] for each in halving.best_candidates(records[:3], 1)] == [0, 2, 1], "the most accurate"
+
+
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_each_sample_judges_one_training_and_no_group_is_on_both_sides(in_groups: bool) -> None:
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install '.[search]'")
+    data = waves(100)
+    data = replace(data, values=np.arange(100).astype(np.int8).reshape(-1, 1, 1, 1))  # so that samples can be told apart
+    data = replace(data, groups=np.arange(100) // 5) if in_groups else data
+    assert halving.folds_of(data) == halving.FOLDS
+    known = data.part("train", "validation")[0].ravel()
+    found = [(seen[0].ravel(), unseen[0].ravel()) for seen, unseen in halving.splits(data, 4)]
+    assert len(found) == 4 and sorted(np.concatenate([unseen for _, unseen in found])) == sorted(known)
+    for seen, unseen in found:
+        assert sorted([*seen, *unseen]) == sorted(known) and len(unseen) < 40
+        assert not in_groups or not set(seen // 5) & set(unseen // 5)
+
+
+def test_only_few_validation_samples_are_cross_validated() -> None:
+    few, enough = waves(500), waves(5 * halving.FEW)
+    assert halving.folds_of(few) == halving.FOLDS and halving.folds_of(enough) == 1
+    assert halving.folds_of(replace(few, kind="detection")) == 1
+    ((seen, _), (unseen, _)) = halving.splits(enough, 1)[0]
+    assert (len(seen), len(unseen)) == (enough.counts()["train"], halving.FEW)
+    rare = np.where(np.arange(500) < 15, 1, 0)  # nine samples of class 1 are for training and validation
+    assert halving.folds_of(replace(few, labels=rare)) == halving.FOLDS
+    assert halving.folds_of(replace(few, labels=rare, groups=np.arange(500) // 15)) == 1, "they are one group"
+
+
+def test_a_cross_validation_trains_without_the_samples_that_judge(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    from tinyweave.nas.learning import train
+
+    seen, judged = list[int](), list[int]()
+    answers = np.array([[0.0, 2.0]])
+    monkeypatch.setattr(train, "fit", lambda module, values, labels, *_: seen.append(len(values)))
+    monkeypatch.setattr(train, "scores", lambda module, values: judged.append(len(values)) or answers.repeat(len(values), 0))
+    score = trainings._replace(folds=4).call(ARCH, 1, "weights/x.pt")()
+    data = halving.load_data(trainings.folder / halving.DATA)
+    labels = data.part("train", "validation")[1]
+    assert sum(judged) == len(labels) and {a + b for a, b in zip(seen, judged, strict=True)} == {len(labels)}
+    share = (labels == 1).mean()
+    assert score.accuracy == pytest.approx(share)
+    assert score.loss == pytest.approx(np.log(1 + np.exp(-2)) + 2 * (1 - share)), "-log of softmax"
 
 
 def test_clearly_worse_is_lower_by_more_than_a_standard_error() -> None:
@@ -87,10 +159,10 @@ def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatc
 
 
 def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file("none")
+    train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file(0, "none")
     monkeypatch.setattr(halving, "train_one", train)
     halving.successive_halving([ARCH] * 2, [Rung(2, 1), Rung(1, 2)], trainings, starts=[weights])
-    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-none.pt", None, "0-0.pt"]
+    assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-0-none.pt", None, "0-0.pt"]
 
 
 def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(
@@ -105,12 +177,13 @@ def test_the_final_training_continues_on_training_and_validation_samples_and_is_
 
     monkeypatch.setattr(halving, "average_copies", average)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    many = trainings._replace(seed=5, augmentation="sensors", workers=Workers(at_once, 8))
+    many = trainings._replace(seed=5, augmentation="sensors", folds=4, workers=Workers(at_once, 8))
     record = train_finally(ARCH, before, 7, many)
     first, second = train.calls[1:]
     for call in (first, second):
         assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
         assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
+        assert call["folds"] == 1, "there is nothing left to judge"
     assert (first["seed"], second["seed"]) == (5, 6) and averaged == [["final-0-0.pt", "final-0-1.pt"]]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
     assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3

@@ -297,7 +297,8 @@ def test_search_and_train_commands_write_their_results(
     record = json.loads(capsys.readouterr().out)
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     run = json.loads((tmp_path / "found" / "search.json").read_text())
-    assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["final_epochs"] == [1, 1]
+    assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 4
+    assert run["final_epochs"] == [1] * 6 and run["first"] == 5, "of the first network, four without pooling, and another"
     assert run["proxies"] == ["synflow", "macs"] and record["trained"]["epochs"] == 2 + 1, "of two candidates, and of the best"
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     page = (tmp_path / "found" / "report.html").read_text()

@@ -1,6 +1,6 @@
 """Architectures: networks of inverted bottlenecks, described by a few numbers. In: an Arch, or JSON. Out: layers, counts; JSON.
 
-A network is a convolution (the stem), then groups of bottlenecks, a 1x1 convolution, a global mean and a classifier. A group's
+A network is a convolution (the stem), then groups of bottlenecks, a 1x1 convolution, a pooling and a classifier. A group's
 bottlenecks have the same number of output channels. An input of one row is a signal: its kernels have one row and move along
 the columns.
 
@@ -29,7 +29,9 @@ MAX_VALUE = 8192  # limit of all numbers: larger networks do not fit any microco
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
 MAX_OVERHEAD = 100  # limit of max_mac_overhead
 ACTIVATIONS = ("relu6", "hard_swish")
-ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # fields that older files lack
+POOLINGS = ("mean", "none")  # what the classifier reads: the mean of each channel, or all values of the last map
+# fields that older files lack
+ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None, "pooling": POOLINGS[0]}
 OLD_DEFAULTS = {"anchors": 0, **ADDED_DEFAULTS}  # fields that the oldest files lack
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
@@ -71,6 +73,7 @@ class Arch:
     anchors: int = 0  # boxes per pixel of the last map of a detector; 0 for a classifier
     activation: str = ACTIVATIONS[0]  # of the first and the last convolution
     plan: PlanGene | None = None  # None: the planner options of the search
+    pooling: str = POOLINGS[0]  # between the last map and the classifier, one of POOLINGS
 
 
 class Block(NamedTuple):
@@ -200,7 +203,11 @@ def classifier_macs(arch: Arch) -> int:
     """Return the multiply-accumulates of the classifier, which equals its number of weights; 0 for a detector."""
     if arch.anchors:
         return 0
-    return (arch.last or (arch.groups[-1].width if arch.groups else arch.stem)) * arch.classes
+    channels = arch.last or (arch.groups[-1].width if arch.groups else arch.stem)
+    if arch.pooling == POOLINGS[0]:
+        return channels * arch.classes
+    last = blocks(arch)[-1].layers[-1]
+    return last.h_out * last.w_out * channels * arch.classes
 
 
 def verify(arch: Arch) -> Arch:
@@ -214,8 +221,12 @@ def verify(arch: Arch) -> Arch:
         _kernel(f"stem_kernel[{index}]", side)
     for field, least in (("stem", 1), ("last", 0), ("classes", 0), ("anchors", 0)):
         _number(field, getattr(arch, field), lower_bound=least)
-    _activation("activation", arch.activation)
+    _one_of("activation", arch.activation, ACTIVATIONS)
+    _one_of("pooling", arch.pooling, POOLINGS)
     _plan(arch.plan)
+    if arch.pooling != POOLINGS[0]:
+        is_classifier = arch.classes > 0 and not arch.anchors
+        _check(is_classifier, f"it has pooling {arch.pooling} but no classifier", f"give pooling {POOLINGS[0]}")
     if arch.anchors:
         _check(arch.classes > 0, f"it has {arch.anchors} anchors but no classes", "give classes, or no anchors")
         is_square = arch.stem_stride[0] == arch.stem_stride[1]
@@ -231,7 +242,7 @@ def verify(arch: Arch) -> Arch:
             _kernel(f"{where}.kernels[{index}]", kernel)
             _number(f"{where}.expansions[{index}]", expansion)
         _number(f"{where}.squeeze", group.squeeze, lower_bound=0)
-        _activation(f"{where}.activation", group.activation)
+        _one_of(f"{where}.activation", group.activation, ACTIVATIONS)
         if group.stride > 1 and group.kernels[0] == 1:
             raise CompileError(f"architecture: {where} has stride 2 and kernel 1", "give its first block kernel 3 or more")
     return arch
@@ -249,10 +260,10 @@ def _kernel(name: str, value: int) -> None:
         raise CompileError(f"architecture: {name} is {value}", "give an odd number")
 
 
-def _activation(name: str, value: object) -> None:
-    if value not in ACTIVATIONS:
+def _one_of(name: str, value: object, names: tuple[str, ...]) -> None:
+    if value not in names:
         shown = value[:40] if isinstance(value, str) else type(value).__name__
-        raise CompileError(f"architecture: {name} is {shown}", f"give one of {', '.join(ACTIVATIONS)}")
+        raise CompileError(f"architecture: {name} is {shown}", f"give one of {', '.join(names)}")
 
 
 def _plan(plan: PlanGene | None) -> None:

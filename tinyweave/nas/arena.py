@@ -19,7 +19,7 @@ from ..passes.strip_edges import strip_transposes
 from ..planning import PlanSearch, Request
 from ..planning.strategies import recomputable_macs
 from . import ram_model
-from .arch import Arch, Block, blocks, bottleneck, convolution, excitation_macs
+from .arch import POOLINGS, Arch, Block, blocks, bottleneck, convolution, excitation_macs
 from .network import to_graph
 from .ram_model import Step, cropped, distance_of, macs_of
 
@@ -41,11 +41,14 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
         schedule: The planner's strategy.
 
     Raises:
-        CompileError: The network is a detector, its image is not square, or a number of channels is no multiple of 4.
+        CompileError: The network is a detector or has no pooling, its image is not square, or a number of channels is no
+            multiple of 4.
 
     """
     if arch.anchors:
         raise CompileError("the network is a detector", "give a classifier; detectors are planned as graphs")
+    if arch.pooling != POOLINGS[0]:
+        raise CompileError(f"the network has pooling {arch.pooling}", f"give {POOLINGS[0]}; others are planned as graphs")
     return arena_of(
         blocks(arch), arch.classes, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, schedule=schedule
     )

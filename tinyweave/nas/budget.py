@@ -14,7 +14,7 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from ..files import write_file
 from ..toolchain import cache_folder
@@ -25,6 +25,7 @@ from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
 SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.22, "final": 0.6}  # of the other seconds
+FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32}  # the same with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_STEPS = 10_000  # training steps after which more epochs hardly help
@@ -38,6 +39,7 @@ MOST_CANDIDATES, FINALISTS = 48, 2
 PER_LAYER = 0.38e-3  # for each layer, whatever its size
 PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
 PER_DEPTHWISE_MAC = 0.7e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+PER_INPUT = 30e-9  # for each element of the network's input, for each sample: its augmentation
 MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
 FILE = "training_speed.json"  # in the cache folder
@@ -53,10 +55,12 @@ class Budget:
     speed: float  # seconds on this machine per second on the reference core
     samples: int  # for training
     batch: int  # samples per step
+    folds: int = 1  # trainings of a candidate, see `halving.folds_of`
 
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
-        return SHARES[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
+        shares = SHARES if self.folds == 1 else FOLDED_SHARES
+        return shares[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -78,8 +82,8 @@ class Budget:
         return self._final_steps(arch) >= MIN_FINAL_STEPS
 
     def trial_epochs(self, arch: Arch, trials: int) -> int:
-        """Return the number of epochs of each of `trials` short trainings of `arch`, which compare augmentations."""
-        seconds = self.share("trial") / ceil(trials / self.workers)
+        """Return the number of epochs of each training in `trials` trials of `arch`, which compare augmentations."""
+        seconds = self.share("trial") / ceil(trials / self.workers) / self.folds
         return self._epochs(min(seconds / self.step(arch), MAX_STEPS / 4))
 
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
@@ -88,7 +92,7 @@ class Budget:
         The first rung has as many candidates, at most MOST_CANDIDATES, as can be trained for MIN_STEPS steps each. Each rung
         takes about the same time, and the last has FINALISTS candidates.
         """
-        steps = self.share("halving") * self.workers / self.step(arch)
+        steps = self.share("halving") * self.workers / self.step(arch) / self.folds
         for first in range(MOST_CANDIDATES, FINALISTS, -1):
             counts = [first]
             while counts[-1] > FINALISTS:
@@ -113,7 +117,8 @@ def step_seconds(arch: Arch, batch: int) -> float:
     """Predict the CPU seconds of one training step of a network on the reference core, for a batch of samples."""
     layers = [layer for block in blocks(arch) for layer in block.layers]
     elements, depthwise = sum(layer.out_bytes for layer in layers), sum(layer.macs for layer in layers if layer.depthwise)
-    return PER_LAYER * len(layers) + batch * (PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise)
+    per_sample = PER_ELEMENT * elements + PER_DEPTHWISE_MAC * depthwise + PER_INPUT * prod(arch.image)
+    return PER_LAYER * len(layers) + batch * per_sample
 
 
 def machine_factor(workers: Workers) -> float:
@@ -147,6 +152,6 @@ def _measured_factor() -> float:
     with thread_count(1):
         for _ in range(REPEATS):
             begin = time.process_time()
-            fit(module, values, labels, Recipe(1, batch=SAMPLES))
+            fit(module, values, labels, Recipe(1, batch=SAMPLES, augmentation="images"))
             times.append(time.process_time() - begin)
     return round(min(times) / (STEPS * step_seconds(arch, SAMPLES)), 3)

@@ -205,14 +205,14 @@ def too_large(arch: Arch, target: Target) -> bool:
         return False
     try:
         return arena_lower_bound(arch, stream_inputs=target.stream_inputs) > limits.ram
-    except CompileError:  # the bound exists for square images with channels in multiples of 4
+    except CompileError:  # the bound exists for square images, channels in multiples of 4, and pooling "mean"
         return False
 
 
 def plan_untrained(arch: Arch, target: Target) -> tuple[Model, Plan]:
     """Create a network with random weights and plan it; return (model, plan), even if the plan does not fit."""
     target = target.with_plan(arch.plan)
-    model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes))
+    model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes, pooling=arch.pooling))
     return model, target.plan(model)
 
 

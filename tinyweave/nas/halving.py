@@ -2,6 +2,10 @@
 
 In: candidate networks, a folder with the data set. Out: a record per training, with its accuracy. A round of training is a
 rung. Each training is recorded in the folder when it ends, so an interrupted run resumes to the same result.
+
+A network is judged by its accuracy on the validation samples. If these are few, it is judged by cross-validation: it is trained
+several times, each time without another part of the samples (a fold), and judged by the mean cross-entropy on the samples that
+it has not seen. Of few samples, many networks classify equally many right; the cross-entropy tells them apart.
 """
 
 from __future__ import annotations
@@ -12,18 +16,19 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..files import named, write_below
 from ..ir import CompileError
 from ..progress import Progress, silent
 from ..tasks.boxes import Head, head_of
-from ..tasks.dataset import Dataset, sized
+from ..tasks.dataset import PARTS, Dataset, sized
 from . import arch as archs
 from . import journal
 from .arch import Arch
@@ -34,6 +39,7 @@ TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set: of a
 COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
 POLL_S = 0.5  # seconds between two looks at how far a training is
 STEPS = 8  # steps of the training that is timed
+FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
@@ -41,14 +47,12 @@ AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit the
     "sensors": ("sensors_shifted", "sensors", "none"),
 }
 ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; without groups an empty one
+Samples = tuple[NDArray[np.int8], NDArray[Any]]  # values and labels
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One round of successive halving, in which some candidate networks are trained for some epochs.
-
-    Each candidate continues from its weights at the end of the previous rung.
-    """
+    """One round of successive halving, in which some candidate networks are trained for some epochs."""
 
     candidates: int  # number of networks that are trained
     epochs: int  # for each candidate in this rung
@@ -90,6 +94,43 @@ def load_data(folder: Path) -> Dataset:
         raise CompileError(f"the samples in '{folder}' are damaged: {fault}", "run it again in another folder") from error
 
 
+class Score(NamedTuple):
+    """How well a trained network classifies samples that it has not seen."""
+
+    accuracy: float  # share of right ones; the mean average precision of a detector
+    loss: float | None = None  # mean cross-entropy; None for a detector
+
+
+def folds_of(data: Dataset) -> int:
+    """Return in how many folds a data set is cross-validated: FOLDS if it has few validation samples, else 1, which means not.
+
+    Detectors are never cross-validated. Each class must have a sample, or a group of samples, in each fold.
+    """
+    if data.kind == "detection" or data.counts()["validation"] >= FEW:
+        return 1
+    known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
+    groups = np.arange(len(data.parts)) if data.groups is None else data.groups
+    fewest = min(len(np.unique(groups[known & (data.labels == label)])) for label in range(len(data.classes)))
+    return FOLDS if fewest >= FOLDS else 1
+
+
+def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
+    """Return the samples of each training and the samples that judge it, each as (values, labels).
+
+    With one fold these are the training part and the validation part. With more, both parts together are divided into `folds`
+    folds of about equal classes, and no group is in two folds; each training sees all folds but one, which judges it.
+    """
+    if folds == 1:
+        return [(data.part(*TRAIN), data.part("validation"))]
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    known = np.flatnonzero(np.isin(data.parts, list(map(PARTS.index, SEEN))))
+    values, labels = data.values[known], data.labels[known]
+    groups = known if data.groups is None else data.groups[known]
+    divided = StratifiedGroupKFold(folds, shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
+    return [((values[seen], labels[seen]), (values[unseen], labels[unseen])) for seen, unseen in divided]
+
+
 def train_one(
     arch: str,
     folder: str,
@@ -100,10 +141,11 @@ def train_one(
     end: str,
     augmentation: str | None = None,
     parts: tuple[str, ...] = TRAIN,
-) -> float:
-    """Train one network, write its weights to a file, and return its accuracy on the validation samples.
+    folds: int = 1,
+) -> Score:
+    """Train one network, write its weights to a file, and return its score on samples that it has not seen.
 
-    The accuracy of a detector is its mean average precision. An interrupted training resumes from its last epoch.
+    An interrupted training resumes from its last epoch; an interrupted cross-validation begins again.
 
     Args:
         arch: The architecture as JSON.
@@ -113,30 +155,34 @@ def train_one(
         start: File of initial weights; None for random weights.
         end: File for the trained weights.
         augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the strongest one for the kind of samples.
-        parts: Parts of the data set to train on. If they include "validation", the returned accuracy is measured on samples
-            that the training has seen.
+        parts: Parts of the data set to train on, with one fold. If they include "validation", the score is measured on
+            samples that the training has seen.
+        folds: Number of trainings. With more than one, the network is cross-validated (`splits`), and the weights are those
+            of the last training.
     """
     import torch
 
     from .learning.module import module_of
-    from .learning.train import Recipe, fit, save
+    from .learning.train import Recipe, fit, save, scores
 
     architecture = archs.from_json(arch)
-    data, module = sized(load_data(Path(folder)), architecture.image[:2]), module_of(architecture, seed)
-    head, (unseen, labels) = head_of(data), data.part("validation")
-    if start is not None:
-        module.load_state_dict(torch.load(start, weights_only=True))
-    state = Path(f"{end}.epoch")
+    data = sized(load_data(Path(folder)), architecture.image[:2])
+    head, state, counted = head_of(data), Path(f"{end}.epoch"), epochs_file(Path(end))
     recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
-    values, targets = data.part(*parts)
-    counted = epochs_file(Path(end))
-    run = TrainingRun(seed, checkpoint=state, progress=lambda _, done, __: _count(counted, done))
-    fit(module, values, targets, recipe, run)
-    validation_accuracy = _quality(module, unseen, labels, head)
+    run = TrainingRun(seed, checkpoint=None if folds > 1 else state, progress=lambda _, done, __: _count(counted, done))
+    divided = [(data.part(*parts), data.part("validation"))] if folds == 1 else splits(data, folds)
+    outputs, targets = list[NDArray[np.float32]](), list[NDArray[Any]]()
+    for seen, (values, labels) in divided:
+        module = module_of(architecture, seed)
+        if start is not None:
+            module.load_state_dict(torch.load(start, weights_only=True))
+        fit(module, *seen, recipe, run)
+        outputs.append(scores(module, values))
+        targets.append(labels)
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
     state.unlink(missing_ok=True)
     counted.unlink(missing_ok=True)
-    return validation_accuracy
+    return _score(np.concatenate(outputs), np.concatenate(targets), head)
 
 
 def epochs_file(end: Path) -> Path:
@@ -196,6 +242,7 @@ class Trainings(NamedTuple):
     workers: Workers  # execute the trainings
     seed: int = 0  # base of the seeds
     augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
+    folds: int = 1  # of a cross-validation; 1 for none
     progress: Progress = silent  # called before and after each training
 
     def call(
@@ -207,11 +254,12 @@ class Trainings(NamedTuple):
         start: Path | None = None,
         seed: int = 0,
         parts: tuple[str, ...] = TRAIN,
-    ) -> Callable[[], float]:
+    ) -> Callable[[], Score]:
         """Return a function without arguments that calls `train_one` with these settings, and so trains `arch`.
 
-        The arguments are those of `train_one`, with two differences: `end` is relative to the folder of the run, and `seed` is
-        added to the common seed.
+        The arguments are those of `train_one`, with three differences: `end` is relative to the folder of the run, `seed` is
+        added to the common seed, and a cross-validation begins with random weights whatever `start` is, because other weights
+        may have seen the samples that judge it.
         """
         place = self.folder.resolve()
         return partial(
@@ -220,37 +268,63 @@ class Trainings(NamedTuple):
             str(place / DATA),
             epochs,
             self.seed + seed,
-            start=None if start is None else str(start.resolve()),
+            start=None if start is None or self.folds > 1 else str(start.resolve()),
             end=str(place / end),
             augmentation=self.augmentation,
             parts=parts,
+            folds=self.folds,
         )
 
 
-def choose_augmentation(arch: Arch, names: Sequence[str], epochs: int, trainings: Trainings) -> str:
-    """Train a network once with each augmentation, and return the name of the augmentation to use.
+def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
+    """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
 
-    This is not always the most accurate one, because short trainings favour weak augmentations. It is the strongest whose
-    accuracy is not clearly worse than the highest (`clearly_worse_below`). The accuracies are recorded in the run's folder;
-    trainings that are recorded already are not repeated. `names` are the names of the augmentations, the strongest first.
+    With cross-validation these are the pair with the least loss. Otherwise the augmentation is not always the one of the most
+    accurate network, because short trainings favour weak augmentations: it is the strongest that is not clearly worse than the
+    best (`clearly_worse_below`), with any network. The network is the most accurate one with this augmentation. The scores are
+    recorded in the run's folder; trainings that are recorded already are not repeated.
+
+    Args:
+        networks: The networks to try.
+        names: The names of the augmentations to try, the strongest first.
+        epochs: Number of epochs of each training.
+        trainings: What the trainings have in common.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
-    done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
-    missing = [name for name in names if name not in done or not (folder / trial_file(name)).is_file()]
-    calls = [trainings._replace(augmentation=name).call(arch, epochs, trial_file(name)) for name in missing]
-    progress("comparing augmentations", len(done), len(names))
-    for index, accuracy in trainings.workers.as_they_end(calls):
-        done[missing[index]] = accuracy
-        journal.append(folder / TRIALS, {"augmentation": missing[index], "accuracy": accuracy, "epochs": epochs})
-        progress(f"augmentations, best {100 * max(done.values()):.1f} %", len(done), len(names))
-    least = clearly_worse_below(max(done.values()), load_data(folder / DATA).counts()["validation"])
-    return next(name for name in names if done[name] >= least)
+    done = {(each["network"], each["augmentation"]): each for each in journal.entries(folder / TRIALS)}
+    trials = list(product(range(len(networks)), names))
+    missing = [trial for trial in trials if trial not in done or not (folder / trial_file(*trial)).is_file()]
+    calls = [
+        trainings._replace(augmentation=name).call(networks[number], epochs, trial_file(number, name))
+        for number, name in missing
+    ]
+    progress("comparing augmentations", len(trials) - len(missing), len(trials))
+    for index, score in trainings.workers.as_they_end(calls):
+        number, name = missing[index]
+        done[number, name] = {"network": number, "augmentation": name, **score._asdict(), "epochs": epochs}
+        journal.append(folder / TRIALS, done[number, name])
+        best = max(each["accuracy"] for each in done.values())
+        progress(f"augmentations, best {100 * best:.1f} %", len(done), len(trials))
+    if trainings.folds > 1:
+        return min(trials, key=lambda trial: done[trial]["loss"])
+    accuracies = {trial: done[trial]["accuracy"] for trial in trials}
+    least = clearly_worse_below(max(accuracies.values()), load_data(folder / DATA).counts()["validation"])
+    augmentation = next(name for name in names if max(accuracies[number, name] for number in range(len(networks))) >= least)
+    return max(range(len(networks)), key=lambda number: accuracies[number, augmentation]), augmentation
 
 
-def trial_file(augmentation: str) -> str:
+def trial_file(number: int, augmentation: str) -> str:
     """Return the file of the weights of a network that was trained to try an augmentation, relative to the run's folder."""
-    return f"{WEIGHTS}/trial-{augmentation}.pt"
+    return f"{WEIGHTS}/trial-{number}-{augmentation}.pt"
+
+
+def best_candidates(records: Sequence[dict[str, Any]], folds: int) -> list[dict[str, Any]]:
+    """Return the records of trainings in one rung, the best candidate first; equal ones stay in the order of the candidates.
+
+    With one fold the most accurate is the best, with cross-validation the one with the least loss.
+    """
+    return sorted(records, key=lambda each: (each["loss"] if folds > 1 else -each["accuracy"], each["candidate"]))
 
 
 def successive_halving(
@@ -264,8 +338,8 @@ def successive_halving(
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
-    The most accurate candidates of a rung enter the next; break ties by order. Trainings that the folder already records are
-    not repeated.
+    The best candidates of a rung (`best_candidates`) enter the next. Trainings that the folder already records are not
+    repeated. Each candidate continues from its weights at the end of the previous rung, except in a cross-validation.
 
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
@@ -300,13 +374,14 @@ def successive_halving(
             for candidate, file in zip(missing, weights, strict=True)
         ]
         report(number)
-        for index, accuracy in trainings.workers.as_they_end(calls):
-            record = {"rung": number, "candidate": missing[index], "accuracy": accuracy, "weights": weights[index]}
+        for index, score in trainings.workers.as_they_end(calls):
+            record = {"rung": number, "candidate": missing[index], **score._asdict(), "weights": weights[index]}
             record["epochs"] = rung.epochs
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
             report(number)
-        survivors.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
+        ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds)
+        survivors = [record["candidate"] for record in ranking]
         initial = {candidate: folder / done[number, candidate]["weights"] for candidate in survivors}
     return [done[key] for key in sorted(done)]
 
@@ -324,6 +399,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
         epochs: Number of epochs of each copy.
         trainings: What the trainings have in common.
     """
+    trainings = trainings._replace(folds=1)
     folder, number, workers = trainings.folder, best["rung"] + 1, trainings.workers
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
@@ -368,7 +444,7 @@ def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> N
 
     from .learning.module import module_of
     from .learning.supernet import recalibrate
-    from .learning.train import save
+    from .learning.train import save, scores
 
     architecture = archs.from_json(arch)
     data = sized(load_data(Path(folder)), architecture.image[:2])
@@ -379,17 +455,20 @@ def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> N
         module.load_state_dict(state)
     *_, average = modules
     recalibrate(average, values)
-    right = [_quality(module, values, labels, head_of(data)) for module in modules]
+    right = [_score(scores(module, values), labels, head_of(data)).accuracy for module in modules]
     best = average if right[-1] >= clearly_worse_below(max(right), len(values)) else modules[right.index(max(right))]
     save(best.state_dict(), Path(end))
 
 
-def _quality(module: Any, values: Any, labels: Any, head: Head | None) -> float:
-    """Return the accuracy of a classifier on samples (`head` is None), or the mean average precision of a detector, 0 to 1."""
-    from .learning import detection
-    from .learning.train import accuracy, scores
+def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:
+    """Return the score of a network, given its outputs for some samples and their labels; `head` is None for a classifier."""
+    if head is not None:
+        from .learning import detection
 
-    return detection.mean_precision(scores(module, values), labels, head) if head else accuracy(module, values, labels)
+        return Score(detection.mean_precision(outputs, labels, head))
+    shifted = outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+    return Score(float((outputs.argmax(axis=1) == labels).mean()), float(losses.mean()))
 
 
 def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:

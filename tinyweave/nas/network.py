@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Graph, Op, Quant, Tensor, verify
 from ..ops.window import ChainLayer, Padding, same_padding
-from .arch import Block
+from .arch import POOLINGS, Block
 
 RELU6_QUANT = Quant((float(np.float32(6 / 255)),), (-128,))  # of the output of relu6
 GATE = 0.2  # typical gate of squeeze and excitation with random weights
@@ -80,12 +80,20 @@ class GraphBuilder:
         whole = (1, h + sum(padding[0]), w + sum(padding[1]), channels)
         return self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
 
-    def classifier(self, x: str, classes: int) -> str:
-        """Add the mean of each channel and, if `classes` is not 0, a dense classifier; return the name of the last output."""
-        channels = self.tensors[x].shape[-1]
-        axes = self.constant("axes", np.array([1, 2], np.int32))
-        x = self.op("mean", (x, axes), (1, channels), self.tensors[x].quant, keep_dims=False)
-        dense = "fully_connected", x, (classes, channels), (1, classes), self.quant()
+    def classifier(self, x: str, classes: int, pooling: str = POOLINGS[0]) -> str:
+        """Add the end of a classifier, and return the name of the last output.
+
+        It is a pooling (one of `arch.POOLINGS`) and, if `classes` is not 0, a dense layer.
+        """
+        if pooling == "mean":
+            axes = self.constant("axes", np.array([1, 2], np.int32))
+            x = self.op("mean", (x, axes), (1, self.tensors[x].shape[-1]), self.tensors[x].quant, keep_dims=False)
+        else:
+            shape = (1, self.tensors[x].elements)
+            x = self.op(
+                "reshape", (x, self.constant("shape", np.array(shape, np.int32))), shape, self.tensors[x].quant, new_shape=shape
+            )
+        dense = "fully_connected", x, (classes, self.tensors[x].elements), (1, classes), self.quant()
         return self.weighted(*dense, activation="none", keep_num_dims=False) if classes else x
 
     def squeeze_excite(self, x: str, squeezed: int) -> str:
@@ -140,15 +148,17 @@ class GraphBuilder:
         return x
 
 
-def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
+def to_graph(
+    name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0, *, pooling: str = POOLINGS[0]
+) -> Graph:
     """Return an int8 graph of blocks with random weights.
 
-    If `classes` is None, the graph ends with the last block. Otherwise the mean of each channel follows, and a classifier if
-    `classes` is not 0.
+    If `classes` is None, the graph ends with the last block. Otherwise a pooling (one of `arch.POOLINGS`) follows, and a dense
+    classifier if `classes` is not 0.
     """
     first = blocks[0].layers[0]
     g = GraphBuilder((1, first.h, first.w, first.c_in), seed)
     x = g.blocks("image", blocks)
     if classes is not None:
-        x = g.classifier(x, classes)
+        x = g.classifier(x, classes, pooling)
     return verify(Graph(name, g.tensors, tuple(g.ops), ("image",), (x,)))

@@ -38,7 +38,7 @@ from ..tasks.evaluation.baselines import Baseline, baselines
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import MOST_CANDIDATES, Budget, machine_factor
-from .candidates import Sampling, first_network, sample_fitting
+from .candidates import Sampling, first_network, flat_networks, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
@@ -251,10 +251,14 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
-    If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit, the first candidate
-    is `candidates.first_network` if it exists, and the record has three more keys. `augmentations`: names of augmentations to
-    compare first, by short trainings of the first candidate. `trial_epochs`: epochs of each of these trainings. `final_epochs`:
-    for each candidate, the epochs of its final training if it becomes the best.
+    If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first candidates
+    are then `candidates.first_network`, if it exists, and `candidates.flat_networks`, and the record has five more keys:
+
+    - `folds`: of the cross-validation, see `halving.folds_of`;
+    - `augmentations`: names of augmentations to compare first, by short trainings;
+    - `first`: how many of the first candidates are trained with each augmentation, of which only the best stays a candidate;
+    - `trial_epochs`: epochs of each of these trainings;
+    - `final_epochs`: for each candidate, the epochs of its final training if it becomes the best.
     """
     options, target, workers = this.options, this.target, this.workers
     rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
@@ -269,7 +273,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
         return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates, sampling))
     this.progress("measuring how fast it trains", 0, 1)
     speed = machine_factor(workers)
-    budget = Budget(this.seconds, workers.count, speed, this.data.counts()["train"], halving.batch_of(this.data))
+    folds = halving.folds_of(this.data)
+    budget = Budget(this.seconds, workers.count, speed, this.data.counts()["train"], halving.batch_of(this.data), folds)
     least = 2 * budget.step(arch_of(this.space, smallest(this.space), this.classes))
 
     def is_trainable(arch: Arch) -> bool:
@@ -277,15 +282,20 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
 
     this.progress("choosing the first network", 0, 1)
     first = first_network(this.space, target, this.classes, is_trainable)
+    flat = flat_networks(this.space, target, this.classes, is_trainable)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
     others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
-    candidates = [first, *(pair for pair in others if pair[0] != first[0])] if first else others
+    flat = flat[: len(flat) if folds > 1 else most // 3]
+    begin = [*([first] if first else []), *flat]
+    candidates = [*begin, *(pair for pair in others if pair[0] not in {arch for arch, _ in begin})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
-    candidates = candidates[: rungs[0].candidates]
-    tried = halving.augmentations_of(this.data)
+    tried, number = halving.augmentations_of(this.data), max(1, len(begin)) if folds > 1 else 1
+    candidates = candidates[: rungs[0].candidates + number - 1]
     return _halving_record(rungs, candidates) | {
+        "folds": folds,
+        "first": number,
         "augmentations": tried,
-        "trial_epochs": budget.trial_epochs(candidates[0][0], len(tried)),
+        "trial_epochs": budget.trial_epochs(candidates[0][0], number * len(tried)),
         "final_epochs": [budget.final_epochs(arch) for arch, _ in candidates],
     }
 
@@ -299,26 +309,33 @@ def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
     """Train the candidates of a run by successive halving; return (candidates, a record per training).
 
-    If the rungs were chosen for a time limit, augmentations are compared first, and the best network is trained once more at
-    the end. `run` is the run's record. `build` returns the measured costs of a network.
+    If the rungs were chosen for a time limit, augmentations are compared first, on one or several networks, of which the best
+    stays a candidate; and the best network is trained once more at the end. `run` is the run's record. `build` returns the
+    measured costs of a network.
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-    archs, is_timed, starts = [arch for arch, _ in candidates], "final_epochs" in run, list[Path]()
-    trainings = halving.Trainings(this.folder, this.workers, this.options.seed, progress=this.progress)
+    archs, is_timed, starts, final_epochs = [arch for arch, _ in candidates], "final_epochs" in run, list[Path](), list[int]()
+    folds = run.get("folds", 1)
+    trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
     if is_timed:
-        augmentation = halving.choose_augmentation(archs[0], run["augmentations"], run["trial_epochs"], trainings)
-        trainings, starts = trainings._replace(augmentation=augmentation), [this.folder / halving.trial_file(augmentation)]
+        tried = run["first"]
+        best, name = halving.choose_start(archs[:tried], run["augmentations"], run["trial_epochs"], trainings)
+        trainings, starts = trainings._replace(augmentation=name), [this.folder / halving.trial_file(best, name)]
+        candidates, final_epochs = ([each[best], *each[tried:]] for each in (candidates, run["final_epochs"]))
+        archs = [arch for arch, _ in candidates]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     kept = [0] if is_timed else ()
     records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept)
     if is_timed:
-        all_epochs, last = run["final_epochs"], [each for each in records if each["rung"] == len(rungs) - 1]
-        least = halving.clearly_worse_below(max(each["accuracy"] for each in last), this.data.counts()["validation"])
-        good = [each for each in last if each["accuracy"] >= least]  # of these, the one that can be trained longest
-        good.sort(key=lambda each: (-all_epochs[each["candidate"]], -each["accuracy"], each["candidate"]))
-        best = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
-        records.append(halving.train_finally(archs[best["candidate"]], best, all_epochs[best["candidate"]], trainings))
+        good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds)
+        if folds == 1:  # of those that are not clearly worse, the one that can be trained longest
+            least = halving.clearly_worse_below(good[0]["accuracy"], this.data.counts()["validation"])
+            good = [each for each in good if each["accuracy"] >= least]
+            good.sort(key=lambda each: -final_epochs[each["candidate"]])
+        winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
+        number = winner["candidate"]
+        records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))
     return candidates, records
 
 

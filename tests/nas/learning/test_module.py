@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 
 import tinyweave as tw  # noqa: E402
 from tinyweave import api  # noqa: E402
-from tinyweave.nas.arch import Arch, blocks, macs, weights  # noqa: E402
+from tinyweave.nas.arch import POOLINGS, Arch, blocks, macs, weights  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.network import to_graph  # noqa: E402
 from tinyweave.nas.space import SearchSpace, arch_of, keywords, mobilenet_v3, sample, sensors, small_images  # noqa: E402
@@ -39,21 +39,28 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("space", "seed"),
-    [*product(SPACES, (0,)), (V3, 0), *(pytest.param(space, 1, marks=pytest.mark.sweep) for space in SPACES)],
+    ("space", "seed", "pooling"),
+    [
+        *product(SPACES, (0,), ("mean",)),
+        *product((SPACES[0], SPACES[3]), (0,), ("none",)),
+        (V3, 0, "mean"),
+        *(pytest.param(space, 1, pooling, marks=pytest.mark.sweep) for space in SPACES for pooling in POOLINGS),
+    ],
     ids=lambda each: f"{each.name}-{each.sizes[0][1]}" if isinstance(each, SearchSpace) else None,
 )
-def test_a_quantised_module_has_the_arena_of_its_architecture(space: SearchSpace, seed: int) -> None:
+def test_a_quantised_module_has_the_arena_of_its_architecture(space: SearchSpace, seed: int, pooling: str) -> None:
     arch = arch_of(space, sample(space, random.Random(seed), width=min(space.widths)), 5)
+    arch = replace(arch, pooling=pooling)
     rows, columns, channels = arch.image
     module = trained_looking(arch, seed)
     loaded = tw.load(module, torch.zeros(1, channels, rows, columns))
     samples = np.random.default_rng(seed).uniform(-1, 1, (40, rows, columns, channels)).astype(np.float32)
     deployed = api.with_io(tw.quantize(loaded, samples, method="minmax").model, "int8", "nhwc").graph
-    drawn, _ = run_passes(to_graph("drawn", blocks(arch), arch.classes), float_io=False)
+    drawn, _ = run_passes(to_graph("drawn", blocks(arch), arch.classes, pooling=pooling), float_io=False)
     assert [op.kind for op in deployed.ops] == [op.kind for op in drawn.ops]
     shapes = [[graph.tensors[op.outputs[0]].shape for op in graph.ops] for graph in (deployed, drawn)]
-    assert shapes[0] == shapes[1] and macs_original(to_graph("whole", blocks(arch), arch.classes)) == macs(arch)
+    assert shapes[0] == shapes[1]
+    assert macs_original(to_graph("whole", blocks(arch), arch.classes, pooling=pooling)) == macs(arch)
     for streamed in (True, False):
         arenas = [plan(graph, Request(stream_inputs=streamed, core="cortex-m4")).arena for graph in (deployed, drawn)]
         assert arenas[0] == arenas[1]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...ops.window import ChainLayer
-from ..arch import Arch, Block, blocks
+from ..arch import POOLINGS, Arch, Block, blocks, classifier_macs
 
 OBJECT_BIAS = -4.0  # initial object score of a detector: few cells hold an object
 
@@ -65,6 +65,14 @@ class Mean(nn.Module):
         return x.mean((2, 3))
 
 
+class Flat(nn.Module):
+    """No pooling: all values of a map as a vector, in the order in which the graph's map stores them (channels last)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the values [n, h * w * c] of a map [n, c, h, w]."""
+        return x.permute(0, 2, 3, 1).flatten(1)
+
+
 def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
     """Return a layer as a module: a convolution, batch normalisation, and an activation unless `activation` is empty."""
     pads, groups = (layer.padding[0][0], layer.padding[1][0]), layer.c_in if layer.depthwise else 1
@@ -84,9 +92,9 @@ def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
         layers = [Bottleneck(block) for block in (sequence[:-1] if arch.anchors else sequence)]
         (last,) = sequence[-1].layers[-1:]
         head = nn.Conv2d(last.c_in, last.c_out, 1) if arch.anchors else None
-        ends: list[nn.Module] = [Mean()] if head is None else [head]
+        ends: list[nn.Module] = [head or (Mean() if arch.pooling == POOLINGS[0] else Flat())]
         if arch.classes and not arch.anchors:
-            ends.append(nn.Linear(sequence[-1].layers[-1].c_out, arch.classes))
+            ends.append(nn.Linear(classifier_macs(arch) // arch.classes, arch.classes))
         module = nn.Sequential(*layers, *ends)
         for part in module.modules():
             if isinstance(part, nn.Conv2d):
