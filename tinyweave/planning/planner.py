@@ -218,7 +218,7 @@ class PlanSearch:
     def _least_flash(self, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Plan:
         """Return the plan with the least code and constants within the limits. It is not checked.
 
-        If none of the plans tried is within both limits, return the plan of `_within_flash` for speed.
+        If none of the plans tried is within both limits, return the plan for objective `speed` instead.
         """
         core, reads = self.request.core, self.request.limits.reads
         sets = [compact_kernels(self.graph), *self.kernel_sets]

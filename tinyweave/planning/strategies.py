@@ -101,7 +101,7 @@ class PlanSpace:
     overlap: bool = True
     relocates: bool = True
     fast: bool = False
-    channels_once: Mapping[str, int] = field(default_factory=dict)  # as in Plan; the graph of `search` does so
+    channels_once: Mapping[str, int] = field(default_factory=dict)  # map -> leading channels computed once, others twice
     _plans: dict[Sequence[ChosenStage], list[Plan]] = field(default_factory=dict, init=False)
 
     def lay_out(self, solution: Solution) -> list[Plan]:
@@ -222,10 +222,11 @@ class PlanSpaces:
 
     @cached_property
     def _whole(self) -> list[PlanSpace]:
-        """Return plan spaces without fusion: `layer`, and one for each searched order of ops with tensors nested in others.
+        """Return plan spaces without fusion: `layer`, and one for each searched order of the ops, with nested tensors.
 
-        `best` and `unfused` search these spaces, too, because their layouts are sometimes smaller than those of the other
-        spaces. Empty if inputs or outputs are streamed.
+        Nested are outputs of splits and slices inside their input, and inputs of concatenations inside their output. `best` and
+        `unfused` search these spaces, too, because they sometimes have the smallest plan. Empty if inputs or outputs are
+        streamed.
         """
         aliases, spaces = self._nested_aliases, [] if any(self.streams) else [self._layer]
         orders = orders_of(self.graph, aliases, self._most_sets, self.streams) if self._has_nested else ()
@@ -233,7 +234,7 @@ class PlanSpaces:
 
     @cached_property
     def _orders(self) -> Sequence[tuple[int, ...]]:
-        """Return the orders of ops to search without nested tensors: the one with the least peak RAM found, and the file's."""
+        """Return the orders of ops to search without nested tensors: the one found with the least peak RAM, then the file's."""
         sets = self._most_sets // 5 if self._has_nested else self._most_sets
         return orders_of(self.graph, self._aliases, sets, self.streams)
 

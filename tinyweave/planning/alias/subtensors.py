@@ -58,7 +58,10 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> 
 
 
 def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
-    """Alias all tensors of the owner `root` to the memory of `home`, `start` bytes after its beginning; changes `shared`."""
+    """Move `root`, with all tensors that share its memory, into the memory of `home`, `start` bytes after the start of `home`.
+
+    Only the aliases in `shared` change.
+    """
     begin = shared.offset.get(home, 0) + start
     for name in [name for name, other in shared.owner.items() if other == root]:
         shared.owner[name] = shared.owner[home]

@@ -140,7 +140,7 @@ class StageCycles:
         return {index: self._calls(index, _calls_of(down[index], across[index])) for index in tile.ops}
 
     def _sizes(self, tile: Tile, rows: int | None) -> tuple[dict[int, Lengths], dict[int, Lengths]]:
-        """Return which heights and widths the output parts have that kernel calls in a tile compute.
+        """Return the heights and the widths of the parts of its output that each op of a tile computes per kernel call.
 
         `rows` is how many output rows of the last op are computed in total, None for all.
 
