@@ -52,8 +52,8 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
     def fitting(name: str, byte_limit: int) -> int:
         """Return how many channels of a map can be computed once, if the ops around it may need `byte_limit` bytes of RAM.
 
-        All other channels are computed twice, which usually needs less RAM. If even computing all channels twice exceeds the limit,
-        return 0 or all, whichever needs less RAM.
+        All other channels are computed twice, which usually needs less RAM. If even computing all channels twice exceeds the
+        limit, return 0 or all, whichever needs less RAM.
         """
         counts = _channel_counts(parts[name], name)
         if cost(name, counts[-1])[0] <= max(byte_limit, cost(name, 0)[0]):

@@ -91,7 +91,7 @@ def as_columns(stages: Sequence[FusedStage]) -> Stages:
 
 
 class _Vector(ctypes.Structure):
-    """The struct `vector` of stage_growth.h, for ctypes: a growing array of `count` integers, with space for `room` integers."""
+    """The struct `vector` of stage_growth.h, for ctypes: a growing array of `count` integers, with space for `room`."""
 
     _fields_ = (("at", ctypes.POINTER(ctypes.c_int64)), ("count", ctypes.c_int64), ("room", ctypes.c_int64))
 
