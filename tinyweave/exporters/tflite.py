@@ -171,7 +171,8 @@ def _initialiser(
 ) -> int:
     """Write the subgraph that assigns the resource variables their initial values, and return its offset.
 
-    `buffer_of` maps a tensor name to the index of the tensor's buffer, `codes` an op kind and version to its OperatorCode.
+    `buffer_of` maps a tensor name to the index of the tensor's buffer, `codes` (op kind, version) to the index of
+    its OperatorCode.
     """
     tensors, ops = list[int](), list[int]()
     for op in graph.init:

@@ -72,7 +72,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 
 def _range(tensor: Tensor, extents: Mapping[str, int]) -> tuple[float, float]:
-    """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1).
+    """Return (least, greatest) of the values that generated inputs of a tensor take: both included, except 1.0 for floats.
 
     `extents`, from `ops.index_extents`, maps each network input that holds indices to the number of valid indices.
     """

@@ -62,7 +62,7 @@ def fits(rows: int, width: int, stride: int) -> bool:
 
 
 def _has_its_own(rows: int, width: int) -> bool:
-    """Return whether windows of `rows` x `width` have a C function for their width; all others share a function for any width."""
+    """Return whether windows of `rows` x `width` have a C function for their width; others share a function for any width."""
     return rows <= MOST_TAPS and taps(width) in ITS_OWN
 
 
