@@ -140,11 +140,11 @@ class PlanSearch:
         checked: bool = True,
         progress: Progress | None = None,
     ) -> Plan:
-        """Return the best plan by an objective within limits of RAM and time, by default those of the request.
+        """Return the best plan by an objective within limits of RAM and time; both are the request's if left out.
 
-        If no plan is within the limits, return the fastest plan within the RAM, else the smallest plan. The limit of Flash is
-        always that of the request. If `checked` is False, the plan has not been verified: callers may compare it with other
-        plans, but not generate code from it.
+        If no plan is within the limits, return the fastest plan within the RAM, else the smallest plan. The Flash limit is
+        always the request's. If `checked` is False, the plan has not been verified: callers may compare it with other plans,
+        but not generate code from it.
 
         Raises:
             CompileError: the plan would execute more multiply-accumulates than the request allows, or inputs cannot stream.

@@ -458,8 +458,8 @@ machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories, 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
     """Return a machine for a request, reset to the memory contents of the request.
 
-    A kept machine is reused if it has the same program and sizes of memories. At most MACHINES are kept; the least recently
-    used one is dropped.
+    A machine of an earlier request is reused if it has the same program and sizes of memories. The MACHINES most recently used
+    machines are stored for this.
     """
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))

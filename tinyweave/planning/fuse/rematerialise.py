@@ -63,8 +63,8 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
     """Return the ops that compute a map channel by channel, back to the ungrouped convolutions that they begin with.
 
-    Empty if the way back meets any other op or a network input, or if an intermediate map is also read by an op that is not
-    among them or is a network output.
+    The tuple holds indices of ops. It is empty if the map also depends on ops of other kinds or directly on a network input, or
+    if an intermediate map is a network output or is read by any other op.
     """
     makers, waiting = set[int](), [name]
     while waiting:

@@ -62,7 +62,7 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 
 
 def without_views(graph: Graph) -> dict[str, str]:
-    """Return activation -> owner of its memory, where each activation owns its own: views such as reshapes count as copies.
+    """Return activation -> itself, as the owner of its memory: no tensor shares memory, and a view such as a reshape is a copy.
 
     The paper on operator reordering (Liberis and Lane) counts RAM in this way. The option `working_set` selects it.
     """

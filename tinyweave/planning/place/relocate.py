@@ -65,8 +65,8 @@ def find_relocation(
         buffers: buffers of one memory.
         rules: which of them may overlap although both are alive.
         capacity: bytes of the arena.
-        present: names of the buffers that are alive before the first step: first those that stay alive throughout (state),
-            which are placed at the bottom, then the others (inputs).
+        present: two collections of names of buffers that are alive before the first step: the buffers that stay alive
+            throughout (state), which are placed at the bottom, and all others (inputs).
         movable: whether a buffer (by name) may be relocated before a step.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}

@@ -146,7 +146,7 @@ class ParetoSearch:
 def most_distinct(front: Sequence[Either], most: int) -> list[Either]:
     """Return at most `most` solutions or candidates of a Pareto front, among them the best one by each objective.
 
-    The one whose two neighbours on the front are most alike is removed repeatedly.
+    While there are too many, the item whose two neighbours on the front are closest to each other is removed.
     """
     kept, balanced = list(front), min(front, key=_product)
     while len(kept) > max(most, len(COSTS)):

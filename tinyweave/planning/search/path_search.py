@@ -187,7 +187,7 @@ class PathSearch:
         )
 
     def _stages_of(self, partition: Sequence[Stage]) -> Stages:
-        """Return the fused stages of a partition, each with its own tiles as its only tiling."""
+        """Return the fused stages of `partition` (all ops in stages), each with a single choice of tiles: its own."""
         row_graph, stages, begin = self.row_graph, list[FusedStage](), 0
         by_last = {tile.ops[-1]: tile for stage in partition for tile in stage.tiles or ()}
         numbers = tensor_numbers(row_graph)

@@ -100,7 +100,10 @@ class StageCycles:
 
     @cached_property
     def usable(self) -> list[list[Kernel]]:
-        """Return the kernels that each op may use in a fused stage: those that read the same rows as the portable kernel."""
+        """Return, for each op, the kernels that it may use in a fused stage: they read the same rows as the portable kernel.
+
+        The list of an op that cannot be fused is empty.
+        """
         row_graph, usable = self.row_graph, list[list[Kernel]]()
         for index, reads in enumerate(row_graph.accesses):
             op, sums = row_graph.graph.ops[index], row_graph.accumulator_bytes[index]
