@@ -62,9 +62,9 @@ def _numbered(tensor: Tensor) -> Numbers:
 def elementwise(graph: Graph, op: Op) -> Distances:
     """Return {input index: N}: an elementwise op's output must begin N bytes below the operand to overwrite no unread byte.
 
-    The kernel reads the operands of an output element before it writes the element. It reads operands that broadcast several
-    times. If an operand and the output differ in type and neither has single bytes, the operand is left out: a C compiler may
-    move the loads behind the stores.
+    The kernel reads the operands of an output element before it writes the element. It reads each element of a broadcast
+    operand several times. If an operand and the output differ in type and neither has single bytes, the operand is left out: a
+    C compiler may move the loads behind the stores.
     """
     out = graph.output(op)
     if "int4" in (out.dtype, graph.input(op).dtype):
@@ -254,9 +254,9 @@ def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
 def _two_pixels(
     size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
-    """Return how many bytes below its input the output must begin if a kernel computes two pixels at a time.
+    """Return how many bytes below its input the output must begin to overwrite no unread byte.
 
-    This is the overlap distance of `by_two_pixels`.
+    The kernel computes two pixels at a time. The function is the cached part of `by_two_pixels`.
 
     Args:
         size: Rows and columns of the input.

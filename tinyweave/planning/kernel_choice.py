@@ -16,7 +16,10 @@ from .alias.subtensors import Aliases
 
 
 class KernelRule(NamedTuple):
-    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists."""
+    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists.
+
+    The sets hold names of ops.
+    """
 
     core: str = ""  # "" for portable kernels only
     portable_ops: frozenset[str] = frozenset()  # run a portable kernel

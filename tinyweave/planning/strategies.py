@@ -147,7 +147,10 @@ def scaled_macs(macs: int, overhead: float) -> int:
 
 
 class PlanSpaces:
-    """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies."""
+    """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies.
+
+    A plan space has all splits of one order of the ops into stages. A kernel set is the kernels that each op may use.
+    """
 
     def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[KernelRule], *, fast: bool) -> None:
         """Compute which tensors of the graph share memory.
@@ -162,7 +165,7 @@ class PlanSpaces:
         self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
 
     def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
-        """Return the plan spaces of a strategy, limited to `overhead` times the network's multiply-accumulates.
+        """Return the plan spaces of a strategy, whose plans execute at most `overhead` times the MACs of the network.
 
         None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
         """

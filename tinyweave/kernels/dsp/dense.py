@@ -398,13 +398,13 @@ def by_rows(given: Filters, rows: int) -> Filters:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution, without the table of outliers that may follow."""
+    """Return the bytes of a convolution's weight stream: weights, biases and rescaling, without the table of outliers."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution with the table of outliers that follows it."""
+    """Return the bytes of a convolution's weight stream and of the table that follows it, of filters computed by slow code."""
     return flash(graph, op) + outlier_bytes(graph, op)
 
 
@@ -469,7 +469,7 @@ def followed_by_outliers(
 
 
 def outlier_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the table of outliers of a conv_2d or depthwise_conv_2d."""
+    """Return the bytes of the table of outliers, the filters for which the fast arithmetic of a convolution is not exact."""
     weights = graph.input(op, 1)
     return 4 + outlier_count(graph, op) * (16 + 8 * -(-weights.elements // graph.output(op).shape[3] // 4))
 

@@ -200,7 +200,7 @@ def words(graph: Graph, op: Op) -> dense.Words:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a depthwise convolution, without the table of outliers that may follow."""
+    """Return the bytes of a depthwise convolution's weight stream: weights, biases and rescaling, without the outliers."""
     shape, channels = whole(graph, op), graph.input(op).shape[3]
     width = taps(shape.kernel[1])
     words = 3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2)
@@ -208,7 +208,10 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
-    """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers."""
+    """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers.
+
+    An outlier is a filter that the fast arithmetic cannot compute exactly; the kernel computes it from the table.
+    """
     shape = whole(graph, op)
     return stream_with_outliers(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
@@ -228,7 +231,7 @@ def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a depthwise convolution with the table of outliers that follows it."""
+    """Return the bytes of a depthwise convolution's weight stream, and of the table of filters computed by slow code."""
     return flash(graph, op) + dense.outlier_bytes(graph, op)
 
 

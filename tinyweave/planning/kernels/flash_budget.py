@@ -71,7 +71,7 @@ def flash_bytes(graph: Graph, variants: Sequence[str], other: OtherFlash | None)
 
     `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So the
     estimate is 0 unless some kernel keeps many more constants than usual (`flash_heavy`). In this way, no other kernel is
-    dropped because of an estimate.
+    rejected because of an estimate.
     """
     constants, names = constant_bytes(graph, variants), {*variants} - {""}
     if other is None:

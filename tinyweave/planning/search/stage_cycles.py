@@ -161,18 +161,20 @@ class StageCycles:
         return known[key]
 
     def untiled(self, index: int, rows: int | None = None) -> PerScratchSize:
-        """Return the fewest cycles of an op that runs row by row outside all tiles, per scratch size.
+        """Return the fewest cycles of an op that runs row by row outside all tiles, for each limit on scratch bytes.
 
-        `rows` is the number of rows to compute, None for all.
+        The array has an entry per size in `scratch_sizes`; more scratch permits faster kernels. `rows` is the number of rows to
+        compute, None for all.
         """
         if (index, rows) not in self._untiled:
             self._untiled[index, rows] = self._per_scratch_size(index, self.by_rows(index, rows))
         return self._untiled[index, rows]
 
     def tiled(self, tile: Tile, rows: int | None = None) -> PerScratchSize:
-        """Return the fewest cycles of all ops of a tile together, per scratch size.
+        """Return the fewest cycles of all ops of a tile together, for each limit on scratch bytes.
 
-        `rows` is how many rows of the last op's output are computed in total, None for all.
+        The array has an entry per size in `scratch_sizes`; more scratch permits faster kernels. `rows` is how many rows of the
+        last op's output are computed in total, None for all.
         """
         if not self.core:
             return np.zeros(len(self.scratch_sizes), np.int64)

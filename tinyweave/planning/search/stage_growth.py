@@ -262,7 +262,10 @@ def dominates(one: Tiling, other: Tiling) -> bool:
 
 
 def keep_best_tilings(options: Iterable[Tiling], kept: Sequence[Tiling], most: int) -> list[Tiling]:
-    """Return `kept` plus at most `most` of the best `options`; options that another returned tiling dominates are dropped."""
+    """Return `kept` plus the best `options`, at most `most` of these, without options that a returned tiling dominates.
+
+    A tiling is a choice of tiles; it dominates another one if it is at least as good in all respects.
+    """
     front = list(kept)
     for option in sorted(options, key=compare_tilings):
         if len(front) - len(kept) < most and not any(dominates(each, option) for each in front):
@@ -271,7 +274,7 @@ def keep_best_tilings(options: Iterable[Tiling], kept: Sequence[Tiling], most: i
 
 
 def extend_tilings(growth: GrowingStage, end: int) -> None:
-    """Append to the growing stage the best tilings of its ops up to the step `end` (exclusive)."""
+    """Append to the growing stage the best tilings (choices of tiles) of its ops up to the step `end` (exclusive)."""
     problem, begin, options = growth.problem, growth.begin, list[Tiling]()
     if not problem.one_tile_per_stage:
         options += [tiling.continued() for tiling in growth.tilings[-1]]

@@ -57,7 +57,7 @@ class Stages(NamedTuple):
         return dict(zip(self.fewer_step[entries].tolist(), self.fewer_rows[entries].tolist(), strict=True))
 
     def tiles_of(self, tiling: int) -> list[int]:
-        """Return the numbers of the tile candidates that a tiling uses."""
+        """Return the numbers of the tile candidates that a tiling (a choice of tiles, given by its number) uses."""
         tiles: list[int] = self.tiles[int(self.tiles_at[tiling]) : int(self.tiles_at[tiling + 1])].tolist()
         return tiles
 
