@@ -240,7 +240,7 @@ def _target(fused: _Fused, name: str, row: int) -> Region:
 
 
 def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
-    """Return the region of some columns of a row, whose region is `row`."""
+    """Return the region of the columns `cols` of a row of tensor `name`; `row` is the region of the whole row."""
     memory, begin, _ = row
     pixel = fused.plan.graph.tensors[name].pixel_bytes
     return memory, begin + cols.start * pixel, begin + cols.stop * pixel
@@ -505,7 +505,7 @@ def _tile_region(fused: _Fused, name: str) -> Region:
 
 
 def _cell_row(fused: _Fused, name: str, row: int, cols: range) -> Region:
-    """Return the region of some columns of a row of tensor `name` inside its tile."""
+    """Return the region of the columns `cols` of row `row` of tensor `name`, in the memory that a tile reserves for it."""
     (_, width), (first, left), pixel = fused.schedule.tiles[name], fused.first[name], fused.plan.graph.tensors[name].pixel_bytes
     begin = fused.plan.offset(name) + ((row - first) * width + cols.start - left) * pixel
     return fused.plan.memory(name), begin, begin + len(cols) * pixel

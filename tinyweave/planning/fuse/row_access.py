@@ -121,7 +121,7 @@ class RowGraph:
 
     @cached_property
     def macs(self) -> list[int]:
-        """Return the multiply-accumulates of each op, without those in the padding."""
+        """Return the multiply-accumulates of each op, not counting products with padding."""
         return list(macs_per_op(self.graph, clipped=True))
 
     @cached_property

@@ -314,7 +314,7 @@ def row_graph_of(plan: Plan) -> RowGraph:
 
 
 def plan_macs(plan: Plan) -> tuple[int, ...]:
-    """Return the multiply-accumulates that each op of a plan executes, with recomputation and without padding."""
+    """Return the multiply-accumulates that each op of a plan executes, counting recomputation but not products with padding."""
     graph, row_graph = plan.graph, row_graph_of(plan)
     executed = list(macs_per_op(graph, clipped=True))
     for stage in plan.stages:

@@ -99,8 +99,9 @@ def searcher(problem: PlacementProblem) -> Search:
     """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
     The function takes an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
-    equally low, the search first tries the buffer whose sections (sets of buffers alive together) have the largest load. Ties
-    are broken by the order. With `reorder`, loads are computed again when the search splits into independent parts.
+    equally low, the search first tries the buffer whose sections (sets of buffers alive together) have the largest load, the
+    least bytes that a section takes. Ties are broken by the order. With `reorder`, loads are computed again, for the unplaced
+    buffers, when the search splits into independent parts.
     """
     cells, spent = len(problem.buffers) + sum(map(len, problem.sections)), 0
 

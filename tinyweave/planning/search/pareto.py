@@ -136,7 +136,7 @@ class ParetoSearch:
         return sorted(found.values(), key=_speed)
 
     def _between(self, low: int, high: Solution) -> tuple[int, Solution]:
-        """Return the limit halfway between `low` bytes and the bytes of `high`, and the fastest solution within this limit."""
+        """Return a byte limit halfway between `low` and the bytes of solution `high`, and the fastest solution within it."""
         middle = (low + high.bytes) // 2
         found = self.fastest(middle)
         assert found is not None, "the limit is above the least bytes"

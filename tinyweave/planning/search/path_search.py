@@ -371,7 +371,7 @@ class PathSearch:
 
 
 def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sums of values[at[k] : at[k + 1]] for all k."""
+    """Return the sum of values[at[k] : at[k + 1]] for each k, as an array; 0 for an empty range."""
     before = np.concatenate(([0], np.cumsum(values)))
     sums: NDArray[np.int64] = before[at[1:]] - before[at[:-1]]
     return sums

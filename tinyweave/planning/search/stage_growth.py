@@ -255,7 +255,7 @@ def compare_tilings(tiling: Tiling) -> tuple[int, int, int, int]:
 def dominates(one: Tiling, other: Tiling) -> bool:
     """Return whether `one` is at least as good as `other` in saved bytes, tile buffer and recomputation.
 
-    It must be so both if the stage ends here and if it continues.
+    The result is True only if this holds both if the stage ends here and if it continues.
     """
     saved = one.saved - max(one.output_buffer - other.output_buffer, 0)
     return saved >= other.saved and one.tile_bytes <= other.tile_bytes and one.recomputed_macs <= other.recomputed_macs
