@@ -249,7 +249,7 @@ class PlanSpaces:
         """Yield plan spaces of graphs that compute some channels of maps twice, chosen to save most RAM within a limit of MACs.
 
         The limits are `overhead` times the network's MACs, and the smaller ones of OVERHEADS. There are no such spaces if
-        `overhead` is None or allows no recomputation.
+        `overhead` is None or allows no recomputation. `budget` is the number of MACs that `overhead` allows to recompute.
         """
         if not budget or overhead is None:
             return
