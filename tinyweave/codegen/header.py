@@ -316,7 +316,7 @@ def _function(result: str, head: str, *lines: str) -> str:
 
 
 def _rescaling(factor: float, limit: int) -> tuple[int, int] | None:
-    """Return the multiplier and shift of a factor; None if it is `limit` or more, so that the product could exceed 32 bits."""
+    """Return (multiplier, shift) of a factor, as fixed point; None if it is `limit` or more: products could exceed 32 bits."""
     return quantize_multiplier(factor) if factor < limit else None
 
 

@@ -19,7 +19,7 @@ CTYPES |= {"float32": "float", "bool": "uint8_t", "int4": "uint8_t"}  # two int4
 
 
 def stored(tensor: Tensor) -> np.ndarray:
-    """Return the values of a constant tensor as elements of its C type: int4 values packed, bool as bytes."""
+    """Return the values of a constant tensor as the C array stores them: two int4 values per byte, a bool as a byte."""
     assert tensor.data is not None
     if tensor.dtype == "int4":
         return packed(tensor.data)
@@ -76,8 +76,7 @@ class Layer:
     op: Op
     at: Mapping[str, str]  # name of an activation or a scratch buffer -> C expression of its address
     constants: Constants  # the model's arrays, to which emitters add
-    # activation -> C expression of its view (a tw_view: address, row stride, rows kept); None if the op is not fused
-    maps: Mapping[str, str] | None = None
+    maps: Mapping[str, str] | None = None  # activation -> C expression of its tw_view (rows in memory); None if not fused
     range: str = ""  # C expression of the rows and columns to compute; "" if the op is not fused
 
     @property

@@ -282,7 +282,10 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the part of a state's initial value that repeats along its first axis longer than 1, and how often it repeats."""
+    """Return (part, count): a state's initial value consists of `count` copies of `part` along the first axis longer than 1.
+
+    If the value does not repeat, return (value, 1). In this way, the C stores only one copy.
+    """
     axis = next((axis for axis, extent in enumerate(value.shape) if extent > 1), None)
     if axis is None or (value != value.take([0], axis)).any():
         return value, 1
@@ -290,7 +293,10 @@ def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _setup(plan: Plan, name: str, reset: list[str]) -> str:
-    """Return the C functions init and reset."""
+    """Return the C functions init, which checks the memories and resets the state, and reset.
+
+    `reset` are the statements that reset the state; empty if the model has none.
+    """
     prefix = name.upper()
     body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
     statements = "\n".join(body)
@@ -318,7 +324,8 @@ void {name}_reset(const {name}_memory *memory)
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     """Return the C function that returns the address of an input or output by its index.
 
-    The address is in an arena, or is a constant array's.
+    The address is in an arena or, for a constant tensor, is that of a constant array. The C function returns NULL for a
+    streamed tensor, and for an index out of range.
 
     Args:
         plan: The plan.

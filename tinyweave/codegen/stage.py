@@ -22,7 +22,7 @@ from .layer import Code, shape_text
 
 
 def schedule_of(stage: Stage) -> RowSchedule:
-    """Return the row schedule of a fused stage, whose `schedule` is not None."""
+    """Return the row schedule of a stage that must be fused: `stage.schedule`, typed as not None."""
     assert stage.schedule is not None
     return stage.schedule
 
@@ -30,8 +30,7 @@ def schedule_of(stage: Stage) -> RowSchedule:
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
     """Return activation -> C expression of its view, for all activations that a fused stage reads or writes.
 
-    A view (tw_view) has the address of a map or of the rows of it that are kept. `labels` are the short names of tensors in the
-    C.
+    A view (tw_view) says where a map is in memory, and which of its rows. `labels` is activation -> its short name in the C.
     """
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles
@@ -105,7 +104,7 @@ def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
 def _tile(
     plan: Plan, schedule: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
 ) -> list[str]:
-    """Return the loop over the columns of a tile, in which several ops compute a part of their rows together.
+    """Return the C loop of a tile, ops that run together: each pass computes some columns of some rows of the last op's output.
 
     Args:
         plan: The plan.
@@ -215,7 +214,10 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
 
 
 def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> str:
-    """Return the declaration of the view of a map: address, bytes per row, rows kept, first row, first column."""
+    """Return the declaration of the C variable `label`, the view (tw_view) of map `name`, which is at address `at`.
+
+    Its members are the address, bytes per row, rows that are in memory at a time, first row and first column.
+    """
     tensor = plan.graph.tensors[name]
     rows = schedule.line_buffers.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
     written = (node if isinstance(node, str) else plan.graph.ops[node].outputs[0] for node in schedule.timings)

@@ -156,7 +156,7 @@ def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
-    """Write the tensor by which ops refer to the resource variable of the state `tensor` (a handle); return the offset."""
+    """Write the handle, a tensor by which ops refer to the resource variable of the state `tensor`, and return its offset."""
     name, shape = builder.CreateString(tensor.name), _ints(builder, [])
     return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=shape, HasRank=True)
 
@@ -171,7 +171,8 @@ def _initialiser(
 ) -> int:
     """Write the subgraph that assigns the resource variables their initial values, and return its offset.
 
-    `buffer_of` maps a tensor name to the index of the tensor's buffer, `codes` an op kind and version to its OperatorCode.
+    `buffer_of` maps a tensor name to the index of the tensor's buffer, `codes` (op kind, version) to the index of
+    its OperatorCode.
     """
     tensors, ops = list[int](), list[int]()
     for op in graph.init:

@@ -189,9 +189,10 @@ def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
 
 
 def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """List the reads and writes of transpose_conv: each step reads an output pixel's inputs and writes `at_once` channels.
+    """List, by input index, the reads and writes of transpose_conv.
 
-    If fewer than `at_once` output channels remain, one step writes each.
+    Each step reads an output pixel's inputs and writes `at_once` channels. If fewer than `at_once` output channels remain, one
+    step writes each.
     """
 
     def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
@@ -212,7 +213,7 @@ def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> dict[int, Steps]:
-    """List the reads and writes of fully_connected kernels that read one input row per `at_once` outputs.
+    """List, by input index, the reads and writes of fully_connected kernels that read one input row per `at_once` outputs.
 
     If fewer than `at_once` outputs remain, one step writes all of them (`rest_at_once`), or one step writes each.
     """
@@ -245,10 +246,11 @@ def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps
 
 
 def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of the Winograd convolution, which computes tiles of 2x2 outputs, row by row of tiles.
+    """List, by input index, the reads and writes of the Winograd convolution.
 
-    A tile reads the right half of its 4x4 window; the first tile of a row also reads the left half. A step reads the windows of
-    two successive tiles, then writes both tiles. The two tiles may be in different rows of tiles.
+    The kernel computes tiles of 2x2 outputs, row by row of tiles. A tile reads the right half of its 4x4 window; the first tile
+    of a row also reads the left half. A step reads the windows of two successive tiles, then writes both tiles. The two tiles
+    may be in different rows of tiles.
     """
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
@@ -266,10 +268,11 @@ def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def strips(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of the depthwise convolutions of tw_line.h, which copy input rows to lines of 16-bit values.
+    """List, by input index, the reads and writes of the depthwise convolutions of tw_line.h.
 
-    A step computes four channels of a block of columns and a strip of rows. The last four channels may overlap the four
-    channels before. After all channels of a block, a step that reads nothing clamps the outputs of the block.
+    The kernels copy input rows to lines of 16-bit values. A step computes four channels of a block of columns and a strip of
+    rows. The last four channels may overlap the four channels before. After all channels of a block, a step that reads nothing
+    clamps the outputs of the block.
     """
     x = graph.input(op)
     if x.shape[0] != 1:
@@ -387,8 +390,8 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
     """Return the steps of a 1x1 convolution that reads two pixels at a time, for four output channels per step.
 
-    If `units` is not a multiple of four, the kernel takes up to `PAIRS` pairs of pixels at a time. For these pixels, the
-    last one to three channels are computed before all other channels, and written after them.
+    If `units` is not a multiple of four, the kernel takes up to `PAIRS` pairs of pixels at a time. For these pixels, the last
+    one to three channels are computed before all other channels, and written after them.
 
     Args:
         begins: The offset of each pixel's first input byte.
@@ -424,10 +427,10 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def elements(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of elementwise ops: each step reads the operands of one output element, then writes it.
+    """List, by input index, the reads and writes of elementwise ops.
 
-    With int4 tensors a step computes two neighbouring values. Constant operands are left out, and operands whose reads a C
-    compiler may move behind writes (`_is_ordered`).
+    Each step reads the operands of one output element, then writes it. With int4 tensors a step computes two neighbouring
+    values. Constant operands are left out, and operands whose reads a C compiler may move behind writes (`_is_ordered`).
     """
     out = graph.output(op)
     operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
@@ -462,7 +465,10 @@ def _pairs(x: Tensor, out: Tensor) -> Steps:
 
 
 def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of softmax and log_softmax, which read a whole pixel, then each element before its output."""
+    """List, by input index, the reads and writes of softmax and log_softmax.
+
+    The kernels read a whole pixel, then each element before its output.
+    """
     x, out = graph.input(op), graph.output(op)
     pixels = np.arange(prod(x.shape[:-1]))[:, None]
     channel, size = np.arange(x.shape[-1]), itemsize(out.dtype)
@@ -473,7 +479,10 @@ def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def places(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of resize_bilinear: a step reads four input pixels and writes a channel of an output pixel."""
+    """List, by input index, the reads and writes of resize_bilinear.
+
+    A step reads four input pixels and writes a channel of an output pixel.
+    """
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -490,7 +499,10 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """List the reads and writes of reductions: a step reads all inputs of `at_once` neighbouring outputs, then writes these."""
+    """List, by input index, the reads and writes of reductions.
+
+    A step reads all inputs of `at_once` neighbouring outputs, then writes these.
+    """
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind in ("arg_max", "arg_min") else reduce.axes(graph, op)
     lowest, run = _numbered(x).min(axis=over).ravel(), 1
@@ -502,9 +514,10 @@ def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def matrices(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """List the reads and writes of batch_matmul: each step reads a row and `at_once` columns, then writes their outputs.
+    """List, by input index, the reads and writes of batch_matmul.
 
-    If fewer than `at_once` columns remain, one step reads each.
+    Each step reads a row and `at_once` columns, then writes their outputs. If fewer than `at_once` columns remain, one step
+    reads each.
     """
     a, b, shape = _numbered(graph.input(op, 0)), _numbered(graph.input(op, 1)), graph.output(op).shape
     row = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a)[..., :, :1]
@@ -517,9 +530,9 @@ def matrices(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def cells(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of the LSTM: each step reads all inputs of a time step and writes the output of one cell.
+    """List, by input index, the reads and writes of the LSTM.
 
-    Return {} if the batch is not 1.
+    Each step reads all inputs of a time step and writes the output of one cell. Return {} if the batch is not 1.
     """
     x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
@@ -528,10 +541,11 @@ def cells(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def steps_in_time(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of a gru or simple_rnn: a step reads the inputs of a time step and writes four cells' outputs.
+    """List, by input index, the reads and writes of a gru or simple_rnn.
 
-    If fewer than four cells remain, a step writes the output of one. Return {} if the layer runs from the last time step to
-    the first, or if its output is only the last state: then each time step overwrites the output of the step before.
+    A step reads the inputs of a time step and writes four cells' outputs. If fewer than four cells remain, a step writes the
+    output of one. Return {} if the layer runs from the last time step to the first, or if its output is only the last state:
+    then each time step overwrites the output of the step before.
     """
     if op.attrs["reverse"] or op.attrs["last"]:
         return {}
@@ -558,7 +572,10 @@ def _runs(begins: Iterable[Numbers], lengths: Iterable[int]) -> Steps:
 
 
 def strided(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of tw_strided_copy, which copies runs of bytes that are one stride apart along each axis."""
+    """List, by input index, the reads and writes of tw_strided_copy.
+
+    The kernel copies runs of bytes that are one stride apart along each axis.
+    """
     pieces = copies.moved(graph, op)
     assert pieces is not None
     begins = []
@@ -569,7 +586,10 @@ def strided(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def listed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of tw_table_copy, which copies runs of bytes from offsets that are stored in tables."""
+    """List, by input index, the reads and writes of tw_table_copy.
+
+    The kernel copies runs of bytes from offsets that are stored in tables.
+    """
     pieces = copies.listed(graph, op)
     begins = []
     for piece in pieces:
@@ -579,7 +599,7 @@ def listed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of resize_nearest_neighbor: each step copies one whole pixel."""
+    """List, by input index, the reads and writes of resize_nearest_neighbor: each step copies one whole pixel."""
     (images, rows, cols, channels), size = pieces(graph, op)[0], graph.output(op).pixel_bytes
     if len(images) != 1:
         return {}
@@ -588,7 +608,10 @@ def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of tw_pad: each step writes padding, then copies a row, or a pixel if channels are padded."""
+    """List, by input index, the reads and writes of tw_pad.
+
+    Each step writes padding, then copies a row, or a pixel if channels are padded.
+    """
     block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
     assert block is not None
     begins, length = _rows_of(block)
@@ -597,9 +620,10 @@ def framed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def joined(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of tw_concatenation, which copies one input after the other, row by row or pixel by pixel.
+    """List, by input index, the reads and writes of tw_concatenation.
 
-    Before an input is read, the steps of all inputs copied earlier write without reading it.
+    The kernel copies one input after the other, row by row or pixel by pixel. Before an input is read, the steps of all inputs
+    copied earlier write without reading it.
     """
     size, writes, steps = itemsize(graph.output(op).dtype), np.zeros(0, np.int64), dict[int, Steps]()
     for index, block in copies.joined(graph, op):

@@ -93,8 +93,8 @@ def padded(graph: Graph, op: Op) -> Box | None:
 def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
     """Return (input index, its place in the output) for a concatenation or pack, in the order in which inputs are copied.
 
-    If the output interleaves the inputs, the largest is copied first, since only the first one can be stored inside the output.
-    Otherwise each input is contiguous in the output, and all of them can be stored there.
+    If the output interleaves the inputs, the largest is copied first, since only the input copied first can share memory with
+    the output. Otherwise each input is contiguous in the output, and all inputs can share its memory.
     """
     axis = op.attrs["axis"] % len(graph.output(op).shape)
     shapes = [tensor.shape for tensor in graph.inputs_of(op) if tensor is not None]

@@ -14,7 +14,10 @@ Extents = tuple[int, int, int, int]
 
 
 class Reduction(NamedTuple):
-    """The extents of a reduction's input, with neighbouring axes merged to [kept][reduced][kept][reduced][kept]."""
+    """The extents of a reduction's input, with neighbouring axes merged to [kept][reduced][kept][reduced][kept].
+
+    A kept axis is one that the op does not reduce.
+    """
 
     kept: tuple[int, int, int]  # first, third and fifth extent
     reduced: tuple[int, int]  # second and fourth extent
@@ -52,7 +55,7 @@ def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
 
 
 def reduction(shape: Shape, axes: Sequence[int]) -> Reduction | None:
-    """Merge neighbouring axes of a reduction's input; None if kept and reduced axes alternate too often for `Reduction`.
+    """Merge neighbouring axes of a reduction's input; None if more than two runs of axes are reduced, or three are kept.
 
     Args:
         shape: The shape of the input.

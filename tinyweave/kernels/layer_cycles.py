@@ -58,7 +58,7 @@ class FlashReads(NamedTuple):
         Args:
             cycles: The cycles of the call with zero wait states.
             runs: How often the call executes about `RUN_BYTES` of code that a small cache no longer holds.
-            loop: The bytes of the inner loop, if more than `LOOP_BYTES`.
+            loop: The bytes of the inner loop; 0 for a loop of at most `LOOP_BYTES`.
 
         """
         if self.code_cache < max(LOOP_BYTES, loop):

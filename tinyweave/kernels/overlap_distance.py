@@ -36,7 +36,7 @@ def none(graph: Graph, op: Op) -> Distances:
 
 
 def moved(graph: Graph, op: Op) -> Distances:
-    """Return distance 0 for tw_move, which copies correctly however input and output overlap."""
+    """Return {0: 0}: the output of tw_move may begin where input 0 does, or below it, since the copy allows any overlap."""
     return {0: 0}
 
 
@@ -60,11 +60,11 @@ def _numbered(tensor: Tensor) -> Numbers:
 
 
 def elementwise(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of each operand of an elementwise op: how many bytes below it the output must begin.
+    """Return {input index: N}: an elementwise op's output must begin N bytes below the operand to overwrite no unread byte.
 
-    The kernel reads the operands of an output element before it writes the element. It reads operands that broadcast several
-    times. If an operand and the output differ in type and neither has single bytes, the operand has no distance: a C compiler
-    may move the loads behind the stores.
+    The kernel reads the operands of an output element before it writes the element. It reads each element of a broadcast
+    operand several times. If an operand and the output differ in type and neither has single bytes, the operand is left out: a
+    C compiler may move the loads behind the stores.
     """
     out = graph.output(op)
     if "int4" in (out.dtype, graph.input(op).dtype):
@@ -83,7 +83,7 @@ def elementwise(graph: Graph, op: Op) -> Distances:
 
 @lru_cache(maxsize=1024)
 def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out_size: int) -> int:
-    """Return the overlap distance of an operand that broadcasts: how many bytes below it the output must begin.
+    """Return how many bytes below an operand that broadcasts the output must begin to overwrite no unread byte.
 
     The op is elementwise, and reads each element of the operand several times.
 
@@ -99,9 +99,9 @@ def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out
 
 
 def _two_by_two(x: Tensor, out: Tensor) -> int:
-    """Return how many bytes below its operand `x` the output of an elementwise op must begin, if `x` or `out` is int4.
+    """Return how many bytes below operand `x` the output of an elementwise op must begin to overwrite no unread byte.
 
-    The kernel reads two channels of a pixel before it writes them.
+    `x` or `out` is int4. The kernel reads two channels of a pixel before it writes them.
     """
     channel = np.arange(0, out.shape[-1], 2)
     pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
@@ -132,7 +132,7 @@ def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph
 
 @of_windows
 def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of a pool or depthwise convolution: how many bytes below its input the output must begin.
+    """Return how many bytes below its input a pool's or depthwise convolution's output must begin to overwrite no unread byte.
 
     The kernel reads a window for one output channel at a time, or for two if the output is int4.
     """
@@ -141,7 +141,7 @@ def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_four_channels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of a depthwise convolution must begin.
+    """Return how many bytes below its input the output of a depthwise convolution must begin to overwrite no unread byte.
 
     The kernel reads a window for four output channels at a time.
     """
@@ -149,7 +149,7 @@ def by_four_channels(graph: Graph, op: Op, windows: Windows) -> int:
 
 
 def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
-    """Return how many bytes below its input the output of a pool or depthwise convolution must begin.
+    """Return how many bytes below its input a pool's or depthwise convolution's output must begin to overwrite no unread byte.
 
     The kernel computes `at_once` channels of a pixel at a time.
     """
@@ -159,9 +159,9 @@ def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> i
 
 
 def resized(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of resize_bilinear must begin; nothing if the batch is not 1.
+    """Return {input index: N}: the output of resize_bilinear must begin N bytes below the input to overwrite no unread byte.
 
-    The kernel reads four input pixels for each channel of an output pixel.
+    The kernel reads four input pixels for each channel of an output pixel. Return {} if the batch is not 1.
     """
     x = graph.input(op)
     if x.shape[0] != 1:
@@ -171,9 +171,9 @@ def resized(graph: Graph, op: Op) -> Distances:
 
 
 def shown(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of resize_nearest_neighbor must begin; nothing if the batch is not 1.
+    """Return {input index: N}: resize_nearest_neighbor's output must begin N bytes below the input to overwrite no unread byte.
 
-    The kernel copies pixel by pixel.
+    The kernel copies pixel by pixel. Return {} if the batch is not 1.
     """
     x = graph.input(op)
     if x.shape[0] != 1:
@@ -184,9 +184,10 @@ def shown(graph: Graph, op: Op) -> Distances:
 
 
 def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:
-    """Return how many bytes below its input the output must begin, if `at_once` channels of a pixel are computed at a time.
+    """Return how many bytes below its input the output must begin to overwrite no unread byte.
 
-    An output channel depends only on its own input channel, as in pools and depthwise convolutions.
+    The kernel computes `at_once` channels of a pixel at a time. An output channel depends only on its own input channel, as in
+    pools and depthwise convolutions.
 
     Args:
         first: For each output pixel the index of the first input pixel that it reads; later pixels of its window follow.
@@ -205,7 +206,7 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
 
 @of_windows
 def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of conv_2d must begin.
+    """Return how many bytes below its input the output of conv_2d must begin to overwrite no unread byte.
 
     The kernel reads a window once per four output channels, then once per remaining channel; on int16 maps, once per output
     channel.
@@ -215,7 +216,7 @@ def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_filter(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of conv_2d must begin.
+    """Return how many bytes below its input the output of conv_2d must begin to overwrite no unread byte.
 
     The kernel reads a window once per output channel.
     """
@@ -231,7 +232,7 @@ def _by_filters(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
 
 @of_windows
 def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of conv_2d must begin.
+    """Return how many bytes below its input the output of conv_2d must begin to overwrite no unread byte.
 
     The kernel reads a window once per four output channels, then once for the last one to three channels together.
     """
@@ -240,7 +241,7 @@ def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of conv_2d must begin.
+    """Return how many bytes below its input the output of conv_2d must begin to overwrite no unread byte.
 
     The kernel reads the windows of two output pixels before it writes both pixels.
     """
@@ -253,7 +254,9 @@ def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
 def _two_pixels(
     size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
-    """Return the distance of `by_two_pixels`, in bytes.
+    """Return how many bytes below its input the output must begin to overwrite no unread byte.
+
+    The kernel computes two pixels at a time. The function is the cached part of `by_two_pixels`.
 
     Args:
         size: Rows and columns of the input.
@@ -269,9 +272,9 @@ def _two_pixels(
 
 
 def in_twos(read: Numbers, written: Numbers) -> int:
-    """Return how many bytes below the input the output must begin, if the steps of a kernel run in pairs.
+    """Return how many bytes below the input the output must begin to overwrite no unread byte.
 
-    Both steps of a pair read before either of them writes.
+    The steps of the kernel run in pairs: both steps of a pair read before either of them writes.
 
     Args:
         read: For each step the offset of the lowest input byte that it reads.
@@ -294,7 +297,7 @@ def windowed(
     at_once: int = 1,
     share: int = 1,
 ) -> int:
-    """Return how far below its input the output of a convolution or pool on one map must begin (the overlap distance).
+    """Return how far below its input a convolution's or pool's output must begin to overwrite no unread element.
 
     Args:
         sizes: Rows and columns of the input, rows and columns of the output.
@@ -318,7 +321,7 @@ def windowed(
 
 
 def by_row(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of fully_connected must begin.
+    """Return {input index: N}: the output of fully_connected must begin N bytes below the input to overwrite no unread byte.
 
     The kernel reads an input row once per four outputs, then once per remaining output.
     """
@@ -328,7 +331,7 @@ def by_row(graph: Graph, op: Op) -> Distances:
 
 
 def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
-    """Return how many bytes below its input the output of fully_connected must begin.
+    """Return how many bytes below its input the output of fully_connected must begin to overwrite no unread byte.
 
     The kernel reads an input row once per four outputs, then once per remaining output.
 
@@ -343,7 +346,7 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
 
 
 def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
-    """Return how many bytes below its input the output of fully_connected must begin.
+    """Return {input index: N}: the output of fully_connected must begin N bytes below the input to overwrite no unread byte.
 
     The kernel reads an input row once per `at_once` outputs, then once for the remaining outputs together.
     """
@@ -352,7 +355,9 @@ def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
 
 
 def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
-    """Return how many elements below its input the output must begin, if each pixel is read once per `at_once` channels.
+    """Return how many elements below its input the output must begin to overwrite no unread element.
+
+    The kernel reads each pixel once per `at_once` output channels.
 
     Args:
         read: For each output pixel the offset of the lowest input element that it reads.
@@ -365,9 +370,9 @@ def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
 
 
 def by_time(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of an LSTM must begin; nothing if the batch is not 1.
+    """Return {input index: N}: the output of an LSTM must begin N bytes below the input to overwrite no unread byte.
 
-    Each cell reads all inputs of a time step and then writes its output.
+    Each cell reads all inputs of a time step and then writes its output. Return {} if the batch is not 1.
     """
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
     time, batch = lstm.time_and_batch(graph, op)
@@ -377,10 +382,10 @@ def by_time(graph: Graph, op: Op) -> Distances:
 
 
 def by_step(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of a gru or simple_rnn must begin.
+    """Return {input index: N}: the output of gru or simple_rnn must begin N bytes below the input to overwrite no unread byte.
 
-    Four cells read all inputs of a time step and then write their outputs. Return {} if the layer runs from the last time
-    step to the first, or if its output is only the last state: then each time step overwrites the output of the step before.
+    Four cells read all inputs of a time step and then write their outputs. Return {} if the layer runs from the last time step
+    to the first, or if its output is only the last state: then each time step overwrites the output of the step before.
     """
     if op.attrs["reverse"] or op.attrs["last"]:
         return {}
@@ -389,9 +394,10 @@ def by_step(graph: Graph, op: Op) -> Distances:
 
 
 def by_meeting(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of transpose_conv must begin; nothing if the batch is not 1.
+    """Return {input index: N}: the output of transpose_conv must begin N bytes below the input to overwrite no unread byte.
 
-    The kernel reads the inputs of an output pixel once per four output channels; on int16 maps, once per output channel.
+    The kernel reads the inputs of an output pixel once per four output channels; on int16 maps, once per output channel. Return
+    {} if the batch is not 1.
     """
     x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
     if x.shape[0] != 1:
@@ -424,9 +430,10 @@ def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> N
 
 
 def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4, *, share: int = 1) -> int:
-    """Return how many bytes below its input the output must begin, if each step reads a whole window.
+    """Return how many bytes below its input the output must begin to overwrite no unread byte.
 
-    A step writes `at_once` output channels of a group. If fewer than `at_once` channels remain, a step writes one.
+    Each step reads a whole window, then writes `at_once` output channels of a group. If fewer than `at_once` channels remain, a
+    step writes one.
 
     Args:
         first: For each output pixel the index of the first input pixel in its window.
@@ -474,7 +481,7 @@ def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
 
 
 def reduced(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of a reduction must begin.
+    """Return {input index: N}: the output of a reduction must begin N bytes below the input to overwrite no unread byte.
 
     The kernel reads all inputs of an output element before it writes the element.
     """
@@ -485,7 +492,7 @@ def reduced(graph: Graph, op: Op) -> Distances:
 
 
 def multiplied(graph: Graph, op: Op, at_once: int = 1) -> Distances:
-    """Return how many bytes below each operand the output of batch_matmul must begin.
+    """Return {input index: N}: the output of batch_matmul must begin N bytes below the operand to overwrite no unread byte.
 
     The kernel reads a row and `at_once` columns, then writes their outputs. It computes the remaining columns one by one.
     """
@@ -506,7 +513,7 @@ def multiplied(graph: Graph, op: Op, at_once: int = 1) -> Distances:
 
 
 def gathered(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of tw_strided_copy must begin.
+    """Return {input index: N}: the output of tw_strided_copy must begin N bytes below the input to overwrite no unread byte.
 
     The kernel copies runs of bytes that are one stride apart along each axis of the input.
     """
@@ -516,7 +523,7 @@ def gathered(graph: Graph, op: Op) -> Distances:
 
 
 def looked_up(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of tw_table_copy must begin.
+    """Return {input index: N}: the output of tw_table_copy must begin N bytes below the input to overwrite no unread byte.
 
     The kernel copies runs of bytes from input offsets that are stored in tables.
     """
@@ -538,7 +545,7 @@ def _added(*axes: Numbers) -> Numbers:
 
 
 def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
-    """Return how many bytes below its input the output of a copying op must begin.
+    """Return {input index: N}: the output of a copying op must begin N bytes below the input to overwrite no unread byte.
 
     The output is written in runs (contiguous bytes), each of which is read whole before it is written.
 
@@ -552,7 +559,7 @@ def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
 
 
 def padded(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below its input the output of tw_pad must begin.
+    """Return {input index: N}: the output of tw_pad must begin N bytes below the input to overwrite no unread byte.
 
     The kernel writes padding, then copies a row, or a pixel if channels are padded.
     """
@@ -564,7 +571,7 @@ def padded(graph: Graph, op: Op) -> Distances:
 
 
 def joined(graph: Graph, op: Op) -> Distances:
-    """Return how many bytes below each input the output of tw_concatenation must begin.
+    """Return {input index: N}: the output of tw_concatenation must begin N bytes below the input to overwrite no unread byte.
 
     The kernel copies one input after the other, row by row or pixel by pixel.
     """

@@ -89,7 +89,7 @@ def variant_for(
 
 
 def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:
-    """Yield the rows for the op's kind, its input and output types and the core, in the order in which they are tried."""
+    """Yield the kernels for the op's kind, its input and output types and the core, in the order in which they are tried."""
     types = data(graph, op).dtype, graph.output(op).dtype
     for row in BY_KIND.get(op.kind, ()):
         if row.types in (types, ANY) and (not row.isa or core in row.cores):
@@ -97,7 +97,7 @@ def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:
 
 
 def _first_failed(graph: Graph, op: Op, row: Variant) -> Requirement | None:
-    """Return the first requirement of a kernel that the op does not meet, or None if it meets all."""
+    """Return the first requirement of the kernel `row` that the op does not meet, or None if it meets all."""
     return next((requirement for requirement in row.applies if not _check(graph, op, requirement).met), None)
 
 
@@ -148,7 +148,7 @@ def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
 
 
 def _sentence(requirement: Requirement) -> str:
-    """Return the docstring of a requirement as the end of a sentence."""
+    """Return the docstring of a requirement, such as "The stride is 1.", as the end of a sentence: "the stride is 1"."""
     text = requirement.__doc__ or ""
     return text[:1].lower() + text[1:].removesuffix(".")
 

@@ -84,10 +84,10 @@ class Variant:
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0  # bytes of RAM that a call uses beside input and output
     distance: Callable[[Graph, Op], Distances] = distance.none  # overlap distance of each input that may overlap the output
     flash: Callable[[Graph, Op], int] = constant_bytes  # bytes of constants in Flash
-    # the weight stream: words that hold weights, biases and multipliers in the order in which the kernel reads them
-    stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None
-    # reorders the weights, if there is no stream; words (uint32) if the kernel reads them as words
-    weights: Callable[[NDArray[np.int8]], NDArray[Any]] = lambda weights: weights
+    # words that hold weights, biases and multipliers in the order in which the kernel reads them
+    stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None  # builds the weight stream; None if the kernel has none
+    # the result is words (uint32) if the kernel reads them as words
+    weights: Callable[[NDArray[np.int8]], NDArray[Any]] = lambda weights: weights  # reorders them, if there is no stream
 
     features: Callable[[Graph, Op], Features] = cycle_features.plain  # loop counts from which cycles are estimated
     loop_bytes: int = 0  # bytes of code of the inner loop; 0: fits into a small cache

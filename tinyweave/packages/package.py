@@ -40,7 +40,7 @@ class PackagedModel:
     Attributes:
         plan: its plan.
         source: the C of the plan.
-        file: name of the model's file.
+        file: name of the file from which the model was imported.
         trials: samples for the example program, with correct outputs.
     """
 

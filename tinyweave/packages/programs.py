@@ -60,7 +60,7 @@ def looking(package: Package, beside: Mapping[str, str], *, threshold: int, budg
     Args:
         package: a package with one model, whose input is streamed from a JPEG row source.
         beside: C files that decode boxes, by name.
-        threshold: as the C function `tw_boxes` takes it.
+        threshold: least score of a box that is printed, as a probability times 2^15.
         budget: largest number of bytes that are read of a file.
 
     Raises:
@@ -86,8 +86,8 @@ def cascade(
         beside: C files that decode boxes, by name.
         label: number of the class.
         at_least: least int8 score of this class with which the detector runs.
-        threshold: as for `looking`.
-        budget: as for `looking`.
+        threshold: least score of a box that is printed, as a probability times 2^15.
+        budget: largest number of bytes that are read of a file.
 
     Raises:
         CompileError: there are not two models with one memory each, or an input does not come from a JPEG row source.
@@ -106,7 +106,7 @@ def _check_one(package: Package) -> None:
 
 
 def _pictures(package: Package) -> dict[str, str]:
-    """Return name of a template's placeholder -> C code that programs for JPEG files share.
+    """Return placeholder in a program's template -> C code for it, which reads JPEG files and prints boxes.
 
     Raises:
         CompileError: the input of a model does not come from a JPEG row source.

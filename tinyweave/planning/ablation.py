@@ -34,7 +34,10 @@ IN_ORDER = (  # technique, whether views alias, the largest overlap distance
 
 
 def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", memory: str = "sram") -> dict[str, int]:
-    """Return technique -> arena bytes with this technique and all before it, as if all buffers were in one memory.
+    """Return how the planner's techniques shrink the arena: technique -> arena bytes with this technique and all before it.
+
+    Keys are "file order", "best order", "+ views", "+ in-place" and so on, in this order; the last value is the arena of the
+    plan. All buffers count as if they were in one memory.
 
     Args:
         graph: the network.

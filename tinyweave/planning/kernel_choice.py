@@ -16,7 +16,10 @@ from .alias.subtensors import Aliases
 
 
 class KernelRule(NamedTuple):
-    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists."""
+    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists.
+
+    The sets hold names of ops.
+    """
 
     core: str = ""  # "" for portable kernels only
     portable_ops: frozenset[str] = frozenset()  # run a portable kernel
@@ -43,10 +46,10 @@ PORTABLE = KernelRule()
 
 
 def named_kernels(names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
-    """Return the rule by which each op runs the kernel that `names` gives it, and other ops the usual kernel of `kernels.core`.
+    """Return a rule that gives ops in `names` (op -> kernel) this kernel, and all other ops the usual kernel of `kernels.core`.
 
-    `names` maps ops to kernels, both by name. An op without code ("") runs a portable kernel if the rule is applied to a graph
-    in which it needs code.
+    The kernel "" stands for an op that needs no code, such as a reshape. If it does need code in the graph to which the rule is
+    applied, it runs a portable kernel.
     """
     rows = {op: BY_NAME[name] for op, name in names.items() if name}
     asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}

@@ -31,7 +31,10 @@ Item = TypeVar("Item")
 
 
 class LayoutSearch:
-    """A search for the best plan over several plan spaces; it caches the solutions that it computes."""
+    """A search for the best plan over several plan spaces; it caches the solutions that it computes.
+
+    A plan space has all splits of one order of the ops into stages.
+    """
 
     def __init__(self, spaces: Sequence[PlanSpace]) -> None:
         """Create the Pareto search over these plan spaces."""

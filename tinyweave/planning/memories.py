@@ -140,9 +140,10 @@ def _assigned(
 
 
 def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], capacity: int) -> list[Buffer]:
-    """Return `chosen` and those `offered` buffers that fit into `capacity` bytes together with them.
+    """Return `chosen` plus the `offered` buffers that can be placed in the same `capacity` bytes.
 
-    If not all fit, add the first half as far as it fits, then the second half, each in the same way.
+    `allowed` are the rules by which buffers may overlap. If not all offered buffers fit, the function calls itself for the
+    first half of them, then for the second half.
     """
     if not offered or _place(chosen + offered, allowed, 0, capacity).bytes <= capacity:
         return chosen + offered

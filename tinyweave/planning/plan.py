@@ -140,7 +140,7 @@ class Plan:
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
-        """Return a memory map for each memory and a table of the buffers as HTML, for notebooks."""
+        """Return HTML for notebooks: per memory, a picture of which buffer is where and when, and a table of the buffers."""
         buffers = sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start))
         maps = "".join(
             memory_map(

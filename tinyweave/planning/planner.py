@@ -116,7 +116,10 @@ class PlanSearch:
             self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), known)
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
-        """Return the plan spaces that the strategy searches with one kernel set, given by its number; -1 is the fastest set."""
+        """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
+
+        `kernel_set` is the number of the set, the kernels that each op may use; -1 is the fastest set.
+        """
         return self._spaces_of(self.kernel_sets[kernel_set]).of(self.request.strategy, self.request.max_mac_overhead)
 
     def _spaces_of(self, kernel_set: Sequence[KernelRule]) -> PlanSpaces:
@@ -140,11 +143,11 @@ class PlanSearch:
         checked: bool = True,
         progress: Progress | None = None,
     ) -> Plan:
-        """Return the best plan by an objective within limits of RAM and time, by default those of the request.
+        """Return the best plan by an objective within limits of RAM and time; both are the request's if left out.
 
-        If no plan is within the limits, return the fastest plan within the RAM, else the smallest plan. The limit of Flash is
-        always that of the request. If `checked` is False, the plan has not been verified: callers may compare it with other
-        plans, but not generate code from it.
+        If no plan is within the limits, return the fastest plan within the RAM, else the smallest plan. The Flash limit is
+        always the request's. If `checked` is False, the plan has not been verified: callers may compare it with other plans,
+        but not generate code from it.
 
         Raises:
             CompileError: the plan would execute more multiply-accumulates than the request allows, or inputs cannot stream.
@@ -194,8 +197,8 @@ class PlanSearch:
     def by_flash(self, ram_limit: int | None = None, progress: Progress | None = None) -> list[Plan]:
         """Return the Pareto-optimal plans in bytes of Flash constants and in cycles, the fewest cycles first.
 
-        The plans need at most `ram_limit` bytes of RAM (None for no limit). Each is the fastest plan of one kernel set. At most
-        MOST_FLASH_POINTS kernel sets are planned, chosen so that their constants grow in even steps.
+        The plans need at most `ram_limit` bytes of RAM (None for no limit). Each is the fastest plan of one kernel set, the
+        kernels that each op may use. At most MOST_FLASH_POINTS sets are planned, chosen so that constants grow in even steps.
         """
         sizes, plans = [max_constant_bytes(self.graph, kernels) for kernels in self.kernel_sets], list[Plan]()
         targets = [sizes[0] + (sizes[-1] - sizes[0]) * number // (MOST_FLASH_POINTS - 1) for number in range(MOST_FLASH_POINTS)]
@@ -218,7 +221,7 @@ class PlanSearch:
     def _least_flash(self, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Plan:
         """Return the plan with the least code and constants within the limits. It is not checked.
 
-        If none of the plans tried is within both limits, return the plan of `_within_flash` for speed.
+        If none of the plans tried is within both limits, return the plan for objective `speed` instead.
         """
         core, reads = self.request.core, self.request.limits.reads
         sets = [compact_kernels(self.graph), *self.kernel_sets]

@@ -101,7 +101,7 @@ class PlanSpace:
     overlap: bool = True
     relocates: bool = True
     fast: bool = False
-    channels_once: Mapping[str, int] = field(default_factory=dict)  # as in Plan; the graph of `search` does so
+    channels_once: Mapping[str, int] = field(default_factory=dict)  # map -> leading channels computed once, others twice
     _plans: dict[Sequence[ChosenStage], list[Plan]] = field(default_factory=dict, init=False)
 
     def lay_out(self, solution: Solution) -> list[Plan]:
@@ -147,7 +147,10 @@ def scaled_macs(macs: int, overhead: float) -> int:
 
 
 class PlanSpaces:
-    """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies."""
+    """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies.
+
+    A plan space has all splits of one order of the ops into stages. A kernel set is the kernels that each op may use.
+    """
 
     def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[KernelRule], *, fast: bool) -> None:
         """Compute which tensors of the graph share memory.
@@ -162,7 +165,7 @@ class PlanSpaces:
         self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
 
     def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
-        """Return the plan spaces of a strategy, limited to `overhead` times the network's multiply-accumulates.
+        """Return the plan spaces of a strategy, whose plans execute at most `overhead` times the MACs of the network.
 
         None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
         """
@@ -222,10 +225,11 @@ class PlanSpaces:
 
     @cached_property
     def _whole(self) -> list[PlanSpace]:
-        """Return plan spaces without fusion: `layer`, and one for each searched order of ops with tensors nested in others.
+        """Return plan spaces without fusion: `layer`, and one for each searched order of the ops, with nested tensors.
 
-        `best` and `unfused` search these spaces, too, because their layouts are sometimes smaller than those of the other
-        spaces. Empty if inputs or outputs are streamed.
+        Nested are outputs of splits and slices inside their input, and inputs of concatenations inside their output. `best` and
+        `unfused` search these spaces, too, because they sometimes have the smallest plan. Empty if inputs or outputs are
+        streamed.
         """
         aliases, spaces = self._nested_aliases, [] if any(self.streams) else [self._layer]
         orders = orders_of(self.graph, aliases, self._most_sets, self.streams) if self._has_nested else ()
@@ -233,7 +237,7 @@ class PlanSpaces:
 
     @cached_property
     def _orders(self) -> Sequence[tuple[int, ...]]:
-        """Return the orders of ops to search without nested tensors: the one with the least peak RAM found, and the file's."""
+        """Return the orders of ops to search without nested tensors: the one found with the least peak RAM, then the file's."""
         sets = self._most_sets // 5 if self._has_nested else self._most_sets
         return orders_of(self.graph, self._aliases, sets, self.streams)
 
@@ -245,7 +249,7 @@ class PlanSpaces:
         """Yield plan spaces of graphs that compute some channels of maps twice, chosen to save most RAM within a limit of MACs.
 
         The limits are `overhead` times the network's MACs, and the smaller ones of OVERHEADS. There are no such spaces if
-        `overhead` is None or allows no recomputation.
+        `overhead` is None or allows no recomputation. `budget` is the number of MACs that `overhead` allows to recompute.
         """
         if not budget or overhead is None:
             return

@@ -72,7 +72,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 
 def _range(tensor: Tensor, extents: Mapping[str, int]) -> tuple[float, float]:
-    """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1).
+    """Return (least, greatest) of the values that generated inputs of a tensor take: both included, except 1.0 for floats.
 
     `extents`, from `ops.index_extents`, maps each network input that holds indices to the number of valid indices.
     """
@@ -171,7 +171,14 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
 def run_samples(
     built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
 ) -> Run:
-    """Convert the samples to bytes and run a build on them, as `target.run` explains."""
+    """Convert the samples to bytes and run a build on each, on fresh memories; with state, on the same memories in sequence.
+
+    Args:
+        built: The build to run.
+        cases: The samples; each has one array per network input.
+        caches: Caches of the emulated core, whose misses are counted for the first sample; None simulates no caches.
+        progress: Called with the target, the index of the next sample, and the number of samples.
+    """
     report = progress or (lambda what, done, of: None)
     packed = [pack(built.plan.graph, sample) for sample in cases]
     return run(built, packed, caches=caches, tell=lambda index: report(built.target, index, len(cases)))

@@ -93,10 +93,22 @@ def invoke(
 ) -> Inference:
     """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
 
-    `emulated.invoke` explains the arguments; only `on_step` differs. on_step(step, read) is called after each step of a
-    traced build, and `read(memory, offset, count)` returns bytes of a memory's arena as they are after this step. Raises Fault
-    for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed rows out of
-    order, and after `limit_s` seconds.
+    Raises Fault for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed
+    rows out of order, and after `limit_s` seconds.
+
+    Args:
+        program: The compiled model.
+        memories: Memory -> bytes of its arena, in the model's order.
+        inputs: The bytes of each input.
+        output_bytes: The number of bytes of each output.
+        fill: Number of the noise pattern; 2n + 1 is the complement of 2n.
+        earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.
+        dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
+        on_step: Called as on_step(step, read) after each step of a traced build. `read(memory, offset, count)` returns bytes of
+            a memory's arena as they are after this step.
+        streamed_inputs: Index of each streamed input -> bytes of a row.
+        streamed_outputs: Index of each streamed output -> bytes of a row.
+        limit_s: Maximum seconds of the whole run.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]

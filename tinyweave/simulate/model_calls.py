@@ -97,17 +97,22 @@ class Machine(Protocol):
         """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
 
     def report(self) -> dict[str, Any]:
-        """Return measurements of the last call besides `instructions`, such as seconds and counts by step of the plan."""
+        """Return measurements of the last call: `seconds`, and `blocks` and `misses` by (step, layer).
+
+        An emulator that cannot count basic blocks leaves these two empty and returns `steps`: step -> instructions.
+        """
 
     def remains(self) -> dict[str, Any]:
-        """Return the contents of memories and stack, and the most stack bytes used, after all calls."""
+        """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""
 
 
 def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
     """Call init, then the functions of each inference or reset in the request, and return the answer.
 
-    If the program does something forbidden, the answer has the key `stopped`, which says what and where. If init or invoke
-    returns an error code, it is in `status`, and invoke is not called again.
+    The answer has the keys `status` (error code of init or invoke, after which invoke is not called again; else 0), `outputs`
+    ([inference][output], bytes), `instructions`, `init_instructions`, `step`, `dumps`, and the keys of `machine.report` and
+    `machine.remains`. If the program does something forbidden, the key `stopped` says what and where, and keys that were not
+    reached are missing.
     """
     answer: dict[str, Any] = {"status": 0, "outputs": []}
     function = "init"

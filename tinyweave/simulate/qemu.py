@@ -237,7 +237,7 @@ class _Machine:
         return board.register(0)
 
     def credit(self) -> None:
-        """Add the instructions executed since the previous call of this method to the count of the current step."""
+        """Add the instructions executed since the previous call of this method, or since `call` began, to the current step."""
         now = self.board.instructions
         self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
         self.credited = now

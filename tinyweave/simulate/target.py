@@ -123,7 +123,13 @@ def invoke(
 ) -> Inference:
     """Run one inference on the target of a build, after the inferences and resets in `earlier`.
 
-    The arguments are those of `emulated.invoke`; `measured` holds further ones, such as `caches`.
+    Args:
+        built: The build to run.
+        sample: The bytes of each network input.
+        fill: Number of the noise pattern in the memories before; 2n + 1 is the complement of 2n.
+        earlier: Inferences (their inputs) and resets (None) to run first.
+        dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
+        measured: More arguments of `emulated.invoke` or `host.invoke`, such as `caches`.
     """
     plan, program = built.plan, built.program
     options: dict[str, Any] = {"fill": fill, "earlier": earlier, "dump": dump, **_by_rows(plan), **measured}

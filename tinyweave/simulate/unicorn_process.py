@@ -76,7 +76,10 @@ class Isa:
 
 
 class BlockCounter(ctypes.Structure):
-    """Struct tw_block of hook.c: executions, size and lowest stack pointer (`dip`) of a basic block."""
+    """Struct tw_block of hook.c: executions, executions that ended with a taken branch, size and stack use of a basic block.
+
+    `dip` is the lowest stack pointer relative to the block's start, 0 or negative bytes.
+    """
 
     _fields_ = [
         ("executions", ctypes.c_uint64),
@@ -401,9 +404,10 @@ class UnicornMachine:
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
-        """Return the CPU seconds of the last call and, by (step, layer), the basic blocks that ran and the cache misses.
+        """Return measurements of the last call: CPU `seconds`, and `blocks` and `misses` by (step, layer).
 
-        The basic blocks are arrays as `spent` returns them. The layer "" stands for the code of a step outside all layers.
+        `blocks` are the basic blocks that ran, as arrays that `spent` returns; `misses` is cache -> misses. The layer "" stands
+        for the code of a step outside all layers.
         """
         self.credit(self.step)
         rest, *tables = self.tables
@@ -415,7 +419,7 @@ class UnicornMachine:
         return {"seconds": self.seconds, "blocks": blocks, "misses": misses}
 
     def remains(self) -> dict[str, Any]:
-        """Return the contents of memories and stack, and the most stack bytes used, after all calls."""
+        """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""
         stack, image = self.request["stack"]
         return {
             "images": [self.read(start, len(image)) for start, *_, image in self.request["memories"]],
@@ -454,8 +458,8 @@ machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories, 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
     """Return a machine for a request, reset to the memory contents of the request.
 
-    A kept machine is reused if it has the same program and sizes of memories. At most MACHINES are kept; the least recently
-    used one is dropped.
+    A machine of an earlier request is reused if it has the same program and sizes of memories. The MACHINES most recently used
+    machines are stored for this.
     """
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))

@@ -89,7 +89,10 @@ class Died(Fault):
     """Raised if a child ends during a request: with exit code `code`, or, if `late`, killed after its time limit."""
 
     def __init__(self, limit_s: float, late: bool, code: int, said: str):
-        """Describe the end of a child; `said` is the text that it wrote to stderr."""
+        """Describe the end of a child, with exit code `code`; `said` is the text that it wrote to stderr.
+
+        `late` says whether it was killed after its time limit of `limit_s` seconds.
+        """
         why = f"did not finish within {limit_s:g} s" if late else f"ended its process with code {code}"
         super().__init__((not late and said[-4000:]) or f"the generated code {why}")
         self.late, self.code = late, code

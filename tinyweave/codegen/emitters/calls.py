@@ -56,7 +56,15 @@ def image_code(layer: Layer, *members: Members, note: str = "") -> Code:
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
-    """Return the call of a fused layer's kernel on the current rows or on a part of them; arguments as for `plain_call`."""
+    """Return the call of a fused layer's kernel on the current rows or on a part of them.
+
+    Args:
+        layer: The layer.
+        params: The C name of the parameter struct.
+        inputs: The indices of the inputs that the kernel takes.
+        shapes: The C name of the struct that has the operands' extents; "" for `params`.
+
+    """
     assert layer.maps is not None
     sources = []
     for index in inputs:

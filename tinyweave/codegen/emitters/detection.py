@@ -10,7 +10,7 @@ from .calls import call
 
 
 def emit_detection(layer: Layer) -> Code:
-    """Emit the C of detection_postprocess: anchors as floats, and a table of half sizes for each of height and width."""
+    """Emit the C of detection_postprocess, with the anchors as floats, and a table each of half heights and half widths."""
     graph, op, attrs = layer.graph, layer.op, layer.op.attrs
     boxes, scores, most = layer.input(), layer.input(1), int(attrs["max_detections"])
     values = detection.real_numbers(boxes, np.arange(-128, 128))

@@ -102,7 +102,7 @@ def emit_lean(layer: Layer) -> Code:
 
 
 def base_members(layer: Layer, plane: depthwise.Plane) -> Members:
-    """Return the member `base`, a struct tw_conv_dsp, of a parameter struct that contains it."""
+    """Return the member `base` of a parameter struct: a struct tw_conv_dsp, with the sizes `plane` and the weight stream."""
     return {"base": streamed_members(layer, plane)}
 
 
@@ -128,7 +128,7 @@ def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
 
 
 def weights_table(layer: Layer, weights: np.ndarray | None, suffix: str = "weights") -> str:
-    """Add the array of an op's weights, in the layout of the kernel, and return its C name."""
+    """Add the array of an op's weights, in the layout of the kernel, and return its C name; `weights` must not be None."""
     assert weights is not None
     values = layer.row.weights(weights)
     return layer.table(suffix, values, f"{values.dtype}_t")

@@ -398,18 +398,22 @@ def by_rows(given: Filters, rows: int) -> Filters:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution, without the table of outliers that may follow."""
+    """Return the bytes of a convolution's weight stream: weights, biases and rescaling, without the table of outliers."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution with the table of outliers that follows it."""
+    """Return the bytes of a convolution's weight stream and of the table that follows it, of filters computed by slow code."""
     return flash(graph, op) + outlier_bytes(graph, op)
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the row of zero points that tw_conv_2d_s8_lean_dsp reads in place of padding; 0 without padding."""
+    """Return the bytes of the constant row of zero points that tw_conv_2d_s8_lean_dsp reads in place of padding, or 0.
+
+    The row is as long as a row of the kernel's window: its columns times the input channels. It is left out if no window
+    reaches into the padding.
+    """
     return conv.kernel_size(graph, op)[1] * graph.input(op).shape[3] if is_padded(graph, op) else 0
 
 
@@ -465,7 +469,7 @@ def followed_by_outliers(
 
 
 def outlier_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the table of outliers of a conv_2d or depthwise_conv_2d."""
+    """Return the bytes of the table of outliers, the filters for which the fast arithmetic of a convolution is not exact."""
     weights = graph.input(op, 1)
     return 4 + outlier_count(graph, op) * (16 + 8 * -(-weights.elements // graph.output(op).shape[3] // 4))
 
@@ -473,8 +477,8 @@ def outlier_bytes(graph: Graph, op: Op) -> int:
 def rescales(given: Filters, period: int) -> Numbers:
     """Return an array with a row (multiplier, power 2^(32 + shift)) per filter; both are 0 for a multiplier of 0.
 
-    Every `period`-th filter, from the first on, has twice its multiplier instead. The kernel computes the product as
-    sum + sum * (2 * multiplier - 2^32) / 2^32 for such a filter.
+    Every `period`-th filter, from the first on, has twice its multiplier instead. The kernel computes the product as sum + sum
+    * (2 * multiplier - 2^32) / 2^32 for such a filter.
     """
     doubled = given.multiplier * np.where(np.arange(len(given.bias)) % period, 1, 2)
     return np.stack((doubled, np.where(given.multiplier != 0, given.powers(), 0)), axis=1)

@@ -38,7 +38,7 @@ AT_ONCE = 4  # filters in a lane
 
 
 def packed_sums_fit(given: Filters) -> EachFilter:
-    """Every filter's sum fits its share of an int32: of each four filters 31, 27, 23 and 19 bits and a sign."""
+    """Every filter's sum fits into the bits that it has in the lanes: 31, 27, 23 and 19 bits and a sign for four filters."""
     most = np.resize(MOST, len(given.bias))
     low, high = given.bounds()
     return check_sums(low, high, (low >= -most) & (high < most))

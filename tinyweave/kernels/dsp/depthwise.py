@@ -62,7 +62,7 @@ def fits(rows: int, width: int, stride: int) -> bool:
 
 
 def _has_its_own(rows: int, width: int) -> bool:
-    """Return whether C functions for exactly this width take windows of `rows` x `width`; other windows share a function."""
+    """Return whether windows of `rows` x `width` have a C function for their width; others share a function for any width."""
     return rows <= MOST_TAPS and taps(width) in ITS_OWN
 
 
@@ -86,7 +86,7 @@ THREE_BY_THREE = (window_is_3x3, *LINES)
 
 
 def _words(count: int, width: int, stride: int) -> int:
-    """Return the words of a line that `count` outputs of a row need; a word holds two columns of 16 bits.
+    """Return how many words of a line (16-bit copy of an input row) hold the inputs of `count` outputs, two columns per word.
 
     Args:
         count: The outputs; they are rounded up to a multiple of four.
@@ -115,7 +115,7 @@ def block(columns: int, width: int, stride: int) -> int:
 
 
 def columns_at_a_time(graph: Graph, op: Op) -> int:
-    """Return the output columns that are computed at a time (a block) for an op."""
+    """Return how many output columns of a row the kernels of tw_line.h compute at a time (a block) for this convolution."""
     shape = whole(graph, op)
     return block(shape.out[1], shape.kernel[1], shape.stride[1])
 
@@ -123,8 +123,8 @@ def columns_at_a_time(graph: Graph, op: Op) -> int:
 def rows_at_a_time(graph: Graph, op: Op) -> int:
     """Return the output rows that are computed at a time (a strip); the last strip may have fewer.
 
-    A strip needs at most about twice as many lines as one output row. If two output rows are computed at a time, strips have
-    an even number of rows.
+    A strip of input rows is first copied to lines of 16-bit values in scratch. It needs at most about twice as many lines as
+    one output row would. If two output rows are computed at a time, strips have an even number of rows.
     """
     shape = whole(graph, op)
     most, height = shape.kernel[0] // shape.stride[0] + 1, shape.out[0]
@@ -133,7 +133,7 @@ def rows_at_a_time(graph: Graph, op: Op) -> int:
 
 
 def rows_in_pairs(graph: Graph, op: Op) -> bool:
-    """Return whether pairs of output rows are computed together, in all strips but perhaps the last."""
+    """Return whether the kernel computes output rows in pairs, in all strips (groups of rows) but perhaps the last."""
     return _takes_pairs(whole(graph, op)) and rows_at_a_time(graph, op) % 2 == 0
 
 
@@ -150,7 +150,7 @@ def scratch(graph: Graph, op: Op) -> int:
 def scratch_of(kernel: tuple[int, int], stride: tuple[int, int], columns: int, rows: int) -> int:
     """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes: four lines per input row of a strip.
 
-    Of the last line only the words that are read are counted.
+    A line is a row of one channel as 16-bit values. Of the last line, only the words that are read are counted.
 
     Args:
         kernel: Rows and columns of the window.
@@ -200,7 +200,7 @@ def words(graph: Graph, op: Op) -> dense.Words:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a depthwise convolution, without the table of outliers that may follow."""
+    """Return the bytes of a depthwise convolution's weight stream: weights, biases and rescaling, without the outliers."""
     shape, channels = whole(graph, op), graph.input(op).shape[3]
     width = taps(shape.kernel[1])
     words = 3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2)
@@ -208,7 +208,10 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
-    """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers."""
+    """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers.
+
+    An outlier is a filter that the fast arithmetic cannot compute exactly; the kernel computes it from the table.
+    """
     shape = whole(graph, op)
     return stream_with_outliers(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
@@ -228,13 +231,13 @@ def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a depthwise convolution with the table of outliers that follows it."""
+    """Return the bytes of a depthwise convolution's weight stream, and of the table of filters computed by slow code."""
     return flash(graph, op) + dense.outlier_bytes(graph, op)
 
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the depthwise kernels of tw_line.h must begin.
+    """Return how many bytes below its input the output of the kernels of tw_line.h must begin to overwrite no unread byte.
 
     The kernels read four channels of a strip of rows and a block of columns, then write their outputs.
     """

@@ -105,7 +105,10 @@ def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_ins
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the pixel of zero points that is read for taps in the padding; 0 without padding."""
+    """Return the bytes of the constant pixel of zero points that the kernels of tw_taps.h read in place of padding, or 0.
+
+    The pixel has a byte per input channel. It is left out if no window reaches into the padding.
+    """
     return graph.input(op).shape[3] if dense.is_padded(graph, op) else 0
 
 
@@ -134,7 +137,10 @@ def column_begins(graph: Graph, op: Op) -> NDArray[np.int64]:
 
 @distance.of_windows
 def column_distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the depthwise kernel for maps of one column must begin."""
+    """Return how many bytes below its input the output must begin to overwrite no unread byte.
+
+    This is for the depthwise kernel for maps of one column, which computes four channels of one or two outputs at a time.
+    """
     (height, _), (rows, _), _, (stride, _), (above, _) = depthwise.whole(graph, op)
     c, firsts = graph.input(op).shape[3], column_begins(graph, op)
     channel = begins(c)
@@ -145,7 +151,7 @@ def column_distances(graph: Graph, op: Op, windows: Windows) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the depthwise kernels of tw_taps.h must begin.
+    """Return how many bytes below its input the output of the kernels of tw_taps.h must begin to overwrite no unread byte.
 
     The kernels read four channels of two neighbouring outputs of a row, then write them.
     """

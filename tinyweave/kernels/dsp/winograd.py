@@ -85,7 +85,7 @@ def scratch_of(depth: int, units: int) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the Winograd kernel must begin.
+    """Return how many bytes below its input the output of the Winograd kernel must begin to overwrite no unread byte.
 
     The kernel reads the windows of two successive 2x2 tiles before it writes either tile.
     """
@@ -94,7 +94,7 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def _distance(size: tuple[int, ...], out: tuple[int, ...], pad: tuple[int, int]) -> int:
-    """Return how many bytes below its input the output of the Winograd kernel must begin.
+    """Return how many bytes below its input the output of the Winograd kernel must begin to overwrite no unread byte.
 
     Args:
         size: Rows, columns and channels of the input.

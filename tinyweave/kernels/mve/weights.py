@@ -83,7 +83,7 @@ def windows_at_once(rows: int, cols: int, depth: int) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of tw_conv_2d_s8_mve must begin.
+    """Return how many bytes below its input the output of tw_conv_2d_s8_mve must begin to overwrite no unread byte.
 
     The kernel copies several windows to scratch before it writes their outputs. 1x1 windows are read in place, two per four
     output channels. The last windows of a run are copied if a vector load would reach beyond the input. A run is the whole
@@ -165,7 +165,7 @@ def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
 
 @distance.of_windows
 def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of tw_depthwise_conv_2d_s8_mve must begin.
+    """Return how many bytes below its input the output of tw_depthwise_conv_2d_s8_mve must begin to overwrite no unread byte.
 
     The kernel reads 16 channels of one or several pixels, then writes their outputs.
     """

@@ -55,7 +55,7 @@ def product_shift_fits(graph: Graph, op: Op) -> Check:
 
 
 def operand_is_one_constant(graph: Graph, op: Op) -> Check:
-    """One operand is a constant with one element, and the output has at least as many elements as a table has bytes."""
+    """One operand is a constant with one element, and the output has at least 256 elements, as many as a table of results."""
     out, constants = graph.output(op), [x is not None and x.data is not None and x.elements == 1 for x in graph.inputs_of(op)]
     met = sum(constants) == 1 and graph.input(op, constants.index(False)).elements == out.elements >= TABLE_BYTES
     shapes = [graph.input(op, index).shape for index in (0, 1)]

@@ -16,9 +16,10 @@ from ..variant import ANY, Variant, constant_bytes
 
 
 def with_factors(graph: Graph, op: Op) -> int:
-    """Return the bytes of a recurrent layer's constants.
+    """Return the bytes of the constants of a recurrent layer's kernel, which pads weights and stores two factors per row.
 
-    These are `constant_bytes`, two int32 factors per row of the weights, and zeros up to a whole word after each gate.
+    These are the constant operands (`constant_bytes`), two int32 factors per row of the weights, and zeros that pad the weights
+    of each gate to whole words.
     """
     gates, weights = layers.GATES[op.kind], [graph.input(op, index) for index in (layers.WEIGHTS, layers.RECURRENT)]
     padding = sum(gates * (-(tensor.elements // gates) % 4) for tensor in weights)
@@ -26,7 +27,7 @@ def with_factors(graph: Graph, op: Op) -> int:
 
 
 def packable(graph: Graph, op: Op) -> Check:
-    """No weight of -128 shares a lane of tw_dot_dsp.c with a negative weight."""
+    """No weight of -128 is packed with a negative weight into the same 16-bit lane, as tw_dot_dsp.c needs."""
     if op.kind == "unidirectional_sequence_lstm":
         weights = [lstm_layer.by_cell(graph, op, first) for first in (lstm_layer.WEIGHTS, lstm_layer.RECURRENT)]
     else:

@@ -48,7 +48,7 @@ DEPTHWISE = (depth_multiplier_is_1, window_is_3x3, horizontal_stride_is_1_or_2, 
 
 @distance.of_windows
 def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of tw_conv_2d_s8_scalar must begin.
+    """Return how many bytes below its input the output of tw_conv_2d_s8_scalar must begin to overwrite no unread byte.
 
     The kernel reads one or two windows per four output channels: two windows that are neighbours in a row if neither reaches
     into the padding to the left or right.
@@ -70,7 +70,7 @@ def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
 
 @distance.of_windows
 def by_runs(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of tw_depthwise_3x3_s8_scalar must begin.
+    """Return how many bytes below its input the output of tw_depthwise_3x3_s8_scalar must begin to overwrite no unread byte.
 
     The kernel computes one channel of up to `RUN` outputs of a row at a time.
     """

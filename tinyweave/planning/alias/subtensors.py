@@ -30,10 +30,10 @@ class Aliases(NamedTuple):
 
 
 def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> Aliases:
-    """Return the aliases with outputs of cuts inside their input and inputs of joins inside their output, where possible.
+    """Return which tensors share memory if outputs of splits are placed inside their input, to save copies.
 
-    A cut is an op such as split or slice, a join an op such as concatenation. All cuts are aliased first, in order. Then joins
-    follow from last to first, since the input of a join may itself be joined.
+    Outputs of splits and slices become part of their input, then inputs of concatenations and other joins part of their output,
+    where possible. Splits are treated in order, joins from last to first, since the input of a join may itself be joined.
 
     Args:
         graph: the network.
@@ -58,7 +58,10 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> 
 
 
 def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
-    """Alias all tensors of the owner `root` to the memory of `home`, `start` bytes after its beginning; changes `shared`."""
+    """Move `root`, with all tensors that share its memory, into the memory of `home`, `start` bytes after the start of `home`.
+
+    Only the aliases in `shared` change.
+    """
     begin = shared.offset.get(home, 0) + start
     for name in [name for name, other in shared.owner.items() if other == root]:
         shared.owner[name] = shared.owner[home]

@@ -56,7 +56,7 @@ class _Fused:
     known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # cache of `reach`
     repeated: dict[tuple[int, str], bool] = field(default_factory=dict)  # cache of `repeats`
     areas: dict[int, Region | None] = field(default_factory=dict)  # cache of `scratch`
-    homes: dict[str, tuple[str, int, int, int]] = field(default_factory=dict)  # memory, offset, bytes of a row, slots
+    homes: dict[str, tuple[str, int, int, int]] = field(default_factory=dict)  # tensor -> memory, offset, bytes per row, rows
     followed: set[tuple[object, ...]] = field(default_factory=set)  # tile iterations that `_run_tile` has checked in full
 
     def op(self, index: int) -> Op:
@@ -101,7 +101,7 @@ class _Fused:
         return shape[2] if len(shape) == 4 else 1
 
     def place(self, name: str, row: int) -> Region:
-        """Return the region of a row of a tensor; in a line buffer of n rows, row r is in slot r % n."""
+        """Return the region of a row of a tensor; a line buffer of n rows holds row r at position r % n."""
         if name not in self.homes:
             plan, height = self.plan, self.height(name)
             size, rows = plan.graph.tensors[name].bytes // height, self.schedule.line_buffers.get(name, height)
@@ -240,7 +240,7 @@ def _target(fused: _Fused, name: str, row: int) -> Region:
 
 
 def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
-    """Return the region of some columns of a row, whose region is `row`."""
+    """Return the region of the columns `cols` of a row of tensor `name`; `row` is the region of the whole row."""
     memory, begin, _ = row
     pixel = fused.plan.graph.tensors[name].pixel_bytes
     return memory, begin + cols.start * pixel, begin + cols.stop * pixel
@@ -415,7 +415,8 @@ def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) 
 def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
     """Simulate an op of a tile that computes a rectangle `part` of its output.
 
-    The part is written into the op's tensor inside the tile, or, for the last op, into the rows at `targets`.
+    `targets` are the regions of the rows to which the tile's last op writes; None for all other ops, which write to the memory
+    that the tile reserves for their output.
     """
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
@@ -452,16 +453,16 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
 
 
 def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> tuple[Rectangle, int]:
-    """Move the window that a tile keeps of an inner tensor to the fields (rows and columns) that its readers need.
+    """Shift the columns of an inner tensor that a tile holds to the columns that the readers of the next block need.
 
     Args:
         fused: the simulated stage.
         name: the inner tensor.
         fields: rows and columns that each reader needs.
-        end: columns before this one are already in the tile, if they are still needed.
+        end: one past the last column that the tile holds; 0 if it holds none.
 
     Returns:
-        The rows and columns that are still to be computed, and the column at which the tile then ends.
+        The rows and columns that are still to be computed, and one past the last column that the tile then holds.
     """
     rows, cols = (
         range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
@@ -504,20 +505,23 @@ def _tile_region(fused: _Fused, name: str) -> Region:
 
 
 def _cell_row(fused: _Fused, name: str, row: int, cols: range) -> Region:
-    """Return the region of some columns of a row of tensor `name` inside its tile."""
+    """Return the region of the columns `cols` of row `row` of tensor `name`, in the memory that a tile reserves for it."""
     (_, width), (first, left), pixel = fused.schedule.tiles[name], fused.first[name], fused.plan.graph.tensors[name].pixel_bytes
     begin = fused.plan.offset(name) + ((row - first) * width + cols.start - left) * pixel
     return fused.plan.memory(name), begin, begin + len(cols) * pixel
 
 
 def _cells(fused: _Fused, name: str) -> np.ndarray:
-    """Return the marks of a tile's bytes of tensor `name`, as an array [row, column, byte of the pixel]."""
+    """Return the marks of the bytes that a tile reserves for tensor `name`: which row and column of it each byte holds.
+
+    The array [row, column, byte of the pixel] is a view of `fused.holds`.
+    """
     memory, begin, end = _tile_region(fused, name)
     return fused.holds[memory][begin:end].reshape(*fused.schedule.tiles[name], fused.plan.graph.tensors[name].pixel_bytes)
 
 
 def _slots(fused: _Fused, name: str, part: Rectangle) -> tuple[slice, slice]:
-    """Return the index of the rectangle `part` of tensor `name` in the array of `_cells`."""
+    """Return slices (rows, columns) of the array of `_cells`, which select the rectangle `part` of tensor `name`."""
     (rows, cols), (row, col) = part, fused.first[name]
     return slice(rows.start - row, rows.stop - row), slice(cols.start - col, cols.stop - col)
 

@@ -63,8 +63,8 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
     """Return the ops that compute a map channel by channel, back to the ungrouped convolutions that they begin with.
 
-    Empty if the way back meets any other op or a network input, or if an intermediate map is also read by an op that is not
-    among them or is a network output.
+    The tuple holds indices of ops. It is empty if the map also depends on ops of other kinds or directly on a network input, or
+    if an intermediate map is a network output or is read by any other op.
     """
     makers, waiting = set[int](), [name]
     while waiting:
@@ -172,7 +172,10 @@ def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op
 
 
 def _joined(graph: Graph, name: str, rest: str) -> Op:
-    """Return the op that concatenates the kept channels of map `name` and the other channels, whose suffix is `rest`."""
+    """Return the op that concatenates two groups of channels of map `name`, computed as tensors `name:kept` and `name:rest`.
+
+    `kept` are the channels that are computed once. `rest` is the suffix, `first` or `again`, of the channels computed twice.
+    """
     op_name, parts = f"{graph.ops[graph.producer[name]].name}_joined", (f"{name}:kept", f"{name}:{rest}")
     return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
 
@@ -186,7 +189,7 @@ def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
 
 
 def _cut(tensor: Tensor, axis: int, part: _Channels, name: str) -> Tensor:
-    """Return a tensor reduced to the channels [part.begin, part.end) along an axis, under a new name."""
+    """Return a tensor reduced to the channels [part.begin, part.end) along an axis, data and quantisation too, as `name`."""
     quant, span = tensor.quant, slice(part.begin, part.end)
     if quant is not None and quant.axis == axis:
         quant = Quant(quant.scale[span], quant.zero_point[span], axis)

@@ -121,7 +121,7 @@ class RowGraph:
 
     @cached_property
     def macs(self) -> list[int]:
-        """Return the multiply-accumulates of each op, without those in the padding."""
+        """Return the multiply-accumulates of each op, not counting products with padding."""
         return list(macs_per_op(self.graph, clipped=True))
 
     @cached_property
@@ -161,17 +161,17 @@ class RowGraph:
 
     @cached_property
     def known_spans(self) -> dict[Any, tuple[dict[int, Spans], dict[str, int]]]:
-        """Return the cache of `tile_spans`, which fills it."""
+        """Return a cache that `tile_spans` fills with its results, by its arguments."""
         return {}
 
     @cached_property
     def known_lengths(self) -> dict[Any, Any]:
-        """Return the cache of the cycle model for the heights and widths that the ops of tiles compute."""
+        """Return a cache that StageCycles fills: the heights and widths that each op of a tile computes per kernel call."""
         return {}
 
     @cached_property
     def known_candidates(self) -> dict[Any, Any]:
-        """Return the cache of `tile_candidates`."""
+        """Return a cache that `tile_candidates` fills with its results, by its arguments."""
         return {}
 
     @cached_property
@@ -196,7 +196,7 @@ _IN_USE: WeakKeyDictionary[Graph, WeakValueDictionary[tuple[tuple[str, ...], Str
 
 
 def shared_row_graph(graph: Graph, variants: tuple[str, ...], streams: StreamedIO) -> RowGraph:
-    """Return the row graph without tiles that all callers with equal arguments share, with its caches, while one keeps it.
+    """Return a row graph without tiles; calls with equal arguments return the same object, with its caches, while it is in use.
 
     Args:
         graph: the network.
@@ -301,7 +301,10 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
 
 
 def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) -> Spans:
-    """Return the rows or columns of input `name` that an op reads to compute some spans of its output."""
+    """Return the rows (axis 0) or columns (axis 1) of input `name` that op `reader` reads to compute each of `spans`.
+
+    `spans` are ranges of rows or columns of the output, as (begins, ends), and so is the result.
+    """
     windows = row_graph.windows[reader]
     assert windows is not None
     return windows[axis].read(spans, row_graph.graph.tensors[name].shape[1 + axis])
@@ -311,7 +314,8 @@ def sliding_spans(spans: Spans) -> tuple[Spans, int]:
     """Return which columns of a tensor each block of a tile must still compute, and the most columns that exist at a time.
 
     A tile computes its output block by block, each of `tile.cols` columns. `spans` are the columns of the tensor that each
-    block reads. Columns that earlier blocks computed are kept, so each block computes only the columns beyond them.
+    block reads, as (begins, ends), and so is the first result. Columns that earlier blocks computed are still in memory, so
+    each block computes only the columns beyond them.
     """
     begin, end = spans
     stop = np.maximum.accumulate(end)  # of all blocks so far

@@ -146,11 +146,12 @@ def rows_needed(
 def _with_first_ticks(
     timings: Mapping[Node, RowTiming], reads: Mapping[int, Sequence[Access]], node_of: Mapping[str, Node]
 ) -> dict[Node, RowTiming]:
-    """Return the timings with the tick of each node's first iteration.
+    """Return the timings with `first` set: the tick at which each node (op, tile or streamed input) first computes rows.
 
-    A node waits for the nodes whose rows it reads, its sources. Iteration i of a reader of stride s waits for source row i * s
-    + e, where e is the last row that its first window reads. If a source computes n rows per iteration, that row is the last of
-    an iteration, or up to n - 1 rows before it. The distance varies with i in steps of gcd(s, n).
+    A node begins as soon as its sources, the nodes whose rows it reads, allow; a node without sources, as late as its readers
+    allow. Iteration i of a reader of stride s waits for source row i * s + e, where e is the last row that its first window
+    reads. If a source computes n rows per iteration, that row is the last of an iteration, or up to n - 1 rows before it, which
+    varies with i in steps of gcd(s, n).
     """
     divisor = gcd(*(timing.ticks_per_row for timing in timings.values()))
     step = {node: timing.ticks_per_row // divisor for node, timing in timings.items()}
@@ -227,7 +228,7 @@ def _distance(
 ) -> int:
     """Return the bytes by which the output of op `last` must start below tensor `x` to overwrite only rows that were read.
 
-    `readers` are the nodes of the stage that read x, with their windows.
+    `readers` are (node, window) for each op or tile of the stage that reads x. `timings` say when each node computes its rows.
     """
     graph = row_graph.graph
     out, size, timing_of_last = graph.output(graph.ops[last]), row_bytes(graph.tensors[x]), timings[last]
@@ -313,7 +314,7 @@ def row_graph_of(plan: Plan) -> RowGraph:
 
 
 def plan_macs(plan: Plan) -> tuple[int, ...]:
-    """Return the multiply-accumulates that each op of a plan executes, with recomputation and without padding."""
+    """Return the multiply-accumulates that each op of a plan executes, counting recomputation but not products with padding."""
     graph, row_graph = plan.graph, row_graph_of(plan)
     executed = list(macs_per_op(graph, clipped=True))
     for stage in plan.stages:

@@ -43,7 +43,7 @@ def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
 
 
 def _constants(graph: Graph, op: Op, name: str) -> tuple[tuple[Hashable, ...], int]:
-    """Return the key of the constants that an op's kernel keeps, and their bytes."""
+    """Return (key, bytes) of the constants that an op's kernel keeps in Flash; ops with equal keys share one copy."""
     return _constants_key(graph, op, name), BY_NAME[name].flash(graph, op)
 
 
@@ -71,7 +71,7 @@ def flash_bytes(graph: Graph, variants: Sequence[str], other: OtherFlash | None)
 
     `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So the
     estimate is 0 unless some kernel keeps many more constants than usual (`flash_heavy`). In this way, no other kernel is
-    dropped because of an estimate.
+    rejected because of an estimate.
     """
     constants, names = constant_bytes(graph, variants), {*variants} - {""}
     if other is None:
@@ -129,10 +129,11 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     """Return the kernel sets of a core, fastest last; each set has all kernels of the set before it.
 
     A set is a list of rules, each of which gives each op one kernel: the op may use any of them. The first set has the portable
-    kernels, and the kernels of `core` that keep no more constants than these. The next sets add the other kernels of `core` for
-    one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and kernels that
-    copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in the same way.
-    Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero wait states.
+    kernels, and the kernels of `core` that keep no more constants than the portable ones. The next sets add the other kernels
+    of `core` for one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and
+    kernels that copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in
+    the same way. Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero
+    wait states.
     """
     if not core:
         return [[PORTABLE]]

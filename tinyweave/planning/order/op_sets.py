@@ -55,18 +55,18 @@ class OrderProblem:
     inputs: frozenset[str]
     outputs: frozenset[str]
     scratch: Sequence[int]  # bytes per op
-    saved: Saved | None
+    saved: Saved | None  # bytes that an op saves by overlapping its output with operands; None for no overlaps
     fixed_bytes: int  # of state, which is always alive
     predecessors: list[int]  # per op: the ops whose output it reads, or that use the same state before it
     successors: list[int]
     ancestors: list[int]  # predecessors, and the ancestors of these
     descendants: list[int]
     fixed_savings: bool = True  # the bytes that ops save do not depend on the order
-    cuts: list[int] = field(default_factory=list)
-    sequences: list[OpSequence] = field(default_factory=list)
+    cuts: list[int] = field(default_factory=list)  # sets of ops that every order passes through
+    sequences: list[OpSequence] = field(default_factory=list)  # all ops, merged into sequences that run without interruption
     states: int = 0  # sets of ops visited so far
     state_limit: float = math.inf
-    deadline: float = math.inf
+    deadline: float = math.inf  # of the search, as time.monotonic() counts
 
     @property
     def everything(self) -> int:
@@ -151,7 +151,10 @@ def _saved(problem: OrderProblem, index: int, done: int) -> int:
 
 
 def most_saved(problem: OrderProblem, index: int) -> int:
-    """Return the most bytes that op `index` can save by overlaps: if all ops but its descendants have run before it."""
+    """Return the most bytes that op `index` can save, in any order, by overlapping its output with operands.
+
+    The saving is largest if all ops but its descendants have run before it: then most operands have no later reader.
+    """
     return _saved(problem, index, problem.everything & ~problem.descendants[index])
 
 

@@ -62,7 +62,7 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 
 
 def without_views(graph: Graph) -> dict[str, str]:
-    """Return activation -> owner of its memory, where each activation owns its own: views such as reshapes count as copies.
+    """Return activation -> itself, as the owner of its memory: no tensor shares memory, and a view such as a reshape is a copy.
 
     The paper on operator reordering (Liberis and Lane) counts RAM in this way. The option `working_set` selects it.
     """
@@ -316,9 +316,10 @@ class _Traversal:
         self.known = [(sequence.relevant, sequence.undone if backward else sequence.effects) for sequence in problem.sequences]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
-        """Return how a sequence changes the live bytes after the set `done`: (peak, change), as `effect_of`.
+        """Return how a sequence of ops changes the live bytes: (peak, change), relative to the live bytes after the set `done`.
 
-        Backward, the sequence is undone instead.
+        Forward, the sequence runs after `done`; the peak is the need of its largest step. Backward, `done` are the ops undone
+        so far, and the sequence is undone next.
         """
         sequence = self.problem.sequences[position]
         if not self.backward:
@@ -349,7 +350,7 @@ class _Traversal:
         return children, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
-        """Return the positions of the sequences that may come first, since all that must precede them is done."""
+        """Return the positions of the sequences that may run first: all ops that must precede them are done."""
         return tuple(
             position
             for position, sequence in enumerate(self.problem.sequences)
@@ -357,9 +358,9 @@ class _Traversal:
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
-        """Return the positions of the sequences that may come after the set `done`.
+        """Return the positions of the sequences that may run next after the set `done`.
 
-        `step` is the last step: the sequences that were ready before it, and the one that it took.
+        `step` is (positions of the sequences that were ready one step earlier, position of the one that then ran, or START).
         """
         ready, position = step
         if position == START:
@@ -402,10 +403,10 @@ class _Traversal:
         """Search for a path to the target on which no step needs more than `limit` bytes; return whether there is one.
 
         Return None if the search gave up after `budget` sets. A path is a sequence of growing sets of ops. The anchor is the
-        set from which the search goes on. If a set has no more live bytes than the anchor and all sets between the two, it
-        becomes the new anchor: adding its ops to any later set of any path leaves no more bytes alive there. So if any path
-        leads to the target, one that passes through this set does too. The same holds for a single sequence that lowers memory,
-        from any set.
+        set from which the search goes on. A set with no more live bytes than the anchor and than all sets between becomes the
+        new anchor, and the search drops all other sets. This loses no solution: if any path leads to the target, one through
+        this set does too, because its ops can be added to each later set without more live bytes. For the same reason, if a
+        sequence does not raise the live bytes after a set, the search tries no other sequence there.
         """
         problem = self.problem
         anchor_live = live_after(problem, problem.everything & ~self.done if self.backward else self.done)

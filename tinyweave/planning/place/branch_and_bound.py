@@ -41,7 +41,7 @@ class PlacementProblem:
 
     @cached_property
     def grain(self) -> int:
-        """Return the greatest common divisor of the alignments: every offset is a multiple of it."""
+        """Return the greatest common divisor of the buffers' alignments: every offset is a multiple of it."""
         return gcd(*{b.align for b in self.buffers if b.bytes})
 
     @cached_property
@@ -55,21 +55,23 @@ class PlacementProblem:
         return by_section
 
     def load(self, section: Sequence[int], weights: Sequence[int]) -> int:
-        """Return a lower bound on the bytes of buffers that are alive together: all weights, with the topmost buffer in full.
+        """Return a lower bound on the bytes that `section`, buffers that are alive together, takes as one stack.
 
-        The weight of a buffer is the least bytes from its start to the start of the buffer above it.
+        A buffer's weight is the least bytes from its start to the start of the buffer above it. The bound is the sum of all
+        weights, but with the full size of the topmost buffer: the buffer for which this adds least.
         """
         return sum(weights) + min(self.buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
 
     @cached_property
     def loads(self) -> list[int]:
-        """Return a lower bound on the bytes of each section."""
+        """Return, for each section (buffers that are alive together), a lower bound on the bytes that it takes."""
         return [self.load(section, weights) for section, weights in zip(self.sections, self.weights, strict=True)]
 
     def by_buffer(self) -> tuple[list[int], list[int], list[list[int]]]:
-        """Return three lists with an entry per buffer: its first section, one past its last, and its weight in each of them.
+        """Return three lists with an entry per buffer: its first section, one past its last, and its weight in each section.
 
-        A weight is the least bytes from the start of a buffer to the start of the buffer above it.
+        A section is a set of buffers that are alive together. A weight is the least bytes from the start of a buffer to the
+        start of the buffer above it.
         """
         first, end = [0] * len(self.buffers), [0] * len(self.buffers)
         weights: list[list[int]] = [[] for _ in self.buffers]
@@ -97,8 +99,9 @@ def searcher(problem: PlacementProblem) -> Search:
     """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
     The function takes an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
-    equally low, the search first tries the buffer whose sections (sets of buffers alive together) have the largest load. Ties
-    are broken by the order. With `reorder`, loads are computed again when the search splits into independent parts.
+    equally low, the search first tries the buffer whose sections (sets of buffers alive together) have the largest load, the
+    least bytes that a section takes. Ties are broken by the order. With `reorder`, loads are computed again, for the unplaced
+    buffers, when the search splits into independent parts.
     """
     cells, spent = len(problem.buffers) + sum(map(len, problem.sections)), 0
 
@@ -139,7 +142,9 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
     def place(x: int) -> tuple[list[tuple[int, int]], bool]:
         """Place buffer x at its lowest offset.
 
-        Return the (buffer, old lowest offset) of each buffer that must now be higher, and whether independent parts may result.
+        Returns:
+            (buffer, lowest offset before) for each unplaced buffer that must now start higher. Then whether the remaining
+            search may split into independent parts.
         """
         offsets[x] = lowest[x]
         placed[x] = True

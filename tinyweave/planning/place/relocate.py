@@ -37,7 +37,7 @@ class _State(NamedTuple):
 
     cost: int  # bytes copied to reach it, plus CALL bytes per copy
     layout: Offsets
-    way: Any  # how it was reached, a linked list: (the list before, step, buffer, offset)
+    way: Any  # how it was reached: None, or (the way before, step, buffer, offset) with the last buffer placed
 
 
 class _Search(NamedTuple):
@@ -65,8 +65,8 @@ def find_relocation(
         buffers: buffers of one memory.
         rules: which of them may overlap although both are alive.
         capacity: bytes of the arena.
-        present: names of the buffers that are alive before the first step: first those that stay alive throughout (state),
-            which are placed at the bottom, then the others (inputs).
+        present: two collections of names of buffers that are alive before the first step: the buffers that stay alive
+            throughout (state), which are placed at the bottom, and all others (inputs).
         movable: whether a buffer (by name) may be relocated before a step.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
@@ -101,9 +101,9 @@ def _alive(search: _Search, layout: Offsets, step: int) -> Offsets:
 
 
 def _step(search: _Search, states: list[_State], step: int, starting: list[int]) -> list[_State]:
-    """Return the states in which the buffers that start in this step are placed, after relocations that make room for them.
+    """Return the states in which the buffers `starting`, new in this step, are placed, after relocations that free space.
 
-    If there is room without a relocation, relocations of buffers that a starting buffer may overlap are tried as well.
+    If they fit without a relocation, relocations of buffers that a starting buffer may overlap are tried as well.
     """
     fits = [_fit(search, [state], step, starting) for state in states]
     fitting = _best(search, [state for of_state in fits for state in of_state])
@@ -126,9 +126,9 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
 
 
 def _fit(search: _Search, states: list[_State], step: int, starting: Sequence[int]) -> list[_State]:
-    """Return states in which the buffers `starting` are placed too, each at either end of a free hole.
+    """Return the states that follow `states` if the buffers `starting` are placed too, each at either end of a free hole.
 
-    Before each buffer but the first, only the cheapest states are kept.
+    Before each buffer but the first, all but the cheapest states are dropped.
     """
     for number, x in enumerate(starting):
         states = _best(search, states) if number else states
@@ -137,9 +137,14 @@ def _fit(search: _Search, states: list[_State], step: int, starting: Sequence[in
 
 
 def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """Return the state after one more buffer is placed: its layout is `others` and `item`, an (offset, buffer).
+    """Return the state that follows `state` if one more buffer is placed before step `step`.
 
-    `cost` is the cost of placing the buffer: 0 unless it is copied from another offset.
+    Args:
+        state: the state before.
+        others: (offset, buffer) of each other live buffer.
+        step: the step; -1 for buffers that are alive before the first step.
+        item: (offset, buffer) of the placed buffer.
+        cost: bytes copied if the buffer is relocated from another offset, plus CALL; 0 for a new buffer.
     """
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
@@ -148,7 +153,10 @@ def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost:
 def _moves(
     search: _Search, state: _State, step: int, only: Collection[int] | None = None, most: float = inf
 ) -> Iterator[_State]:
-    """Yield the states after one relocation of a live buffer (one in `only`, if given) whose cost is at most `most`."""
+    """Yield the states after one live buffer is relocated before step `step`, if their total cost is at most `most`.
+
+    `only` are the buffers that may be relocated; None for all.
+    """
     for at, (here, x) in enumerate(state.layout):
         cost = search.buffers[x].bytes + CALL
         if (only is None or x in only) and state.cost + cost <= most and search.movable(search.buffers[x].name, step):
@@ -159,7 +167,10 @@ def _moves(
 
 
 def _slides(search: _Search, state: _State, step: int) -> Iterator[_State]:
-    """Yield states after all buffers are compacted: the lowest ones moved down, all others up, with one hole between them."""
+    """Yield states in which the live buffers are compacted: the lowest ones moved down, all others up, with one hole between.
+
+    There is a state for each number of buffers that move down. Buffers that may not be relocated stay.
+    """
     for count in range(len(state.layout) + 1):
         slid, low, high = state, 0, search.capacity
         for offset, x in (*state.layout[:count], *reversed(state.layout[count:])):

@@ -44,15 +44,16 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
 
     @cache
     def cost(name: str, once: int) -> tuple[int, int]:
-        """Return the RAM of the ops around a map if `once` of its channels are computed once, and the MACs recomputed."""
+        """Return (RAM of the ops around a map, MACs recomputed) if all but `once` of its channels are computed twice."""
         part = parts[name]
         rematerialised = with_channels_once(part, _rematerialised(part, {name: once}))
         return _stage_bytes(rematerialised, (), 0), macs(rematerialised) - macs(part)
 
     def fitting(name: str, byte_limit: int) -> int:
-        """Return how many channels of a map can be computed once within a byte limit.
+        """Return how many channels of a map can be computed once, if the ops around it may need `byte_limit` bytes of RAM.
 
-        If not even 0 channels fit, return 0 or all, whichever needs less RAM.
+        All other channels are computed twice, which usually needs less RAM. If even computing all channels twice exceeds the
+        limit, return 0 or all, whichever needs less RAM.
         """
         counts = _channel_counts(parts[name], name)
         if cost(name, counts[-1])[0] <= max(byte_limit, cost(name, 0)[0]):
@@ -60,9 +61,9 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
         return counts[max(bisect_right(counts, byte_limit, key=lambda once: cost(name, once)[0]) - 1, 0)]
 
     def needed(once: Mapping[str, int], budget: int, byte_limit: int = NEVER) -> int:
-        """Return the RAM of the whole graph if these channels are computed once; NEVER if it exceeds a limit.
+        """Return the RAM of the whole graph; NEVER if it exceeds `byte_limit`, or the recomputed MACs exceed `budget`.
 
-        The limits are `budget` multiply-accumulates that may be recomputed, and `byte_limit`.
+        `once` is map -> number of channels computed once; all other channels of these maps are computed twice.
         """
         left = budget - sum(cost(name, count)[1] for name, count in once.items())
         return NEVER if left < 0 else _stage_bytes(with_channels_once(graph, once), streamed_inputs, left, byte_limit)
@@ -91,12 +92,12 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
 
 
 def _rematerialised(graph: Graph, once: Mapping[str, int]) -> dict[str, int]:
-    """Return the entries of `once` (map -> channels to compute once) in which not all channels are computed once."""
+    """Return the entries of `once` (map -> channels to compute once) whose map has more channels, which are computed twice."""
     return {name: count for name, count in once.items() if count < graph.tensors[name].shape[-1]}
 
 
 def _channel_counts(graph: Graph, name: str) -> list[int]:
-    """Return the numbers of channels of map `name` to try, from 0 to all."""
+    """Return how many channels of map `name` to compute once instead of twice: the numbers to try, rising from 0 to all."""
     channels = graph.tensors[name].shape[-1]
     return [*sorted({channels * step // STEPS // ALIGNED * ALIGNED for step in range(STEPS)}), channels]
 
@@ -123,8 +124,9 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
 def _ops_around_maps(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
     """Return, for each map that may be rematerialised, the graph of the ops around it.
 
-    Each graph begins with the first op that computes the map. It ends where the fewest bytes are alive between the map's last
-    reader and the next such map. Maps computed from a streamed input are left out, since the input would have to arrive twice.
+    Each graph begins with the first op that computes the map. It ends after the map's last reader and before the next such map,
+    at the step with the fewest live bytes. Maps computed from a streamed input are left out: the input would have to arrive
+    twice.
     """
     parts, by_map = {}, candidates(graph)
     lives = lifetimes(graph, [(index,) for index in file_order(graph)], without_views(graph))

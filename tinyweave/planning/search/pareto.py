@@ -136,7 +136,7 @@ class ParetoSearch:
         return sorted(found.values(), key=_speed)
 
     def _between(self, low: int, high: Solution) -> tuple[int, Solution]:
-        """Return the limit halfway between `low` bytes and the bytes of `high`, and the fastest solution within this limit."""
+        """Return a byte limit halfway between `low` and the bytes of solution `high`, and the fastest solution within it."""
         middle = (low + high.bytes) // 2
         found = self.fastest(middle)
         assert found is not None, "the limit is above the least bytes"
@@ -146,7 +146,7 @@ class ParetoSearch:
 def most_distinct(front: Sequence[Either], most: int) -> list[Either]:
     """Return at most `most` solutions or candidates of a Pareto front, among them the best one by each objective.
 
-    The one whose two neighbours on the front are most alike is removed repeatedly.
+    While there are too many, the item whose two neighbours on the front are closest to each other is removed.
     """
     kept, balanced = list(front), min(front, key=_product)
     while len(kept) > max(most, len(COSTS)):

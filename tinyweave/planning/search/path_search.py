@@ -98,7 +98,7 @@ class PathSearch:
         one_tile_per_stage: bool = False,
         partition: Sequence[Stage] | None = None,
     ) -> None:
-        """List the unfused ops and the fused stages, and make them the edges of a graph."""
+        """List the unfused ops and the fused stages: the edges of a graph whose paths are splits of the ops into stages."""
         self.cycles_of, self.order, self.owner, self.budget = cycles_of, tuple(order), owner, budget
         self.row_graph, self.may_widen = cycles_of.row_graph, partition is None
         self.lives = lifetimes(
@@ -187,7 +187,7 @@ class PathSearch:
         )
 
     def _stages_of(self, partition: Sequence[Stage]) -> Stages:
-        """Return the fused stages of a partition, each with its own tiles as its only tiling."""
+        """Return the fused stages of `partition` (all ops in stages), each with a single choice of tiles: its own."""
         row_graph, stages, begin = self.row_graph, list[FusedStage](), 0
         by_last = {tile.ops[-1]: tile for stage in partition for tile in stage.tiles or ()}
         numbers = tensor_numbers(row_graph)
@@ -213,10 +213,10 @@ class PathSearch:
         return as_columns(stages)
 
     def _set_lower_bounds(self) -> None:
-        """Compute the columns of all edges, which are the tilings of fused stages and the unfused ops.
+        """Set the arrays min_bytes, min_cycles, recomputed_macs and ties, and the graph whose paths are searched.
 
-        min_bytes and min_cycles are lower bounds; min_cycles is an array [edge, scratch size]. ties decides between equally
-        fast paths.
+        The arrays have an entry per edge; an edge is a fused stage with one choice of tiles, or an unfused op. min_bytes and
+        min_cycles are lower bounds; min_cycles has the shape [edge, scratch size]. ties decides between equally fast paths.
         """
         stages, unfused, count = self.stages, self.unfused, len(self.stages.stage)
         begin, end = stages.begin[stages.stage], stages.end[stages.stage]
@@ -339,9 +339,9 @@ class PathSearch:
         return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.stage[edge])).items()}
 
     def _option(self, edge: int, byte_limit: int) -> _Option:
-        """Return the fastest option (scratch size and tile widths) of a stage within `byte_limit` bytes.
+        """Return the fastest option (scratch size and tile widths) of the fused stage of `edge` within `byte_limit` bytes.
 
-        The options of the stage, given by its edge, must have been computed. The limit must be at least the stage's min_bytes.
+        `_compute_exactly` must have computed the stage's options. The limit must be at least the stage's min_bytes.
         """
         options = self.options[edge]
         return options[bisect_right(options, byte_limit - int(self.min_bytes[edge]), key=lambda option: option.bytes) - 1]
@@ -371,7 +371,7 @@ class PathSearch:
 
 
 def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sums of values[at[k] : at[k + 1]] for all k."""
+    """Return the sum of values[at[k] : at[k + 1]] for each k, as an array; 0 for an empty range."""
     before = np.concatenate(([0], np.cumsum(values)))
     sums: NDArray[np.int64] = before[at[1:]] - before[at[:-1]]
     return sums

@@ -136,7 +136,7 @@ def tensor_numbers(row_graph: RowGraph) -> dict[str, int]:
 
 
 def numbered(reads: Sequence[Access], numbers: Mapping[str, int]) -> tuple[RowRead, ...]:
-    """Return row accesses in which the number of each tensor replaces its name; the windows of rows stay the same."""
+    """Return row accesses as (number of the tensor, window of rows), for a `Problem`; `numbers` is tensor name -> number."""
     return tuple((numbers[read.tensor], read.window) for read in reads)
 
 

@@ -73,9 +73,9 @@ class CutGraph:
         return self.by_end[path[:edges][::-1]].tolist() if edges else None
 
     def within(self, cost: Numbers, limit: int) -> list[int] | None:
-        """Return the same path as `shortest`, by the label algorithm of the module, in Python.
+        """Return the same path as `shortest`, found by labels: the Pareto-optimal (cost, weight) of the paths to each cut.
 
-        `shortest` uses this slower algorithm only if the cheapest path without a limit is too heavy.
+        This is slower. `shortest` uses it only if the cheapest path without a limit is too heavy, and no C compiler is found.
         """
         left = self._least_weights(cost)
         if left[0] > limit:

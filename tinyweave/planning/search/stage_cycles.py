@@ -100,7 +100,10 @@ class StageCycles:
 
     @cached_property
     def usable(self) -> list[list[Kernel]]:
-        """Return the kernels that each op may use in a fused stage: those that read the same rows as the portable kernel."""
+        """Return, for each op, the kernels that it may use in a fused stage: they read the same rows as the portable kernel.
+
+        The list of an op that cannot be fused is empty.
+        """
         row_graph, usable = self.row_graph, list[list[Kernel]]()
         for index, reads in enumerate(row_graph.accesses):
             op, sums = row_graph.graph.ops[index], row_graph.accumulator_bytes[index]
@@ -140,7 +143,7 @@ class StageCycles:
         return {index: self._calls(index, _calls_of(down[index], across[index])) for index in tile.ops}
 
     def _sizes(self, tile: Tile, rows: int | None) -> tuple[dict[int, Lengths], dict[int, Lengths]]:
-        """Return which heights and widths the output parts have that kernel calls in a tile compute.
+        """Return the heights and the widths of the parts of its output that each op of a tile computes per kernel call.
 
         `rows` is how many output rows of the last op are computed in total, None for all.
 
@@ -158,18 +161,20 @@ class StageCycles:
         return known[key]
 
     def untiled(self, index: int, rows: int | None = None) -> PerScratchSize:
-        """Return the fewest cycles of an op that runs row by row outside all tiles, per scratch size.
+        """Return the fewest cycles of an op that runs row by row outside all tiles, for each limit on scratch bytes.
 
-        `rows` is the number of rows to compute, None for all.
+        The array has an entry per size in `scratch_sizes`; more scratch permits faster kernels. `rows` is the number of rows to
+        compute, None for all.
         """
         if (index, rows) not in self._untiled:
             self._untiled[index, rows] = self._per_scratch_size(index, self.by_rows(index, rows))
         return self._untiled[index, rows]
 
     def tiled(self, tile: Tile, rows: int | None = None) -> PerScratchSize:
-        """Return the fewest cycles of all ops of a tile together, per scratch size.
+        """Return the fewest cycles of all ops of a tile together, for each limit on scratch bytes.
 
-        `rows` is how many rows of the last op's output are computed in total, None for all.
+        The array has an entry per size in `scratch_sizes`; more scratch permits faster kernels. `rows` is how many rows of the
+        last op's output are computed in total, None for all.
         """
         if not self.core:
             return np.zeros(len(self.scratch_sizes), np.int64)

@@ -89,17 +89,17 @@ class FusedStage(NamedTuple):
 
 
 def longest_stage(ops: int) -> int:
-    """Return the most ops that a stage may have if the whole order has `ops` ops."""
+    """Return the most ops that a fused stage may have in a network of `ops` ops; the limit bounds the time of the search."""
     return ops if ops * ops <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // ops)
 
 
 @dataclass
 class StageTensor:
-    """A tensor that a growing stage computes or streams in.
+    """A tensor that a growing stage computes or streams in, and when its rows are computed, in ticks.
 
-    Row r is computed at tick first_tick + r * row_ticks of its clock. Two tensors have different clocks until an op depends on
-    both. A source is a tensor that waits for no other tensor of the stage. Its rows may be delayed, so that row 0 is computed
-    at start_tick instead of first_tick.
+    Ticks count the passes of the stage's loop. Row r is computed at tick first_tick + r * row_ticks of the tensor's clock.
+    Only ticks of one clock can be compared; two tensors have different clocks until an op depends on both. A source is a tensor
+    that waits for no other tensor of the stage. Its rows may be delayed: row 0 is computed at start_tick, not at first_tick.
     """
 
     row_ticks: int
@@ -132,9 +132,9 @@ class GrowingStage:
 
 
 def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
-    """Multiply the ticks of some clocks by factors (clock -> factor), in place; return False if the ticks exceed MOST_TICKS.
+    """Multiply the ticks at which rows are computed by a factor per clock, in place; return False if they exceed MOST_TICKS.
 
-    Tensors of one clock are timed relative to each other.
+    `factors` is clock -> factor. All tensors of a clock keep their relative times.
     """
     for tensor in growth.tensors.values():
         factor = factors.get(tensor.clock, 1)
@@ -147,9 +147,9 @@ def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
 
 
 def join_clocks(growth: GrowingStage, one: RowRead, other: RowRead) -> bool:
-    """Give the tensors of two reads by one op a common clock; return False if their rows cannot keep pace.
+    """Give two inputs of an op a common clock, so that the op can read both; return False if their rows cannot keep pace.
 
-    A clock relates the ticks of tensors to each other. `one` and `other` are (tensor, window).
+    Tensors of one clock have comparable times (ticks). `one` and `other` are (tensor, window of rows that the op reads).
     """
     x, y = growth.tensors[one[0]], growth.tensors[other[0]]
     ticks_x, ticks_y = (t.row_ticks // window.up * window.stride for t, (_, window) in ((x, one), (y, other)))
@@ -255,14 +255,17 @@ def compare_tilings(tiling: Tiling) -> tuple[int, int, int, int]:
 def dominates(one: Tiling, other: Tiling) -> bool:
     """Return whether `one` is at least as good as `other` in saved bytes, tile buffer and recomputation.
 
-    It must be so both if the stage ends here and if it continues.
+    The result is True only if this holds both if the stage ends here and if it continues.
     """
     saved = one.saved - max(one.output_buffer - other.output_buffer, 0)
     return saved >= other.saved and one.tile_bytes <= other.tile_bytes and one.recomputed_macs <= other.recomputed_macs
 
 
 def keep_best_tilings(options: Iterable[Tiling], kept: Sequence[Tiling], most: int) -> list[Tiling]:
-    """Return `kept` plus at most `most` of the best `options`; options that another returned tiling dominates are dropped."""
+    """Return `kept` plus the best `options`, at most `most` of these, without options that a returned tiling dominates.
+
+    A tiling is a choice of tiles; it dominates another one if it is at least as good in all respects.
+    """
     front = list(kept)
     for option in sorted(options, key=compare_tilings):
         if len(front) - len(kept) < most and not any(dominates(each, option) for each in front):
@@ -271,7 +274,7 @@ def keep_best_tilings(options: Iterable[Tiling], kept: Sequence[Tiling], most: i
 
 
 def extend_tilings(growth: GrowingStage, end: int) -> None:
-    """Append to the growing stage the best tilings of its ops up to the step `end` (exclusive)."""
+    """Append to the growing stage the best tilings (choices of tiles) of its ops up to the step `end` (exclusive)."""
     problem, begin, options = growth.problem, growth.begin, list[Tiling]()
     if not problem.one_tile_per_stage:
         options += [tiling.continued() for tiling in growth.tilings[-1]]
@@ -295,10 +298,9 @@ def is_internal(tensor: ProblemTensor, begin: int, end: int) -> bool:
 
 
 def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
-    """Return how many rows of each tensor in the stage [begin, end) are computed: tensor -> rows.
+    """Return how many rows the stage [begin, end) must compute of each of its tensors: number of the tensor -> rows.
 
-    All rows are computed of the stage's output and of tensors that a later step reads. Of all other tensors, only the rows that
-    the stage reads are computed.
+    These are all rows of the stage's output and of tensors that a later step reads, else the rows that the stage itself reads.
     """
     problem = growth.problem
     needed = {x: 0 if is_internal(problem.tensors[x], begin, end) else problem.tensors[x].rows for x in growth.tensors}
@@ -340,8 +342,8 @@ def stage_memory(growth: GrowingStage, begin: int, end: int) -> FusedStage | Non
 def emit_stage(growth: GrowingStage, begin: int, end: int, unfused_peak: int) -> FusedStage | None:
     """Return the stage with all tilings that may need less than `unfused_peak` bytes of RAM; None if there is no such tiling.
 
-    `unfused_peak` is the RAM of the largest of its steps if they run unfused. A stage that fits into the lower bound of every
-    plan needs no tiles, except tiles that save work by leaving out unread rows.
+    `unfused_peak` is the RAM of the largest of these steps if they run unfused. If the stage fits into `arena_floor`, which
+    every plan needs anyway, it gets no tiles, except tiles that save work because they compute no unread rows.
     """
     stage = stage_memory(growth, begin, end)
     if stage is None:

@@ -57,7 +57,7 @@ class Stages(NamedTuple):
         return dict(zip(self.fewer_step[entries].tolist(), self.fewer_rows[entries].tolist(), strict=True))
 
     def tiles_of(self, tiling: int) -> list[int]:
-        """Return the numbers of the tile candidates that a tiling uses."""
+        """Return the numbers of the tile candidates that a tiling (a choice of tiles, given by its number) uses."""
         tiles: list[int] = self.tiles[int(self.tiles_at[tiling]) : int(self.tiles_at[tiling + 1])].tolist()
         return tiles
 
@@ -69,7 +69,7 @@ def grow_stages(problem: Problem) -> Stages:
 
 
 def as_columns(stages: Sequence[FusedStage]) -> Stages:
-    """Convert stages and their tilings to columns."""
+    """Convert stages and their tilings to one array per field, the form in which stage_growth.c returns them."""
     fewer = [item for stage in stages for item in stage.fewer_rows.items()]
     tilings = [tiling for stage in stages for tiling in stage.tilings]
     columns: Sequence[Iterable[int]] = (
@@ -91,7 +91,7 @@ def as_columns(stages: Sequence[FusedStage]) -> Stages:
 
 
 class _Vector(ctypes.Structure):
-    """The struct `vector` of stage_growth.h, for ctypes."""
+    """The struct `vector` of stage_growth.h, for ctypes: a growing array of `count` integers, with space for `room`."""
 
     _fields_ = (("at", ctypes.POINTER(ctypes.c_int64)), ("count", ctypes.c_int64), ("room", ctypes.c_int64))
 
@@ -110,7 +110,7 @@ COLUMNS = (
 
 
 class _Problem(ctypes.Structure):
-    """The struct `problem` of stage_growth.h, for ctypes."""
+    """The struct `problem` of stage_growth.h, for ctypes: a `Problem` as NUMBERS and one array per field (COLUMNS)."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in NUMBERS),
@@ -134,7 +134,7 @@ def grow_stages_in_c(problem: Problem) -> Stages | None:
 
 
 def _in_c(problem: Problem) -> _Problem:
-    """Return the problem as a struct for stage_growth.c, with an array per field."""
+    """Return the problem as a struct for stage_growth.c, with an array per field of tensors, ops and tiles."""
     tensors, ops = list(zip(*problem.tensors, strict=True)), list(zip(*problem.ops, strict=True))
     tiles = [tile for ending in problem.tiles for tile in ending]
     by_field = list(zip(*tiles, strict=True)) or [()] * len(TileCandidate._fields)

@@ -17,10 +17,11 @@ TILE_ROWS = (1, 2, 4, 8)  # heights
 def tile_candidates(
     row_graph: RowGraph, order: Sequence[int], mac_budget: int, *, any_length: bool = False
 ) -> list[list[TileCandidate]]:
-    """Return, for each step, the tiles that end with it, each one column wide: the fewest ops first, then the fewest rows.
+    """Return, for each step, the tiles whose last op is in this step, each one column wide: the fewest ops first, then rows.
 
-    A tile has at least two ops. A taller tile is listed only if it recomputes less than the lower tiles of the same ops, since
-    it needs more line-buffer bytes. nas/chain.c: `add_tiles` does the same for chains of ops.
+    A tile is a group of at least two consecutive ops that compute a few rows at a time. A taller tile of the same ops is listed
+    only if it recomputes less, since it needs more line-buffer bytes. `add_tiles` in nas/chain.c does the same for chains of
+    ops.
 
     Args:
         row_graph: the network.
