@@ -181,9 +181,8 @@ def test_the_final_training_continues_on_training_and_validation_samples_and_is_
     record = train_finally(ARCH, before, 7, many)
     first, second = train.calls[1:]
     for call in (first, second):
-        assert call["parts"] == ("train", "validation") and call["epochs"] == 7 and call["augmentation"] == "sensors"
+        assert call["folds"] == halving.FINAL and call["epochs"] == 7 and call["augmentation"] == "sensors"
         assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
-        assert call["folds"] == 1, "there is nothing left to judge"
     assert (first["seed"], second["seed"]) == (5, 6) and averaged == [["final-0-0.pt", "final-0-1.pt"]]
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
     assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
@@ -213,14 +212,14 @@ def test_copies_that_were_trained_from_the_same_weights_are_averaged(trainings: 
     assert all(torch.equal(end[name], first[name]) for name in names), "the average is 0, so the better copy is kept"
 
 
-def test_more_parts_are_more_samples(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_final_training_sees_the_validation_samples(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
     from tinyweave.nas.learning import train
 
     seen = list[tuple[int, int]]()
     monkeypatch.setattr(train, "fit", lambda module, values, labels, *_: seen.append((len(values), len(labels))))
-    for parts in (("train",), ("train", "validation")):
-        trainings.call(ARCH, 1, "weights/x.pt", parts=parts)()
+    for folds in (1, halving.FINAL):
+        trainings._replace(folds=folds).call(ARCH, 1, "weights/x.pt")()
     counts = halving.load_data(trainings.folder / halving.DATA).counts()
     assert seen == [(counts["train"],) * 2, (counts["train"] + counts["validation"],) * 2]
 

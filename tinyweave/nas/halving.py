@@ -36,6 +36,7 @@ from .training_run import TrainingRun
 from .workers import Workers
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set: of all trainings but the final one, and of this
+FINAL = 0  # in place of a number of folds: the final training, on the parts SEEN
 COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
 POLL_S = 0.5  # seconds between two looks at how far a training is
 STEPS = 8  # steps of the training that is timed
@@ -118,10 +119,11 @@ def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
     """Return the samples of each training and the samples that judge it, each as (values, labels).
 
     With one fold these are the training part and the validation part. With more, both parts together are divided into `folds`
-    folds of about equal classes, and no group is in two folds; each training sees all folds but one, which judges it.
+    folds of about equal classes, and no group is in two folds; each training sees all folds but one, which judges it. With
+    FINAL instead of a number of folds, one training sees both parts, so the validation part does not judge it fairly.
     """
-    if folds == 1:
-        return [(data.part(*TRAIN), data.part("validation"))]
+    if folds in (1, FINAL):
+        return [(data.part(*(SEEN if folds == FINAL else TRAIN)), data.part("validation"))]
     from sklearn.model_selection import StratifiedGroupKFold
 
     known = np.flatnonzero(np.isin(data.parts, list(map(PARTS.index, SEEN))))
@@ -140,10 +142,9 @@ def train_one(
     start: str | None,
     end: str,
     augmentation: str | None = None,
-    parts: tuple[str, ...] = TRAIN,
     folds: int = 1,
 ) -> Score:
-    """Train one network, write its weights to a file, and return its score on samples that it has not seen.
+    """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
 
     An interrupted training resumes from its last epoch; an interrupted cross-validation begins again.
 
@@ -155,10 +156,8 @@ def train_one(
         start: File of initial weights; None for random weights.
         end: File for the trained weights.
         augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the strongest one for the kind of samples.
-        parts: Parts of the data set to train on, with one fold. If they include "validation", the score is measured on
-            samples that the training has seen.
-        folds: Number of trainings. With more than one, the network is cross-validated (`splits`), and the weights are those
-            of the last training.
+        folds: Number of trainings; with more than one the network is cross-validated, and the weights are those of the last
+            training. Or FINAL, to train once on all samples but those for test.
     """
     import torch
 
@@ -170,9 +169,8 @@ def train_one(
     head, state, counted = head_of(data), Path(f"{end}.epoch"), epochs_file(Path(end))
     recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
     run = TrainingRun(seed, checkpoint=None if folds > 1 else state, progress=lambda _, done, __: _count(counted, done))
-    divided = [(data.part(*parts), data.part("validation"))] if folds == 1 else splits(data, folds)
     outputs, targets = list[NDArray[np.float32]](), list[NDArray[Any]]()
-    for seen, (values, labels) in divided:
+    for seen, (values, labels) in splits(data, folds):
         module = module_of(architecture, seed)
         if start is not None:
             module.load_state_dict(torch.load(start, weights_only=True))
@@ -242,7 +240,7 @@ class Trainings(NamedTuple):
     workers: Workers  # execute the trainings
     seed: int = 0  # base of the seeds
     augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
-    folds: int = 1  # of a cross-validation; 1 for none
+    folds: int = 1  # of a cross-validation, 1 for none; or FINAL
     progress: Progress = silent  # called before and after each training
 
     def call(
@@ -253,7 +251,6 @@ class Trainings(NamedTuple):
         *,
         start: Path | None = None,
         seed: int = 0,
-        parts: tuple[str, ...] = TRAIN,
     ) -> Callable[[], Score]:
         """Return a function without arguments that calls `train_one` with these settings, and so trains `arch`.
 
@@ -271,7 +268,6 @@ class Trainings(NamedTuple):
             start=None if start is None or self.folds > 1 else str(start.resolve()),
             end=str(place / end),
             augmentation=self.augmentation,
-            parts=parts,
             folds=self.folds,
         )
 
@@ -399,7 +395,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
         epochs: Number of epochs of each copy.
         trainings: What the trainings have in common.
     """
-    trainings = trainings._replace(folds=1)
+    trainings = trainings._replace(folds=FINAL)
     folder, number, workers = trainings.folder, best["rung"] + 1, trainings.workers
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
@@ -407,7 +403,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     title, name = f"final training, {100 * best['accuracy']:.1f} % before", f"{WEIGHTS}/final-{best['candidate']}"
     copies = [f"{name}-{copy}.pt" for copy in range(min(COPIES, workers.count))]
     jobs = [
-        workers.submit(trainings.call(arch, epochs, end, start=folder / best["weights"], seed=copy, parts=SEEN))
+        workers.submit(trainings.call(arch, epochs, end, start=folder / best["weights"], seed=copy))
         for copy, end in enumerate(copies)
         if not (folder / end).is_file()
     ]

@@ -251,8 +251,8 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
-    If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first candidates
-    are then `candidates.first_network`, if it exists, and `candidates.flat_networks`, and the record has five more keys:
+    If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first
+    candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`, and the record has more keys:
 
     - `folds`: of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
