@@ -155,10 +155,11 @@ def _block_names(network: Compared) -> list[str]:
 
 
 def page(*, is_served: bool) -> str:
-    """Return the page as one HTML text.
+    """Return the explorer's page as one HTML text.
 
     Args:
-        is_served: whether the explorer's server answers the page; otherwise it shows formulas and stored plans only.
+        is_served: whether the page comes from the explorer's server, which plans what the page asks for; otherwise the page
+            shows formulas and stored plans only.
     """
     scripts = "".join((HERE / name).read_text(encoding="utf-8") for name in ("canvases.js", "explorer.js"))
     style = (HERE / "lesson.css").read_text(encoding="utf-8")

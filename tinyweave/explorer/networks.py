@@ -65,7 +65,8 @@ class LadderNetwork(NamedTuple):
         network: name in NETWORKS.
         resolution: side of the image in pixels.
         width: channel multiplier.
-        printed: bytes of RAM and of int8 weights as printed in the MCUNet thesis; None if it does not state them.
+        printed: bytes of RAM and of weights in int8, from the MCUNet thesis (float32 figures divided by 4); None if it states
+            none.
     """
 
     title: str

@@ -44,7 +44,7 @@ Refused = tuple[str, str, str]  # an op that cannot be imported, its module or n
 
 
 class Ref(NamedTuple):
-    """A reference by name to a value of the program: an input, a constant or the output of a node."""
+    """A reference by name to a value of the program: an input, a constant, a state or the output of a node."""
 
     name: str
 
@@ -63,16 +63,16 @@ class Node:
 
 @dataclass(frozen=True)
 class ImportedProgram:
-    """An exported network as plain data. Each Ref in a node names an input, a constant or an earlier node."""
+    """An exported network as plain data. Each Ref in a node names an input, a constant, a state or an earlier node."""
 
     inputs: Mapping[str, tuple[int, ...]]  # name -> shape
-    constants: Mapping[str, np.ndarray]  # parameters, buffers and initializers
+    constants: Mapping[str, np.ndarray]  # parameters, unchanged buffers, initializers, and values computed from them
     nodes: Sequence[Node]  # in execution order
     outputs: Sequence[Ref]
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
     framework: str  # the framework's name in messages
     integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
-    states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of what nodes change from call to call
+    states: Mapping[str, np.ndarray] = field(default_factory=dict)  # buffers that keep their values between calls -> initial value
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:

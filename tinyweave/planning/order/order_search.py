@@ -418,7 +418,10 @@ class _Traversal:
         ]
 
         def advance(done: int) -> None:
-            """Make `done` the anchor, and append the sequences that lead there to the path."""
+            """Go on from the set of ops `done` (a bit mask), the new anchor.
+
+            Append the sequences of ops that lead from the old anchor to it to `self.path`.
+            """
             sequences, self.anchor = [], done
             while done in parent:
                 done, sequence = parent[done]
