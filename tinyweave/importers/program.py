@@ -72,7 +72,7 @@ class ImportedProgram:
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
     framework: str  # the framework's name in messages
     integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
-    states: Mapping[str, np.ndarray] = field(default_factory=dict)  # buffers that keep their values between calls -> initial value
+    states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of buffers that calls change and keep
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:

@@ -274,10 +274,11 @@ def segments(given: Filters) -> Words:
 
 
 def segment(given: Filters) -> int:
-    """Return the number of quads (four neighbouring inputs) of the longest segment whose sums fit a packed accumulator.
+    """Return the length of a segment of a fully_connected's input rows, in quads (four neighbouring inputs).
 
-    A packed accumulator holds the sums of two filters. An input row of a fully_connected is split into segments of equal
-    length. A segment of 128 quads always fits. The sums of segments include no bias.
+    A row is split into as few segments of equal length as possible (the last may be shorter), such that the sums over each
+    segment fit packed accumulators, each of which holds the sums of two filters. The sums include no bias. Segments of up to
+    127 quads always fit.
     """
     quads = -(-given.weights.shape[1] // 4)
     magnitudes = np.pad(np.abs(given.weights), ((0, 0), (0, 4 * quads - given.weights.shape[1])))

@@ -74,7 +74,7 @@ def has_function_for_window(graph: Graph, op: Op) -> Check:
 
 
 def has_few_outliers(graph: Graph, op: Op) -> Check:
-    """At most one filter in eight has a rescale shift outside of -31 to -2, or a sum of 2^30 or more in magnitude."""
+    """At most one filter in eight has a rescale shift outside of -31 to -2, or a sum, with bias, that can reach +-2^30."""
     count, filters = dense.outlier_count(graph, op), graph.output(op).shape[3]
     return Check(MOST_OUTLIERS * count <= filters, f"{count} of {filters} filters have one")
 
