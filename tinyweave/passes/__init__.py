@@ -12,6 +12,7 @@ from .copies_to_views import copies_to_views
 from .crop_windows import crop_windows
 from .depthwise_to_conv import depthwise_to_conv
 from .drop_unused import drop_unused
+from .flattened_maps import flattened_maps
 from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
 from .last_step import last_step
@@ -54,6 +55,7 @@ PASSES = (
     shrink_channels,
     crop_windows,
     merge_moves,  # a concatenation may be left with one operand
+    flattened_maps,
     fold_tables,
     share_constants,
     drop_unused,

@@ -15,6 +15,7 @@ from ..variant import DSP_FORMS, S4, S16, Variant, packed_by_tap
 MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
+by_map_rows = partial(row, has_rows=True)
 by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
 matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul", has_part=False)
 
@@ -45,6 +46,7 @@ ROWS: tuple[Variant, ...] = (
     row(
         "tw_fully_connected_s8_compact",
         applies=COMPACT,
+        has_rows=True,
         distance=partial(distance.by_row_for_some, at_once=1),
         compact=True,
     ),
@@ -88,9 +90,11 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense.segments),
         timed_as="tw_fully_connected_s8_dsp",
     ),
-    row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
-    row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
-    row("tw_fully_connected_s8"),
+    by_map_rows("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
+    by_map_rows(
+        "tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"
+    ),
+    by_map_rows("tw_fully_connected_s8"),
     matmul(
         "tw_batch_matmul_s8_dsp",
         isa="dsp",
