@@ -20,6 +20,14 @@ static const uint32_t *add_sums(const int8_t *x, int32_t quads, const uint32_t *
     return stream;
 }
 
+/* Computes `count` outputs from that of filter `unit` on. */
+static void put_totals(const tw_fully_connected *p, int32_t unit, int32_t count, const int32_t *totals, int8_t *to)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        to[unit + i] = rescale(totals[i], factor_of(p, p->per_channel ? unit + i : 0), p->out_zero);
+    }
+}
+
 /* Computes the outputs of a row. */
 static void all_units(const tw_fully_connected_dsp *params, const int8_t *from, int8_t *to)
 {
@@ -41,11 +49,40 @@ static void all_units(const tw_fully_connected_dsp *params, const int8_t *from, 
             }
             stream = add_sums(last, 1, stream, totals);
         }
-        for (int32_t i = 0; i < TW_FILTERS && unit + i < p->out.c; ++i) {
-            to[unit + i] = rescale(totals[i], factor_of(p, p->per_channel ? unit + i : 0), p->out_zero);
-        }
+        put_totals(p, unit, tw_min(TW_FILTERS, p->out.c - unit), totals, to);
     }
     tw_clamp_all(to, p->out.c, p->out_min, p->out_max);
+}
+
+/* Adds the products of a row of a map, whose first quad is quad `first` of the flattened map, to the sums of all units. */
+static void add_row(const tw_fully_connected_dsp *params, const int8_t *from, int32_t first, int32_t end, int32_t *sums)
+{
+    const int32_t units = params->dense.out.c, segment = tw_signed(params->stream[0]);
+    const uint32_t *stream = params->stream + 1;
+    for (int32_t unit = 0; unit < units; unit += TW_FILTERS, stream += TW_FILTERS + 2 * params->dense.in.c) {
+        const size_t bytes = (size_t)tw_min(TW_FILTERS, units - unit) * sizeof *sums;
+        int32_t totals[TW_FILTERS] = {0};
+        memcpy(totals, first == 0 ? (const void *)stream : sums + unit, bytes);
+        for (int32_t quad = first, next; quad < end; quad = next) {
+            next = tw_min((quad / segment + 1) * segment, end);
+            add_sums(from + 4 * (quad - first), next - quad, stream + TW_FILTERS + 8 * quad, totals);
+        }
+        memcpy(sums + unit, totals, bytes);
+    }
+}
+
+void tw_fully_connected_s8_segments_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range,
+                                             int32_t *sums)
+{
+    const tw_fully_connected *const dense = &p->dense;
+    const int32_t quads = in.row_stride / 4;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        add_row(p, (const int8_t *)tw_pixel(&in, y, 0, 0), y * quads, (y + 1) * quads, sums);
+    }
+    if (range.row_end * in.row_stride == dense->in.c) {
+        put_totals(dense, 0, dense->out.c, sums, (int8_t *)out);
+        tw_clamp_all((int8_t *)out, dense->out.c, dense->out_min, dense->out_max);
+    }
 }
 
 TW_FORMS(tw_fully_connected_s8_segments_dsp, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out),
