@@ -12,11 +12,10 @@ from .copies_to_views import copies_to_views
 from .crop_windows import crop_windows
 from .depthwise_to_conv import depthwise_to_conv
 from .drop_unused import drop_unused
-from .flattened_maps import flattened_maps
 from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
 from .last_step import last_step
-from .merge_moves import merge_moves
+from .merge_moves import flatten_in_dense, merge_moves
 from .merge_rescales import fold_tables, merge_rescales, read_integers
 from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
@@ -55,7 +54,7 @@ PASSES = (
     shrink_channels,
     crop_windows,
     merge_moves,  # a concatenation may be left with one operand
-    flattened_maps,
+    flatten_in_dense,
     fold_tables,
     share_constants,
     drop_unused,

@@ -1,19 +1,22 @@
 """Merge ops that only move elements: two in a row become one, and an op that keeps the order becomes a reshape or vanishes.
 
-A pad between two transposes that undo each other, as converters write it, becomes a pad of the untransposed tensor.
+A pad between two transposes that undo each other, as converters write it, becomes a pad of the untransposed tensor. A dense
+layer reads a map itself, without the reshape that flattens it, so that a fused stage can pass the map's rows to the layer.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from .. import ops
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Tensor
 from ..ops import SPECS
 from ..ops.data_movement import permutation
 from ..ops.layout import paddings
 from .copies_to_views import copies_all
-from .rewrite import each_op, exchange, integers, is_only_for, maker, same_kind, without
+from .rewrite import each_op, exchange, integers, is_only_for, maker, part, same_kind, without
 from .tensor_map import TensorMap
 
 
@@ -72,3 +75,29 @@ def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 def _keeps_order(graph: Graph, op: Op) -> bool:
     return SPECS[op.kind].view or copies_all(graph, op)
+
+
+def flatten_in_dense(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Remove the reshape between a map [1, h, w, c] of several rows and a dense layer with h * w * c inputs.
+
+    If the map is transposed first, as in networks with the channels first, reorder the weights instead.
+    """
+    return each_op(graph, _flattened), {}
+
+
+def _flattened(graph: Graph, op: Op) -> Graph:
+    view = maker(graph, graph.input(op)) if SPECS[op.kind].family == "dense" else None
+    if view is None or not SPECS[view.kind].view:
+        return graph
+    x, weights = graph.input(view), graph.input(op, 1)
+    move, names, constants = maker(graph, x), op.inputs[1:], list[Tensor]()
+    if move is not None and move.kind == "transpose" and weights.data is not None:
+        source = graph.input(move)
+        order = np.arange(source.elements).reshape(source.shape).transpose(permutation(graph, move)).ravel()
+        if weights.shape[1] == source.elements and is_only_for(graph, x, view) and is_only_for(graph, graph.input(op), op):
+            constants = [part(graph, op, "weights", weights, weights.data[:, np.argsort(order)])]
+            x, names = source, (constants[0].name, *op.inputs[2:])
+    is_map = len(x.shape) == 4 and x.shape[0] == 1 < x.shape[1] and x.elements == weights.shape[1]
+    if not is_map or len(graph.output(op).shape) != 2 or x.dtype == "int4":  # odd numbers of int4 channels are padded
+        return graph
+    return exchange(graph, [replace(op, inputs=(x.name, *names), attrs={**op.attrs, "keep_num_dims": False})], constants)

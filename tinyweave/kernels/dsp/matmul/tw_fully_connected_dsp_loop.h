@@ -197,25 +197,32 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
     }
 }
 
+/* Copies `count` sums. */
+static inline void copy_sums(int32_t *to, const int32_t *from, int32_t count)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = from[i];
+    }
+}
+
 /* Adds the products of rows of a map to packed sums, and computes all outputs with the last row. */
 static inline void add_rows(const tw_fully_connected_dsp *params, tw_view in, void *out, tw_range range, int32_t *sums)
 {
     const tw_fully_connected *p = &params->dense;
-    const int32_t units = p->out.c, row = in.row_stride, words = row * 4 / LANE_WEIGHTS; /* of eight filters */
-    const int32_t group = TW_FILTERS + p->in.c * 4 / LANE_WEIGHTS;
-    int32_t last[TW_FILTERS] = {0}; /* the sums of a group of fewer than eight filters */
-    const int32_t rest = units % TW_FILTERS;
+    const int32_t units = p->out.c, rest = units % TW_FILTERS, row = in.row_stride;
+    const int32_t words = row * 4 / LANE_WEIGHTS, group = TW_FILTERS + p->in.c * 4 / LANE_WEIGHTS; /* of eight filters */
+    int32_t last[TW_FILTERS] = {0}; /* the sums of the last group, if it has fewer filters */
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0);
         const uint32_t *stream = params->stream;
         const int32_t shared = shared_of(from, row);
-        memcpy(last, sums + units - rest, y == 0 ? 0 : (size_t)rest * sizeof *sums);
+        copy_sums(last, sums + units - rest, y == 0 ? 0 : rest);
         for (int32_t unit = 0; unit < units; unit += TW_FILTERS, stream += group) {
             int32_t *const to = unit + rest == units ? last : sums + unit;
             const void *const begin = begin_of(y == 0 ? stream : (const uint32_t *)to, shared, to);
             products(from, row / 4, stream + TW_FILTERS + y * words, begin, to);
         }
-        memcpy(sums + units - rest, last, (size_t)rest * sizeof *sums);
+        copy_sums(sums + units - rest, last, rest);
     }
     if (range.row_end * row == p->in.c) {
         const tw_factor factor = factor_of(p, 0);

@@ -140,13 +140,17 @@ TW_FORMS(tw_fully_connected_s8_few_dsp, tw_fully_connected_dsp, tw_whole(in, p->
 void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
     const int32_t units = p->dense.out.c, row = in.row_stride;
-    const size_t bytes = (size_t)units * sizeof *sums;
+    const uint32_t *stream = p->stream + units + range.row_begin * row / 2 * units;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0);
         int32_t totals[MOST] = {0, 0, 0, 0};
-        memcpy(totals, y == 0 ? (const void *)p->stream : sums, bytes);
-        add_products(from, from + row, p->stream + units + y * row / 2 * units, units, totals);
-        memcpy(sums, totals, bytes);
+        for (int32_t i = 0; i < units; ++i) {
+            totals[i] = y == 0 ? tw_signed(p->stream[i]) : sums[i];
+        }
+        stream = add_products(from, from + row, stream, units, totals);
+        for (int32_t i = 0; i < units; ++i) {
+            sums[i] = totals[i];
+        }
     }
     if (range.row_end * row == p->dense.in.c) {
         put(&p->dense, sums, (int8_t *)out);

@@ -54,20 +54,43 @@ static void all_units(const tw_fully_connected_dsp *params, const int8_t *from, 
     tw_clamp_all(to, p->out.c, p->out_min, p->out_max);
 }
 
-/* Adds the products of a row of a map, whose first quad is quad `first` of the flattened map, to the sums of all units. */
+/* Adds the products of quads [first, end) of a flattened map, which are at `from`, to the sums of eight filters, whose stream
+ * begins with their biases. `cut` is the first multiple of `segment` above `first`. */
+static inline void add_group(const int8_t *from, int32_t first, int32_t end, int32_t cut, int32_t segment, const uint32_t *stream,
+                             int32_t *totals)
+{
+    for (int32_t i = 0; first == 0 && i < TW_FILTERS; ++i) {
+        totals[i] = tw_signed(stream[i]);
+    }
+    stream += TW_FILTERS + 8 * first;
+    while (first < end) {
+        const int32_t quads = tw_min(cut, end) - first;
+        stream = add_sums(from, quads, stream, totals);
+        from += 4 * quads;
+        first += quads;
+        cut += segment;
+    }
+}
+
+/* Adds the products of quads [first, end) of a flattened map, which are at `from`, to the sums of all filters. */
 static void add_row(const tw_fully_connected_dsp *params, const int8_t *from, int32_t first, int32_t end, int32_t *sums)
 {
-    const int32_t units = params->dense.out.c, segment = tw_signed(params->stream[0]);
+    const int32_t units = params->dense.out.c, group = TW_FILTERS + 2 * params->dense.in.c;
+    const int32_t segment = tw_signed(params->stream[0]), cut = (first / segment + 1) * segment;
     const uint32_t *stream = params->stream + 1;
-    for (int32_t unit = 0; unit < units; unit += TW_FILTERS, stream += TW_FILTERS + 2 * params->dense.in.c) {
-        const size_t bytes = (size_t)tw_min(TW_FILTERS, units - unit) * sizeof *sums;
-        int32_t totals[TW_FILTERS] = {0};
-        memcpy(totals, first == 0 ? (const void *)stream : sums + unit, bytes);
-        for (int32_t quad = first, next; quad < end; quad = next) {
-            next = tw_min((quad / segment + 1) * segment, end);
-            add_sums(from + 4 * (quad - first), next - quad, stream + TW_FILTERS + 8 * quad, totals);
+    int32_t unit = 0;
+    for (; unit + TW_FILTERS <= units; unit += TW_FILTERS, stream += group) {
+        add_group(from, first, end, cut, segment, stream, sums + unit);
+    }
+    if (unit < units) {
+        int32_t last[TW_FILTERS] = {0};
+        for (int32_t i = 0; first > 0 && unit + i < units; ++i) {
+            last[i] = sums[unit + i];
         }
-        memcpy(sums + unit, totals, bytes);
+        add_group(from, first, end, cut, segment, stream, last);
+        for (int32_t i = 0; unit + i < units; ++i) {
+            sums[unit + i] = last[i];
+        }
     }
 }
 
