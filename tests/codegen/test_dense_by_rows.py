@@ -9,14 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from cases.draw import activation, constant, rescaled
+from cases import tiny
+from cases.draw import activation, constant, integers, rescaled
 
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import check
-from tinyweave.planning import Plan, plan_in_stages
+from tinyweave.passes import run_passes
+from tinyweave.planning import Plan, Request, plan, plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
+from tinyweave.planning.request import Objective
 from tinyweave.simulate import compare, emulated
 
 CORES = ("", "cortex-m4", "cortex-m7", "cortex-m55")
@@ -113,3 +116,68 @@ def test_the_compact_kernel_takes_rows(tmp_path: Path) -> None:
     compact = KernelRule(compact=frozenset(op.name for op in graph.ops))
     made = plan_in_stages(graph, [(2 * n, 2 * n + 1) for n in range(len(HEADS))], kernels=compact)
     assert same_bytes(made, tmp_path, "", 2).count("tw_fully_connected_s8_compact_rows(") == len(HEADS)
+
+
+def image_head(*, mean_over: int | None = None, side: int = 16, channels: int = 32, units: int = 10) -> Graph:
+    """Return a 3x3 convolution of an image, a mean over axis `mean_over` if it is given, a flattening and a dense layer."""
+    shape = (1, side, side, channels)
+    left = tuple(size for axis, size in enumerate(shape) if axis != mean_over)
+    inputs = int(np.prod(left))
+    tensors = [
+        tiny.activation("image", (1, side, side, 3), 0.02, -3),
+        tiny.constant("conv.weights", tiny.ramp((channels, 3, 3, 3)), (0.004,)),
+        tiny.activation("map", shape, 0.03, -20),
+        *([integers("axes", mean_over), tiny.activation("means", left, 0.01, 5)] if mean_over else []),
+        tiny.activation("flat", (1, inputs), 0.01 if mean_over else 0.03, 5 if mean_over else -20),
+        tiny.constant("dense.weights", tiny.ramp((units, inputs), 53), (0.01,)),
+        tiny.constant("dense.bias", np.arange(units, dtype=np.int32) * 999 - 4000, (0.0001 if mean_over else 0.0003,)),
+        tiny.activation("scores", (1, units), 0.5, 9),
+    ]
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ((1, 1), (1, 1)), "activation": "none"}
+    layers = [
+        Op("conv_0", "conv_2d", ("image", "conv.weights", None), ("map",), window),
+        *([Op("mean_1", "mean", ("map", "axes"), ("means",), {"keep_dims": False})] if mean_over else []),
+        Op("flatten", "reshape", ("means" if mean_over else "map",), ("flat",), {"new_shape": None}),
+        Op("dense", "fully_connected", ("flat", "dense.weights", "dense.bias"), ("scores",), DENSE),
+    ]
+    return tiny.graph("head", tensors, layers, ("image",), ("scores",))
+
+
+DENSE = {"activation": "none", "keep_num_dims": False}
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("objective", ["size", "balanced"])
+def test_a_dense_layer_on_a_map_of_8192_bytes_needs_few_bytes(
+    objective: Objective, streamed: bool, core: str, tmp_path: Path
+) -> None:
+    """The limit does not count the sums, 4 bytes per output, nor an input that is not streamed."""
+    graph, _ = run_passes(image_head(), float_io=False)
+    made = plan(graph, Request(objective=objective, core=core, stream_inputs=streamed))
+    assert graph.tensors["map"].bytes == 8192
+    assert sum(made.arena.values()) <= 1500 + 40 + (0 if streamed else graph.tensors["image"].bytes)
+    assert f"{made.variants[-1]}_rows(" in same_bytes(made, tmp_path, core, 3)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize(("axis", "most"), [(1, 3_500), (2, 1_500)], ids=["over rows", "over columns"])
+def test_a_dense_layer_after_a_mean_over_one_axis_keeps_no_map(axis: int, most: int, core: str, tmp_path: Path) -> None:
+    """A mean over the rows has 4 bytes of sums for each of 512 outputs; the map has 8,192 bytes."""
+    graph, _ = run_passes(image_head(mean_over=axis), float_io=False)
+    made = plan(graph, Request(objective="size", core=core, stream_inputs=True))
+    assert sum(made.arena.values()) <= most
+    assert "_rows(" in same_bytes(made, tmp_path, core, 4)
+
+
+@pytest.mark.emulator
+def test_a_dense_layer_takes_rows_of_a_streamed_input(tmp_path: Path) -> None:
+    """The input, 7,840 bytes, is never whole: a row of it, the sums and the outputs are."""
+    x = tiny.activation("x", (1, 28, 28, 10), 0.02, -3)
+    tensors = [x, tiny.constant("w", tiny.ramp((7, x.elements), 53), (0.01,)), tiny.activation("y", (1, 7), 0.6, 2)]
+    graph = tiny.graph("rows", tensors, [Op("dense", "fully_connected", ("x", "w", None), ("y",), DENSE)], ("x",), ("y",))
+    made = plan(graph, Request(core="cortex-m4", stream_inputs=True))
+    assert sum(made.arena.values()) <= 280 + 4 * 7 + 8
+    assert f"{made.variants[0]}_rows(" in same_bytes(made, tmp_path, "cortex-m4", 5)

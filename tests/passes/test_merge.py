@@ -397,3 +397,17 @@ def test_a_transpose_that_others_read_too_stays_in_front_of_the_dense_layer(outp
 @pytest.mark.parametrize("shape", [(1, 1, 4, 6), (2, 3, 2, 2), (1, 4, 6)])
 def test_a_flattening_of_no_map_with_rows_stays(shape: tuple[int, ...]) -> None:
     assert_unchanged(flatten_in_dense, flattened(shape))
+
+
+def test_a_mean_over_the_columns_keeps_its_axis_before_a_dense_layer() -> None:
+    before = flattened((1, 4, 6))
+    tensors = [*before.tensors.values(), int8("map", 1, 4, 5, 6), ints("axes", [2])]
+    mean = Op("mean", "mean", ("map", "axes"), ("x",), {"keep_dims": False})
+    before = graph("net", tensors, [mean, *before.ops], ("map",), ("y",))
+    after, _ = flatten_in_dense(ops.check(before))
+    assert after.tensors["x"].shape == (1, 4, 1, 6)
+    assert [(op.name, op.inputs, op.attrs.get("keep_dims")) for op in drop_unused(verify(after))[0].ops] == [
+        ("mean", ("map", "axes"), True),
+        ("dense", ("x", "w", None), None),
+    ]
+    assert same_layers(before, after, {}, 0)

@@ -80,24 +80,34 @@ def _keeps_order(graph: Graph, op: Op) -> bool:
 def flatten_in_dense(graph: Graph) -> tuple[Graph, TensorMap]:
     """Remove the reshape between a map [1, h, w, c] of several rows and a dense layer with h * w * c inputs.
 
-    If the map is transposed first, as in networks with the channels first, reorder the weights instead.
+    If the map is transposed first, as in networks with the channels first, reorder the weights instead. If a mean over the
+    columns makes [1, h, c] of a map, let it keep the axis, so that its output is a map of h rows.
     """
     return each_op(graph, _flattened), {}
 
 
 def _flattened(graph: Graph, op: Op) -> Graph:
     view = maker(graph, graph.input(op)) if SPECS[op.kind].family == "dense" else None
-    if view is None or not SPECS[view.kind].view:
+    if view is None or not SPECS[view.kind].view or len(graph.output(op).shape) != 2:
         return graph
     x, weights = graph.input(view), graph.input(op, 1)
-    move, names, constants = maker(graph, x), op.inputs[1:], list[Tensor]()
-    if move is not None and move.kind == "transpose" and weights.data is not None:
-        source = graph.input(move)
-        order = np.arange(source.elements).reshape(source.shape).transpose(permutation(graph, move)).ravel()
-        if weights.shape[1] == source.elements and is_only_for(graph, x, view) and is_only_for(graph, graph.input(op), op):
-            constants = [part(graph, op, "weights", weights, weights.data[:, np.argsort(order)])]
-            x, names = source, (constants[0].name, *op.inputs[2:])
-    is_map = len(x.shape) == 4 and x.shape[0] == 1 < x.shape[1] and x.elements == weights.shape[1]
-    if not is_map or len(graph.output(op).shape) != 2 or x.dtype == "int4":  # odd numbers of int4 channels are padded
+    before = maker(graph, x) if is_only_for(graph, x, view) and is_only_for(graph, graph.input(op), op) else None
+    direct = replace(op, inputs=(x.name, *op.inputs[1:]), attrs={**op.attrs, "keep_num_dims": False})
+    if before is not None and before.kind == "transpose" and weights.data is not None:
+        x = graph.input(before)
+        order = np.arange(x.elements).reshape(x.shape).transpose(permutation(graph, before)).ravel()
+        if _is_flattened(x, weights):
+            reordered = part(graph, op, "weights", weights, weights.data[:, np.argsort(order)])
+            return exchange(graph, [replace(direct, inputs=(x.name, reordered.name, *op.inputs[2:]))], [reordered])
         return graph
-    return exchange(graph, [replace(op, inputs=(x.name, *names), attrs={**op.attrs, "keep_num_dims": False})], constants)
+    if before is not None and "keep_dims" in before.attrs:
+        before = replace(before, attrs={**before.attrs, "keep_dims": True})
+        x = replace(x, shape=SPECS[before.kind].infer(graph, before)[0])
+        return exchange(graph, [before, direct], [x]) if _is_flattened(x, weights) else graph
+    return exchange(graph, [direct]) if _is_flattened(x, weights) else graph
+
+
+def _is_flattened(x: Tensor, weights: Tensor) -> bool:
+    """Return whether a dense layer reads a map [1, h, w, c] of several rows as one vector, without padded int4 pixels."""
+    is_map = len(x.shape) == 4 and x.shape[0] == 1 < x.shape[1] and x.dtype != "int4"
+    return is_map and x.elements == weights.shape[1]
