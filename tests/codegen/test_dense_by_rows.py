@@ -19,6 +19,7 @@ from tinyweave.ops import check
 from tinyweave.passes import run_passes
 from tinyweave.planning import Plan, Request, plan, plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
+from tinyweave.planning.kernels.cycles import cycles_per_op
 from tinyweave.planning.request import Objective
 from tinyweave.simulate import compare, emulated
 
@@ -181,3 +182,17 @@ def test_a_dense_layer_takes_rows_of_a_streamed_input(tmp_path: Path) -> None:
     made = plan(graph, Request(core="cortex-m4", stream_inputs=True))
     assert sum(made.arena.values()) <= 280 + 4 * 7 + 8
     assert f"{made.variants[0]}_rows(" in same_bytes(made, tmp_path, "cortex-m4", 5)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("head", [Head((25, 20, 8), 4), Head((16, 16, 32), 64), Head((14, 1, 16), 16), Head((4, 4, 128), 10)])
+def test_cycles_of_a_dense_layer_that_takes_rows_are_predicted_within_25_percent(head: Head, tmp_path: Path) -> None:
+    graph = network([head], "int8", 1)
+    made = plan_in_stages(graph, [(0, 1)], kernels=kernels_for(graph, "cortex-m4"))
+    for file, text in emit(made, "dense", Origin("dense.tflite", "0" * 64)).files.items():
+        (tmp_path / file).write_text(text)
+    firmware, sample = emulated.build(tmp_path, "dense", "cortex-m4", trace=True), compare.samples(graph, 4, 1)[-1]
+    packed, layer = compare.pack(graph, sample), "dense_0"
+    run = emulated.invoke(firmware, made.arena, packed, compare.output_bytes(graph), layers={layer: 0})
+    measured = emulated.cycles("cortex-m4", run)[0, layer].likely
+    assert cycles_per_op(made, "cortex-m4")[1] == pytest.approx(measured, rel=0.25)
