@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fuzz.every_op import may_lack_litert, network_of_every_op
 from fuzz.faster_kernels import with_kernels_of
-from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
+from fuzz.generate import BY_SOME_ROWS, HEADED, random_network, random_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
@@ -41,7 +41,7 @@ def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
     on_core = seed % 8 == seed // 8 % 8  # each pair of damage and schedule gets its turn
     try:
         if by_row:
-            graph = random_network(seed, damaged=seed % 2 == 1, growers=BY_SOME_ROWS, live=2)
+            graph = random_network(seed, damaged=seed % 2 == 1, growers=BY_SOME_ROWS | HEADED, live=2)
         else:
             graph = network_of_every_op(seed, damaged=seed % 2 == 1)
         kinds.update(op.kind for op in graph.ops)

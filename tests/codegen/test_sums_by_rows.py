@@ -16,17 +16,20 @@ from tinyweave.planning import plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import compare
 
+OVER_ROWS = "mean over rows"
+
 
 def network(kind: str, channels: int, width: int = 4) -> Graph:
-    """Return a pool of 1 x 2 windows followed by a mean or a pool over the whole map."""
+    """Return a pool of 1 x 2 windows followed by a mean or a pool over the whole map, or by a mean over its rows alone."""
+    kind, axes, left = ("mean", (1,), width) if kind == OVER_ROWS else (kind, (1, 2), 1)
     x = Tensor("x", (1, 5, 2 * width, channels), "int8", Quant((0.05,), (-9,)))
     half = replace(x, name="half", shape=(1, 5, width, channels))
-    out = Tensor("out", (1, 1, 1, channels), "int8", Quant((0.03,), (4,)) if kind == "mean" else half.quant)
+    out = Tensor("out", (1, 1, left, channels), "int8", Quant((0.03,), (4,)) if kind == "mean" else half.quant)
     window = {"padding": ((0, 0), (0, 0)), "activation": "none"}
     first = Op("half_0", "max_pool_2d", ("x",), ("half",), window | {"kernel": (1, 2), "stride": (1, 2)})
     tensors = [x, half, out]
     if kind == "mean":
-        tensors.append(integers("axes", 1, 2))
+        tensors.append(integers("axes", *axes))
         last = Op("last_1", "mean", ("half", "axes"), ("out",), {"keep_dims": True})
     else:
         last = Op("last_1", kind, ("half",), ("out",), window | {"kernel": (5, width), "stride": (1, 1)})
@@ -35,7 +38,7 @@ def network(kind: str, channels: int, width: int = 4) -> Graph:
 
 @pytest.mark.parametrize("core", ["", "cortex-m4"])
 @pytest.mark.parametrize(("channels", "width"), [(3, 4), (4, 4), (5, 4), (13, 4), (6, 260)])
-@pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
+@pytest.mark.parametrize("kind", ["mean", OVER_ROWS, "average_pool_2d"])
 def test_row_wise_sums_equal_the_reference(kind: str, channels: int, width: int, core: str, tmp_path: Path) -> None:
     """Rows have up to 260 pixels, more than a 16-bit lane can sum."""
     graph = network(kind, channels, width)

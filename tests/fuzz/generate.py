@@ -41,6 +41,10 @@ BY_SOME_ROWS: Growers = BY_ROW | {
 }
 
 
+# BY_ROW and dense layers, which take a map row by row
+HEADED: Growers = BY_ROW | {"fully_connected": (4, GROWERS["fully_connected"][1])}
+
+
 def _grows(tensor: Tensor) -> bool:
     """Return whether an op may read the tensor; products of products would get scales without a fixed-point multiplier."""
     scales = tensor.quant.scale if tensor.quant else ()

@@ -85,8 +85,10 @@ def fully_connected(g: Growth) -> None:
     width = x.shape[-1] if x.shape else 1
     if x.shape and len(x.shape) != 2:
         width = x.elements
-        reshape_to(g, x, (1, width))
-        x = g.tensors[g.live[-1]]
+        is_map = len(x.shape) == 4 and x.shape[0] == 1
+        if not is_map or g.rng.random() < 0.4:  # else the layer itself flattens the map, whose rows it may take one by one
+            reshape_to(g, x, (1, width))
+            x = g.tensors[g.live[-1]]
     weights, bias, quant = g.weights((g.rng.randint(1, 16), width), 0, width, x, biased=g.rng.random() < 0.7)
     g.emit("fully_connected", [x.name, weights, bias], {"activation": g.rng.choice(ACTIVATIONS), "keep_num_dims": False}, quant)
 

@@ -19,7 +19,7 @@ from tinyweave.passes import TensorMap
 from tinyweave.passes.crop_windows import crop_windows
 from tinyweave.passes.drop_unused import drop_unused
 from tinyweave.passes.fuse_pad import fuse_pad
-from tinyweave.passes.merge_moves import merge_moves
+from tinyweave.passes.merge_moves import flatten_in_dense, merge_moves
 from tinyweave.passes.merge_rescales import merge_rescales
 from tinyweave.passes.share_constants import share_constants
 
@@ -346,3 +346,68 @@ def test_equal_constants_are_shared() -> None:
     before = graph("net", tensors, layers("a", "b", "c"), ("x",), ("r",))
     expected = graph("net", [t for t in tensors if t.name != "b"], layers("a", "a", "c"), ("x",), ("r",))
     assert_becomes(share_constants, before, expected)
+
+
+DENSE = {"activation": "none", "keep_num_dims": False}
+
+
+def flattened(shape: tuple[int, ...], moved: tuple[int, ...] = (), units: int = 3, outputs: tuple[str, ...] = ("y",)) -> Graph:
+    """Return a reshape of a map, transposed to the order `moved` of its axes first, to a vector, and a dense layer on it."""
+    elements = int(np.prod(shape))
+    filters = (np.arange(units * elements) % 251 - 125).astype(np.int8).reshape(units, elements)
+    tensors = [int8("x", *shape), int8("flat", 1, elements), constant("w", filters, (0.01,)), int8("y", 1, units)]
+    layers = [
+        Op("flatten", "reshape", ("x",), ("flat",), {"new_shape": None}),
+        Op("dense", "fully_connected", ("flat", "w", None), ("y",), DENSE),
+    ]
+    if moved:
+        tensors += [int8("t", *(shape[axis] for axis in moved)), ints("order", moved)]
+        layers[0] = replace(layers[0], inputs=("t",))
+        layers.insert(0, Op("move", "transpose", ("x", "order"), ("t",), {}))
+    return graph("net", tensors, layers, ("x",), outputs)
+
+
+def on_map(before: Graph, order: np.ndarray | None = None) -> Graph:
+    """Return a network of `flattened` in which the dense layer reads the map; `order` are the columns of its new weights."""
+    name, weights = ("w", before.tensors["w"].data) if order is None else ("dense.weights", before.tensors["w"].data[:, order])
+    kept = [before.tensors["x"], constant(name, weights, (0.01,)), before.tensors["y"]]
+    return graph("net", kept, [Op("dense", "fully_connected", ("x", name, None), ("y",), DENSE)], ("x",), ("y",))
+
+
+def test_a_dense_layer_reads_a_map_without_the_reshape_that_flattens_it() -> None:
+    before = flattened((1, 4, 3, 2))
+    assert_becomes(flatten_in_dense, before, on_map(before))
+
+
+def test_a_transpose_before_a_flattening_reorders_the_weights() -> None:
+    before = flattened((1, 4, 3, 2), (0, 3, 1, 2))
+    order = [(y * 3 + x) + 12 * c for y in range(4) for x in range(3) for c in range(2)]
+    assert_becomes(flatten_in_dense, before, on_map(before, np.array(order)))
+
+
+@pytest.mark.parametrize("outputs", [("y", "t"), ("y", "flat")])
+def test_a_transpose_that_others_read_too_stays_in_front_of_the_dense_layer(outputs: tuple[str, ...]) -> None:
+    before = flattened((1, 4, 3, 2), (0, 3, 1, 2), outputs=outputs)
+    after, _ = flatten_in_dense(ops.check(before))
+    dense = after.ops[-1]
+    assert (dense.inputs, [op.name for op in after.ops]) == (("t", "w", None), ["move", "flatten", "dense"])
+    assert same_layers(before, drop_unused(verify(after))[0], {}, 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4, 6), (2, 3, 2, 2), (1, 4, 6)])
+def test_a_flattening_of_no_map_with_rows_stays(shape: tuple[int, ...]) -> None:
+    assert_unchanged(flatten_in_dense, flattened(shape))
+
+
+def test_a_mean_over_the_columns_keeps_its_axis_before_a_dense_layer() -> None:
+    before = flattened((1, 4, 6))
+    tensors = [*before.tensors.values(), int8("map", 1, 4, 5, 6), ints("axes", [2])]
+    mean = Op("mean", "mean", ("map", "axes"), ("x",), {"keep_dims": False})
+    before = graph("net", tensors, [mean, *before.ops], ("map",), ("y",))
+    after, _ = flatten_in_dense(ops.check(before))
+    assert after.tensors["x"].shape == (1, 4, 1, 6)
+    assert [(op.name, op.inputs, op.attrs.get("keep_dims")) for op in drop_unused(verify(after))[0].ops] == [
+        ("mean", ("map", "axes"), True),
+        ("dense", ("x", "w", None), None),
+    ]
+    assert same_layers(before, after, {}, 0)

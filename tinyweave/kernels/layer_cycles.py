@@ -26,6 +26,9 @@ SMALL_CACHE = 1024  # bytes; a cache of this size holds the code of about one ke
 RUN_BYTES = 800  # of code, fetched per call of a kernel, and again per pass through a weight stream
 COPIED_WORD = 4  # cycles to copy a word of a weight stream to RAM; 4.0 to 4.3 were measured on three networks
 Extent = tuple[int, int] | None  # rows and columns of the output that a call computes; None: all of them
+# instead of an extent: a further call of a dense layer that takes a map row by row, without its MACs and inputs
+NEXT_ROW: Extent = (1, 0)
+ROW_SHARE = 1 / 3  # of the cycles per output and per call, in a further row; a Cortex-M4 takes 0.2 to 0.7 of them
 
 
 class FlashReads(NamedTuple):
@@ -76,7 +79,8 @@ def layer_cycles(
         op: The layer.
         variant: The name of the kernel; "" for an op without code, which takes 0 cycles.
         core: A core that has constants, as `cost_model_core` returns it.
-        part: The rows and columns of the output that the call computes; None for the whole output.
+        part: The rows and columns of the output that the call computes; None for the whole output; NEXT_ROW for a further row
+            of a dense layer's input.
         reads: The wait states of the Flash; None for zero wait states.
 
     """
@@ -85,6 +89,9 @@ def layer_cycles(
     row = BY_NAME[variant]
     graph, op = cut(graph, op, part)
     case, counted, passes = row.features(graph, op)
+    if part == NEXT_ROW:
+        _, outputs, _, pixels, calls = counted
+        counted = 0.0, ROW_SHARE * outputs, 0.0, ROW_SHARE * pixels, ROW_SHARE * calls
     constants = _constants().get(core, {}).get((row.timed_as or row.name) + case)
     if constants is None:
         return None
@@ -92,6 +99,8 @@ def layer_cycles(
     cycles += COPIED_WORD * row.flash(graph, op) / 4 if row.copying else 0
     if reads is None:
         return cycles
+    if part == NEXT_ROW:
+        return cycles + reads.of_code(cycles, 1, row.loop_bytes)
     code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes)
     return cycles + code + reads.of_constants(row.flash(graph, op), 1 if row.copying else passes, alone=part is None)
 

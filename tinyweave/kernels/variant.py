@@ -79,6 +79,7 @@ class Variant:
     isa: Isa = ""  # the instruction set that the kernel needs
     has_part: bool = True  # has a C function that computes a range of the output, from and to ring buffers of rows
     has_rows: bool = False  # has C functions that take the input row by row and accumulate it (see `sums`)
+    row_grain: int = 1  # of a dense layer with `has_rows`: the elements of an input row must be a multiple of this number
     applies: tuple[Requirement, ...] = ()  # conditions on the op, checked in this order: one may rely on earlier ones
 
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0  # bytes of RAM that a call uses beside input and output
@@ -119,17 +120,21 @@ class Variant:
     def sums(self, graph: Graph, op: Op) -> int:
         """Return the bytes of the accumulators if the kernel can take the input of `op` row by row, else 0.
 
-        The kernel must have C functions that take rows one after another (`has_rows`). The op must be a sum, mean or pool that
-        reduces each channel of one image to one number. The accumulators are one int32 per channel.
+        The kernel must have C functions that take rows one after another (`has_rows`). The op must be a mean or sum of one map
+        over its rows, or over rows and columns, a pool of the whole map, or a dense layer that reads a map of several rows as
+        one vector. The accumulators are one int32 per output.
         """
         x = graph.input(op)
         if not self.has_rows or len(x.shape) != 4 or x.shape[0] != 1:
             return 0
         _, h, w, c = x.shape
+        if spec_of(op).family == "dense":
+            units, depth = graph.input(op, 1).shape
+            return 4 * units if h > 1 and depth == x.elements and w * c % self.row_grain == 0 else 0
         if spec_of(op).family == "reduction":
-            one = geometry.reduction(x.shape, axes(graph, op)) == geometry.Reduction((1, c, 1), (h * w, 1))
-        else:
-            (top, _), (left, _) = op.attrs["padding"]
-            (rows, cols), out = op.attrs["kernel"], graph.output(op).shape[1:3]
-            one = out == (1, 1) and rows - top >= h and cols - left >= w
-        return 4 * c if one else 0
+            over_rows, over_map = geometry.Reduction((1, w * c, 1), (h, 1)), geometry.Reduction((1, c, 1), (h * w, 1))
+            found = geometry.reduction(x.shape, axes(graph, op))
+            return 4 * found.kept[1] if found in (over_rows, over_map) else 0
+        (top, _), (left, _) = op.attrs["padding"]
+        (rows, cols), out = op.attrs["kernel"], graph.output(op).shape[1:3]
+        return 4 * c if out == (1, 1) and rows - top >= h and cols - left >= w else 0

@@ -15,7 +15,7 @@ from .drop_unused import drop_unused
 from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
 from .last_step import last_step
-from .merge_moves import merge_moves
+from .merge_moves import flatten_in_dense, merge_moves
 from .merge_rescales import fold_tables, merge_rescales, read_integers
 from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
@@ -54,6 +54,7 @@ PASSES = (
     shrink_channels,
     crop_windows,
     merge_moves,  # a concatenation may be left with one operand
+    flatten_in_dense,
     fold_tables,
     share_constants,
     drop_unused,

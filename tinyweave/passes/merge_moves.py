@@ -1,19 +1,22 @@
 """Merge ops that only move elements: two in a row become one, and an op that keeps the order becomes a reshape or vanishes.
 
-A pad between two transposes that undo each other, as converters write it, becomes a pad of the untransposed tensor.
+A pad between two transposes that undo each other, as converters write it, becomes a pad of the untransposed tensor. A dense
+layer reads a map itself, without the reshape that flattens it, so that a fused stage can pass the map's rows to the layer.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from .. import ops
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Tensor
 from ..ops import SPECS
 from ..ops.data_movement import permutation
 from ..ops.layout import paddings
 from .copies_to_views import copies_all
-from .rewrite import each_op, exchange, integers, is_only_for, maker, same_kind, without
+from .rewrite import each_op, exchange, integers, is_only_for, maker, part, same_kind, without
 from .tensor_map import TensorMap
 
 
@@ -75,3 +78,39 @@ def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 def _keeps_order(graph: Graph, op: Op) -> bool:
     return SPECS[op.kind].view or copies_all(graph, op)
+
+
+def flatten_in_dense(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Remove the reshape between a map [1, h, w, c] of several rows and a dense layer with h * w * c inputs.
+
+    If the map is transposed first, as in networks with the channels first, reorder the weights instead. If a mean over the
+    columns makes [1, h, c] of a map, let it keep the axis, so that its output is a map of h rows.
+    """
+    return each_op(graph, _flattened), {}
+
+
+def _flattened(graph: Graph, op: Op) -> Graph:
+    view = maker(graph, graph.input(op)) if SPECS[op.kind].family == "dense" else None
+    if view is None or not SPECS[view.kind].view or len(graph.output(op).shape) != 2:
+        return graph
+    x, weights = graph.input(view), graph.input(op, 1)
+    before = maker(graph, x) if is_only_for(graph, x, view) and is_only_for(graph, graph.input(op), op) else None
+    direct = replace(op, inputs=(x.name, *op.inputs[1:]), attrs={**op.attrs, "keep_num_dims": False})
+    if before is not None and before.kind == "transpose" and weights.data is not None:
+        x = graph.input(before)
+        order = np.arange(x.elements).reshape(x.shape).transpose(permutation(graph, before)).ravel()
+        if _is_flattened(x, weights):
+            reordered = part(graph, op, "weights", weights, weights.data[:, np.argsort(order)])
+            return exchange(graph, [replace(direct, inputs=(x.name, reordered.name, *op.inputs[2:]))], [reordered])
+        return graph
+    if before is not None and "keep_dims" in before.attrs:
+        before = replace(before, attrs={**before.attrs, "keep_dims": True})
+        x = replace(x, shape=SPECS[before.kind].infer(graph, before)[0])
+        return exchange(graph, [before, direct], [x]) if _is_flattened(x, weights) else graph
+    return exchange(graph, [direct]) if _is_flattened(x, weights) else graph
+
+
+def _is_flattened(x: Tensor, weights: Tensor) -> bool:
+    """Return whether a dense layer reads a map [1, h, w, c] of several rows as one vector, without padded int4 pixels."""
+    is_map = len(x.shape) == 4 and x.shape[0] == 1 < x.shape[1] and x.dtype != "int4"
+    return is_map and x.elements == weights.shape[1]

@@ -18,7 +18,8 @@ from cases.maps import heads, segmentation
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
 from fuzz.faster_kernels import with_kernels_of
-from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
+from fuzz.generate import BY_SOME_ROWS, HEADED, random_network, random_stages
+from fuzz.growers import Growers
 
 from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
@@ -246,9 +247,9 @@ def _reads_match(graph: Graph, views: dict[str, tuple[int, ...]], reads: Sequenc
     return all(e.region[1:] == byte_span(views[e.tensor], e.row, e.cols, pixels[e.tensor]) for e in reads)
 
 
-def random_plan(seed: int, core: str) -> Plan:
+def random_plan(seed: int, core: str, growers: Growers = BY_SOME_ROWS) -> Plan:
     rng = random.Random(seed)
-    graph = random_network(seed, rng.randint(5, 14), growers=BY_SOME_ROWS, live=2)
+    graph = random_network(seed, rng.randint(5, 14), growers=growers, live=2)
     stages, options = random_stages(graph, rng)
     made = plan_in_stages(graph, stages, **options)
     return with_kernels_of(made, core) if core else made
@@ -284,3 +285,14 @@ def test_kernel_calls_of_random_stages_equal_those_that_the_check_assumes(seed: 
     made = random_plan(seed, CORES[seed % len(CORES)])
     calls = traced(made, tmp_path)
     assert compare(made, calls) or all(stage.schedule is None for stage in made.stages)
+
+
+def test_kernel_calls_of_stages_with_dense_layers_equal_those_that_the_check_assumes(tmp_path: Path) -> None:
+    taken = 0
+    for seed in SEEDS:
+        made = random_plan(seed, CORES[seed % len(CORES)], HEADED)
+        by_rows = {f"{made.variants[index]}_rows" for index, op in enumerate(made.graph.ops) if op.kind == "fully_connected"}
+        calls = traced(made, tmp_path / str(seed))
+        taken += sum(call.name in by_rows for call in calls)
+        compare(made, calls)
+    assert taken > 10

@@ -6,10 +6,11 @@ import random
 
 import pytest
 from cases.graphs import Net
-from fuzz.generate import BY_ROW, random_network
+from fuzz.generate import BY_ROW, HEADED, random_network
 from planning.search.brute_force import WORD, Network
 
 from tinyweave.ir import Graph
+from tinyweave.kernels.table import variant_for
 from tinyweave.ops import macs
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import StreamedIO
@@ -22,6 +23,7 @@ CORE = "cortex-m4"
 USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: a tile that skips rows
 SWEPT = (*range(60), 166)
 TALL = -1  # a network in which only tiles of several rows pay
+HEADS = (7, 13, 24, 28, 29, 30, 32)  # networks of HEADED with a dense layer that may take a map row by row
 OVERHEADS = (0.0, 0.05, 0.3, 1.0)
 
 
@@ -36,7 +38,19 @@ def graph_of(seed: int) -> Graph:
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> None:
     """Each point of the front is also one of the enumerated plans."""
-    graph = graph_of(seed)
+    compare_with_all_plans(graph_of(seed), brought=brought)
+
+
+@pytest.mark.parametrize("seed", HEADS)
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_no_plan_dominates_a_point_of_the_front_of_a_network_with_a_dense_layer(seed: int, brought: bool) -> None:
+    graph = random_network(seed, random.Random(seed).randint(2, 5), growers=HEADED, live=2)
+    assert any(variant_for(graph, op).sums(graph, op) for op in graph.ops if op.kind == "fully_connected")
+    compare_with_all_plans(graph, brought=brought)
+
+
+def compare_with_all_plans(graph: Graph, *, brought: bool) -> None:
+    """Assert that the Pareto front of a network is that of all its plans; `brought` streams the inputs with one reader."""
     order = tuple(range(len(graph.ops)))
     streamed = tuple(name for name in graph.inputs if len(graph.consumers.get(name, ())) == 1) if brought else ()
     if brought and not streamed:

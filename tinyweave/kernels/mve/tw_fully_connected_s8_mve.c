@@ -8,16 +8,16 @@
 
 #if TW_HAS_MVE
 
-/* sums += the products of `depth` inputs with four filters; with fewer `filters` the last one is repeated.
+/* sums += the products of `depth` inputs with four filters, `filter` bytes apart; with fewer `filters` the last one is repeated.
  * Registers: [x]: inputs; [w_0] .. [w_3]: weights; [sum_0] .. [sum_3]: sums, in even registers, which VMLADAVA needs; lr:
  * inputs left; q0: inputs; q1, q2: weights, alternately. No stack.
  * Order: one load of inputs per four filters; each product has the load of the next filter's weights after it. WLSTP.8 and LETP
  * predicate the tail, so no input or weight beyond the last is read.
  * Equals products() below in plain C. */
-static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
+static void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters, int32_t *sums)
 {
-    const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
-    const int8_t *w_2 = filters > 2 ? w_1 + depth : w_1, *w_3 = filters > 3 ? w_2 + depth : w_2;
+    const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + filter : w_0;
+    const int8_t *w_2 = filters > 2 ? w_1 + filter : w_1, *w_3 = filters > 3 ? w_2 + filter : w_2;
     int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3]; /* for even registers */
     __asm__(
         "wlstp.8 lr, %[depth], 2f\n"
@@ -68,12 +68,12 @@ static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *su
 
 #else
 
-static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
+static void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters, int32_t *sums)
 {
     for (int32_t i = 0; i < filters; ++i) {
         uint32_t sum = (uint32_t)sums[i];
         for (int32_t k = 0; k < depth; ++k) {
-            sum += (uint32_t)(x[k] * *weights++);
+            sum += (uint32_t)(x[k] * weights[i * filter + k]);
         }
         sums[i] = (int32_t)sum;
     }
@@ -101,13 +101,13 @@ void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_
             int32_t unit = 0;
             for (; unit + FILTERS <= units; unit += FILTERS) {
                 int32_t sums[FILTERS] = {p->bias[unit], p->bias[unit + 1], p->bias[unit + 2], p->bias[unit + 3]};
-                products(from, weights, depth, FILTERS, sums);
+                products(from, weights, depth, depth, FILTERS, sums);
                 rescale(p, unit, sums, to + unit);
                 weights += FILTERS * depth;
             }
             if (unit < units) {
                 int32_t sums[FILTERS] = {0, 0, 0, 0};
-                products(from, weights, depth, units - unit, sums);
+                products(from, weights, depth, depth, units - unit, sums);
                 for (int32_t i = 0; unit + i < units; ++i) {
                     to[unit + i] = tw_fully_connected_rescale(p, unit + i, sums[i]);
                 }
@@ -119,3 +119,33 @@ void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_
 }
 
 TW_WHOLE_FORM(tw_fully_connected_s8_mve, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
+
+void tw_fully_connected_s8_mve_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums)
+{
+    const int32_t row = in.row_stride, units = p->out.c, fours = units / FILTERS * FILTERS;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0), *const weights = p->weights + y * row;
+        for (int32_t unit = 0; y == 0 && unit < units; ++unit) {
+            sums[unit] = unit < fours ? p->bias[unit] : 0; /* tw_fully_connected_rescale adds the others */
+        }
+        for (int32_t unit = 0; unit < fours; unit += FILTERS) {
+            products(from, weights + unit * p->in.c, p->in.c, row, FILTERS, sums + unit);
+        }
+        if (fours < units) {
+            int32_t last[FILTERS] = {0, 0, 0, 0};
+            const size_t bytes = (size_t)(units - fours) * sizeof *sums;
+            memcpy(last, sums + fours, bytes);
+            products(from, weights + fours * p->in.c, p->in.c, row, units - fours, last);
+            memcpy(sums + fours, last, bytes);
+        }
+    }
+    if (range.row_end * row == p->in.c) {
+        int8_t *const to = (int8_t *)out;
+        for (int32_t unit = 0; unit < fours; unit += FILTERS) {
+            rescale(p, unit, sums + unit, to + unit);
+        }
+        for (int32_t unit = fours; unit < units; ++unit) {
+            to[unit] = tw_fully_connected_rescale(p, unit, sums[unit]);
+        }
+    }
+}

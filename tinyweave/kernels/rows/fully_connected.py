@@ -15,7 +15,9 @@ from ..variant import DSP_FORMS, S4, S16, Variant, packed_by_tap
 MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
-by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
+by_map_rows = partial(row, has_rows=True)
+by_row_words = partial(by_map_rows, row_grain=4)
+by_eights = partial(by_row_words, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
 matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul", has_part=False)
 
 
@@ -42,13 +44,13 @@ def sums_are_in_range(graph: Graph, op: Op) -> Check:
 
 
 ROWS: tuple[Variant, ...] = (
-    row(
+    by_map_rows(
         "tw_fully_connected_s8_compact",
         applies=COMPACT,
         distance=partial(distance.by_row_for_some, at_once=1),
         compact=True,
     ),
-    row(
+    by_map_rows(
         "tw_fully_connected_s8_mve",
         isa="mve",
         applies=mve.FULLY_CONNECTED,
@@ -61,7 +63,7 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense_w4.eight_at_a_time),
         timed_as="tw_fully_connected_s8_dsp",
     ),
-    row(
+    by_row_words(
         "tw_fully_connected_s8_few_dsp",
         params="tw_fully_connected_dsp",
         isa="dsp",
@@ -88,9 +90,11 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense.segments),
         timed_as="tw_fully_connected_s8_dsp",
     ),
-    row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
-    row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
-    row("tw_fully_connected_s8"),
+    by_map_rows("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
+    by_map_rows(
+        "tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"
+    ),
+    by_map_rows("tw_fully_connected_s8"),
     matmul(
         "tw_batch_matmul_s8_dsp",
         isa="dsp",

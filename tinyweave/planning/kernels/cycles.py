@@ -7,14 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kernels.layer_cycles import Extent, FlashReads, layer_cycles
+from ...kernels.layer_cycles import NEXT_ROW, Extent, FlashReads, layer_cycles
+from ...ops import SPECS
 from ...ops.window import Spans
-from ..fuse.row_access import tile_spans
+from ..fuse.row_access import RowGraph, tile_spans
 from ..fuse.row_schedule import row_graph_of
 from ..plan import Plan, RowSchedule, Stage
 
 Call = tuple[int, Extent, int]
-"""The index of an op, (rows, columns) of its output that one call computes (None for all), and the number of such calls."""
+"""The index of an op, (rows, columns) of its output that one call computes, and the number of such calls.
+
+None in place of rows and columns means all; NEXT_ROW means a further row that a dense layer adds to its sums.
+"""
 
 
 class CycleEstimate(NamedTuple):
@@ -62,7 +66,7 @@ def kernel_calls(plan: Plan) -> Iterator[Call]:
     """Yield the kernel calls of each op: its index, the (rows, columns) that one call computes, and the number of such calls.
 
     An op that runs on whole tensors, or that accumulates row by row, counts as one call, with None for (rows, columns). So does
-    an op without code.
+    an op without code. Each further row of a dense layer that accumulates counts as a call with NEXT_ROW.
     """
     for stage in plan.stages:
         if stage.schedule is None:
@@ -77,7 +81,7 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
     for index in stage.ops:
         tile = tiles.get(index)
         if row_graph.accumulator_bytes[index]:
-            yield index, None, 1
+            yield from ((index, part, count) for part, count in accumulating_calls(row_graph, index))
         elif tile is None:
             timing, cols = timings[index], plan.graph.output(plan.graph.ops[index]).shape[2]
             yield index, (1, cols), timing.rows
@@ -85,6 +89,16 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
             down, across = tile_spans(row_graph, tile, 0, timings[tile.ops[-1]].rows)[0], tile_spans(row_graph, tile, 1)[0]
             for height, iterations in lengths(down[index]):
                 yield from ((index, (height, width), iterations * blocks) for width, blocks in lengths(across[index]))
+
+
+def accumulating_calls(row_graph: RowGraph, index: int) -> list[tuple[Extent, int]]:
+    """Return the calls of an op that accumulates row by row, as (part, number of calls).
+
+    A call for all of the op stands for the work that does not depend on the number of rows. What a row of a mean or pool takes
+    beside that is not counted.
+    """
+    has_weights = SPECS[row_graph.graph.ops[index].kind].weights is not None
+    return [(None, 1), *([(NEXT_ROW, row_graph.rows[index] - 1)] if has_weights else [])]
 
 
 def lengths(spans: Spans) -> list[tuple[int, int]]:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...kernels.layer_cycles import Extent, FlashReads, cut, layer_cycles
+from ...kernels.layer_cycles import NEXT_ROW, Extent, FlashReads, cut, layer_cycles
 from ...kernels.table import BY_NAME
 from ..fuse.row_access import RowGraph, tile_spans
-from ..kernels.cycles import lengths
+from ..kernels.cycles import accumulating_calls, lengths
 from ..plan import Tile
 
 PerScratchSize = NDArray[np.int64]
@@ -64,7 +64,7 @@ class StageCycles:
     def once(self, index: int, name: str, part: Extent = None) -> int:
         """Return the cycles of one call of kernel `name` that computes `part` of an op's output; 0 if unknown.
 
-        `part` is (rows, columns), None for the whole output.
+        `part` is (rows, columns), None for the whole output, or NEXT_ROW.
         """
         if not self.core:
             return 0
@@ -72,7 +72,8 @@ class StageCycles:
         if known is None:
             if (index, part) not in self._cut:
                 self._cut[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
-            known = round(layer_cycles(*self._cut[index, part], name, self.core, reads=self.reads) or 0)
+            left = part if part == NEXT_ROW else None  # other parts have been cut out
+            known = round(layer_cycles(*self._cut[index, part], name, self.core, left, reads=self.reads) or 0)
             self._known[index, name, part] = known
         return known
 
@@ -130,7 +131,7 @@ class StageCycles:
         """
         row_graph = self.row_graph
         if row_graph.accumulator_bytes[index]:
-            return self._calls(index, [(None, 1)])
+            return self._calls(index, accumulating_calls(row_graph, index))
         cols = row_graph.graph.output(row_graph.graph.ops[index]).shape[2]
         return self._calls(index, [((1, cols), rows or row_graph.rows[index])])
 

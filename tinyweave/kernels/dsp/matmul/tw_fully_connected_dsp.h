@@ -29,26 +29,33 @@ typedef struct {
     const uint32_t *stream;    /* as above */
 } tw_fully_connected_dsp;
 
-/* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. No scratch. */
+/* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. No scratch. The
+ * _rows forms are those of tw_fully_connected.h, for rows of 4 n elements; `sums` hold what the kernel accumulates, which for
+ * packed weights are packed sums. */
 
 /* int8 weights. */
 void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* int8 weights of long rows. */
 void tw_fully_connected_s8_segments_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_segments_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_segments_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* int8 weights, at most four outputs. */
 void tw_fully_connected_s8_few_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_few_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* int8 weights, scheduled for a Cortex-M7, with the same stream. */
 void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_m7_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* int8 rows with int4 weights. */
 void tw_fully_connected_s8_w4_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_w4_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_w4_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 #endif

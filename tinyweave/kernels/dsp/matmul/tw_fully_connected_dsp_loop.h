@@ -146,12 +146,26 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
     }
 }
 
+/* Computes the outputs of filter `unit` and those after it, at most eight. of_all: the factor of all filters, if they share it. */
+static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
+{
+    const int32_t count = tw_min(TW_FILTERS, p->out.c - unit);
+    if (p->per_channel) {
+        finish(p, unit, sums, count, to + unit);
+    } else {
+        int8_t outputs[TW_FILTERS], *const whole = count == TW_FILTERS ? to + unit : outputs;
+        finish_alike(sums, of_all, p->out_zero, whole);
+        if (whole == outputs) {
+            memcpy(to + unit, outputs, (size_t)count);
+        }
+    }
+}
+
 /* Computes a range of the output. */
 static inline void all_products(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
 {
     const tw_fully_connected *p = &params->dense;
     const int32_t depth = p->in.c, quads = depth / 4, rest = depth % 4, units = p->out.c;
-    const int32_t zero = p->out_zero, per_channel = p->per_channel;
     const tw_factor factor = factor_of(p, 0);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
@@ -174,16 +188,7 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
                     }
                     stream = products(last, 1, stream, begin, sums);
                 }
-                const int32_t count = tw_min(TW_FILTERS, units - unit);
-                if (per_channel) {
-                    finish(p, unit, sums, count, to + unit);
-                } else {
-                    int8_t outputs[TW_FILTERS], *const whole = count == TW_FILTERS ? to + unit : outputs;
-                    finish_alike(sums, &factor, zero, whole);
-                    if (whole == outputs) {
-                        memcpy(to + unit, outputs, (size_t)count);
-                    }
-                }
+                put(p, &factor, unit, sums, to);
             }
             tw_clamp_all(to, units, p->out_min, p->out_max);
             to += units;
@@ -192,10 +197,50 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
     }
 }
 
-/* Defines both forms of a kernel. */
-#define TW_FULLY_CONNECTED_DSP_FORMS(kernel)                                                                       \
-    TW_FORMS(kernel, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out, \
-             all_products(p, in, out, range))
+/* Copies `count` sums. */
+static inline void copy_sums(int32_t *to, const int32_t *from, int32_t count)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = from[i];
+    }
+}
+
+/* Adds the products of rows of a map to packed sums, and computes all outputs with the last row. */
+static inline void add_rows(const tw_fully_connected_dsp *params, tw_view in, void *out, tw_range range, int32_t *sums)
+{
+    const tw_fully_connected *p = &params->dense;
+    const int32_t units = p->out.c, rest = units % TW_FILTERS, row = in.row_stride;
+    const int32_t words = row * 4 / LANE_WEIGHTS, group = TW_FILTERS + p->in.c * 4 / LANE_WEIGHTS; /* of eight filters */
+    int32_t last[TW_FILTERS] = {0}; /* the sums of the last group, if it has fewer filters */
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0);
+        const uint32_t *stream = params->stream;
+        const int32_t shared = shared_of(from, row);
+        copy_sums(last, sums + units - rest, y == 0 ? 0 : rest);
+        for (int32_t unit = 0; unit < units; unit += TW_FILTERS, stream += group) {
+            int32_t *const to = unit + rest == units ? last : sums + unit;
+            const void *const begin = begin_of(y == 0 ? stream : (const uint32_t *)to, shared, to);
+            products(from, row / 4, stream + TW_FILTERS + y * words, begin, to);
+        }
+        copy_sums(sums + units - rest, last, rest);
+    }
+    if (range.row_end * row == p->in.c) {
+        const tw_factor factor = factor_of(p, 0);
+        for (int32_t unit = 0; unit < units; unit += TW_FILTERS) {
+            put(p, &factor, unit, unit + rest == units ? last : sums + unit, (int8_t *)out);
+        }
+        tw_clamp_all((int8_t *)out, units, p->out_min, p->out_max);
+    }
+}
+
+/* Defines the forms of a kernel. */
+#define TW_FULLY_CONNECTED_DSP_FORMS(kernel)                                                                          \
+    TW_FORMS(kernel, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out,    \
+             all_products(p, in, out, range))                                                                         \
+    void kernel##_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums)         \
+    {                                                                                                                 \
+        add_rows(p, in, out, range, sums);                                                                            \
+    }
 
 #endif
 #endif

@@ -108,6 +108,13 @@ static inline uint32_t last_word(const int8_t *end, int32_t depth, int32_t rest)
     return word;
 }
 
+static inline void put(const tw_fully_connected *p, const int32_t *sums, int8_t *to)
+{
+    for (int32_t i = 0; i < p->out.c; ++i) {
+        to[i] = (int8_t)tw_clamp(rescale(sums[i], factor_of(p, p->per_channel ? i : 0), p->out_zero), p->out_min, p->out_max);
+    }
+}
+
 /* Computes the outputs of a row. */
 static inline void all_units(const tw_fully_connected_dsp *params, const int8_t *from, int8_t *to)
 {
@@ -124,10 +131,28 @@ static inline void all_units(const tw_fully_connected_dsp *params, const int8_t 
         const uint32_t last = last_word(end, p->in.c, rest);
         add_products((const int8_t *)&last, (const int8_t *)(&last + 1), stream, units, sums);
     }
-    for (int32_t i = 0; i < units; ++i) {
-        to[i] = (int8_t)tw_clamp(rescale(sums[i], factor_of(p, p->per_channel ? i : 0), p->out_zero), p->out_min, p->out_max);
-    }
+    put(p, sums, to);
 }
 
 TW_FORMS(tw_fully_connected_s8_few_dsp, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out),
          p->dense.out, all_rows(p, in, out, range, all_units))
+
+void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums)
+{
+    const int32_t units = p->dense.out.c, row = in.row_stride;
+    const uint32_t *stream = p->stream + units + range.row_begin * row / 2 * units;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0);
+        int32_t totals[MOST] = {0, 0, 0, 0};
+        for (int32_t i = 0; i < units; ++i) {
+            totals[i] = y == 0 ? tw_signed(p->stream[i]) : sums[i];
+        }
+        stream = add_products(from, from + row, stream, units, totals);
+        for (int32_t i = 0; i < units; ++i) {
+            sums[i] = totals[i];
+        }
+    }
+    if (range.row_end * row == p->dense.in.c) {
+        put(&p->dense, sums, (int8_t *)out);
+    }
+}

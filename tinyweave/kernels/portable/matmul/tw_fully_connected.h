@@ -60,19 +60,56 @@ TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, 
     }
 }
 
-/* Each _part form computes a range of the output between views. */
+/* Writes all outputs if `range` ends with the last row of the map; `row` are the elements of a row. */
+static inline void tw_fully_connected_end_rows(const tw_fully_connected *p, tw_range range, int32_t row, const int32_t *sums,
+                                               void *out)
+{
+    if (range.row_end * row == p->in.c) {
+        tw_fully_connected_finish_s8(p, 0, sums, p->out.c, (int8_t *)out);
+    }
+}
+
+/* What the _rows forms below do. The weights of map row y are those from y times the elements of a row on. */
+TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums,
+                                            int weight_bits, int32_t weights_zero, tw_products *dot)
+{
+    const int32_t row = in.row_stride, filter = tw_bytes(p->in.c, weight_bits);
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0), *weights = p->weights;
+        int32_t channel = 0, shared = 0;
+        for (int32_t i = 0; weights_zero && i < row; ++i) {
+            shared -= weights_zero * (from[i] - p->in_zero);
+        }
+        while (channel < p->out.c) {
+            const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
+            for (int32_t i = channel; i < channel + filters; ++i) {
+                sums[i] = shared + (y == 0 ? 0 : sums[i]);
+            }
+            dot(from, 0, p->in_zero, weights, filter, y * row, row, filters, sums + channel);
+            weights += filters * filter;
+            channel += filters;
+        }
+    }
+    tw_fully_connected_end_rows(p, range, row, sums, out);
+}
+
+/* Each _part form computes a range of the output between views. Each _rows form takes a map, flattened, row by row: it adds the
+ * products of a range of whole rows to sums[out.c], which row 0 sets up, and writes all outputs with the last row. */
 
 /* int8 dense layer. Needs no scratch. */
 void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* The same with less code, and slower. */
 void tw_fully_connected_s8_compact(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_compact_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_compact_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* Dense layer of int8 rows with int4 weights. Needs no scratch. */
 void tw_fully_connected_s8_w4(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_w4_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* int4 dense layer with int4 weights. Needs no scratch. */
 void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out);
@@ -90,5 +127,6 @@ typedef struct {
 /* int8 dense layer whose weights have a zero point. Rescales each sum with a single rounding. Needs no scratch. */
 void tw_fully_connected_s8_offset(const tw_fully_connected_offset *p, const void *in, void *out);
 void tw_fully_connected_s8_offset_part(const tw_fully_connected_offset *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_offset_rows(const tw_fully_connected_offset *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 #endif

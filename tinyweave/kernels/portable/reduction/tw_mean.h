@@ -65,6 +65,7 @@ TW_INLINE void tw_mean_over_part(const tw_mean *p, tw_view in, tw_view out, tw_r
 TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums, tw_sums_adder *add)
 {
     const int32_t channels = p->kept[1];
+    range.col_end = channels == in.row_stride ? 1 : range.col_end; /* where only rows are added, a row is one pixel */
     tw_sums_add(sums, channels, &in, range, -p->in_zero * p->reduced[0], add);
     if (range.row_end * range.col_end == p->reduced[0]) {
         for (int32_t channel = 0; channel < channels; ++channel) {

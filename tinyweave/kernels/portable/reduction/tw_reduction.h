@@ -61,8 +61,8 @@ void tw_mean_s16(const tw_mean *p, const void *in, void *out);
 /* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output between views. */
 void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
 
-/* A spatial mean over rows as they come, from part of the map: adds a range of whole rows to sums[c], which row 0 sets up, and
- * writes out with the last row. */
+/* A mean over the rows, kept = {1, w * c, 1}, reduced = {h, 1}, or a spatial mean, whose rows come from part of the map: adds a
+ * range of whole rows to sums[kept[1]], which row 0 sets up, and writes out with the last row. */
 void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
 /* The same three with the Arm DSP extension. */
