@@ -16,7 +16,7 @@ MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
 by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
-matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul", has_part=False)
+matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul")
 
 
 def rows_are_contiguous(graph: Graph, op: Op) -> Check:
