@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from math import prod
 
 from ..ir import Graph, rebuild
+from ..ops import SPECS
 from .row_maps import Addresses, Operand, RowMaps, computed
 from .row_writing import RowWriting, computed_spans
 from .tensor_map import TensorMap
@@ -26,6 +27,9 @@ def attention_rows(graph: Graph) -> tuple[Graph, TensorMap]:
 
     The TensorMap is empty: a map of one head is no range of channels of an old tensor.
     """
+    products = (op for op in graph.ops if SPECS[op.kind].family == "matmul")
+    if not any(all(x is not None and x.data is None for x in graph.inputs_of(op)) for op in products):
+        return graph, {}
     opaque = set[str]()
     while True:
         traced = trace(graph, opaque)

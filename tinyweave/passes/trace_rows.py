@@ -197,8 +197,9 @@ def _mapped(traced: Trace, op: Op) -> Outputs:
             for x in graph.inputs_of(op)
             if x is not None
         ]
-        made = _add(traced, op, size, [each for each in operands if each is not None], elementwise=True)
-        if made is None or None in operands:
+        complete = [each for each in operands if each is not None]
+        made = _add(traced, op, size, complete, elementwise=True) if len(complete) == len(operands) else None
+        if made is None:
             return None
         out[mask] = made[own.row, own.channel]
     return [out]
