@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from fuzz.attention import Builder
 
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph
-from tinyweave.planning import Plan, plan_in_stages
+from tinyweave.planning import Plan, check, plan_in_stages
+from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import compare
 
@@ -64,6 +66,16 @@ def test_layer_norm_and_mlp_by_rows_equal_the_reference(core: str, tmp_path: Pat
     schedule = plan.stages[0].schedule
     assert schedule is not None and set(schedule.line_buffers.values()) == {1}
     prove(plan, tmp_path)
+
+
+@pytest.mark.parametrize("index", [1, 2], ids=["keys", "values"])
+def test_the_check_refuses_a_plan_that_overwrites_keys_or_values(index: int) -> None:
+    """Each row reads all keys and values, so the row of the query must not be written over them."""
+    plan = fused(attention(crossing=False, causal=False), "")
+    matrix, query = f"fully_connected_{index}_out", "fully_connected_0_out"
+    moved = replace(plan, offsets={**plan.offsets, query: plan.offsets[matrix]})
+    with pytest.raises(UnsoundPlanError, match=r"reads row 0 of 'reshape_\d_out', which is not intact"):
+        check(moved)
 
 
 def test_the_arena_of_a_fused_head_is_keys_and_values_and_rows() -> None:

@@ -12,8 +12,7 @@ from fuzz.random_plans import CORES, Trial, failures
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.passes import run_passes
-from tinyweave.planning import Request, front, plan
-from tinyweave.planning.fuse.row_schedule import row_graph_of
+from tinyweave.planning import Request, front
 
 BATCH = 10
 WHOLE_WAY = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 200))]
