@@ -8,7 +8,7 @@ from passes.layers import random_inputs
 
 from tinyweave import ops
 from tinyweave.ir import Graph, verify
-from tinyweave.passes.attention_rows import attention_rows
+from tinyweave.passes.attention.attention_rows import attention_rows
 
 
 def same_bytes(graph: Graph, after: Graph, seed: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..ir import CompileError, Graph, verify
 from ..ops import check
-from .attention_rows import attention_rows
+from .attention.attention_rows import attention_rows
 from .copies_to_views import copies_to_views
 from .crop_windows import crop_windows
 from .depthwise_to_conv import depthwise_to_conv

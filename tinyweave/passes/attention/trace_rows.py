@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Tensor
-from ..ops import SPECS, computed_operand
-from ..ops.reduce import axes
-from ..ops.spec import windows_one_to_one
-from .rewrite import integers, part
+from ...ir import Graph, Op, Tensor
+from ...ops import SPECS, computed_operand
+from ...ops.reduce import axes
+from ...ops.spec import windows_one_to_one
+from ..rewrite import integers, part
 from .row_maps import Addresses, Operand, Part, RowMap, RowMaps, shape_of
 
 MOST_ELEMENTS = 1 << 22  # of a tensor whose elements are traced

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Op, Tensor
+from ...ir import Op, Tensor
 
 Addresses = NDArray[np.int64]  # one per element of a tensor
 

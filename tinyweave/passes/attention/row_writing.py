@@ -8,8 +8,8 @@ from itertools import chain, count
 
 import numpy as np
 
-from ..ir import Op, Tensor
-from ..ops import SPECS
+from ...ir import Op, Tensor
+from ...ops import SPECS
 from .row_maps import Operand, Part, RowMap, RowMaps, computed, shape_of
 
 Span = tuple[int, int]  # the first channel of a range, and the channel after the last

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from ..ir import Graph, rebuild
-from ..ops import SPECS
+from ...ir import Graph, rebuild
+from ...ops import SPECS
+from ..tensor_map import TensorMap
 from .row_maps import Addresses, Operand, RowMaps, computed
 from .row_writing import RowWriting, computed_spans
-from .tensor_map import TensorMap
 from .trace_rows import Trace, trace
 
 
