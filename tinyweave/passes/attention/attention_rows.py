@@ -33,7 +33,7 @@ def attention_rows(graph: Graph) -> tuple[Graph, TensorMap]:
     opaque = set[str]()
     while True:
         traced = trace(graph, opaque)
-        strangers = _without_attention(traced) | _unreadable(traced)
+        strangers = _without_attention(traced) | _staying(traced)
         if not strangers:
             return (graph if not any(each.op for each in traced.maps.maps) else _rewritten(traced)), {}
         opaque |= strangers
@@ -75,10 +75,14 @@ def _as_rows(maps: RowMaps, addresses: Addresses) -> Operand | None:
     return None
 
 
-def _unreadable(traced: Trace) -> set[str]:
-    """Return the names of the ops whose outputs are wanted whole, but are no row map and no maps side by side."""
-    graph = traced.graph
-    names = [name for name in _wanted(traced) if _as_rows(traced.maps, traced.at[name]) is None]
+def _staying(traced: Trace) -> set[str]:
+    """Return the names of the ops that must stay as they are, because an op that is not rewritten reads their outputs.
+
+    These are outputs in which row maps are not side by side, and tensors of the old graph that only have another shape.
+    """
+    graph, maps = traced.graph, traced.maps
+    operands = {name: _as_rows(maps, traced.at[name]) for name in _wanted(traced)}
+    names = [name for name, x in operands.items() if x is None or not any(maps.maps[part.number].op for part in x.parts)]
     return {graph.ops[graph.producer[name]].name for name in names}
 
 
