@@ -90,6 +90,29 @@ def test_a_transformer_encoder_layer_is_imported_quantised_and_deployed(
     assert tw.verify(small, "stm32f412", samples=2).ok
 
 
+class SelfAttention(nn.Module):
+    def __init__(self, channels: int, heads: int):
+        super().__init__()
+        torch.manual_seed(heads)
+        self.inner = nn.MultiheadAttention(channels, heads, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x, x, x, need_weights=False)[0]
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("heads", [1, 4])
+def test_the_score_matrix_is_never_whole(heads: int, litert: ModuleType, emulator: None) -> None:
+    """The arena has the input, keys and values of one head, outputs of other heads, and a few rows."""
+    steps, channels = 96, 8
+    samples = np.random.default_rng(0).standard_normal((8, 1, steps, channels)).astype(np.float32)
+    small = tw.quantize(tw.load(SelfAttention(channels, heads).eval(), torch.zeros(1, steps, channels)), samples).model
+    plan = tw.plan(small, optimize="size")
+    rows = 3 * steps + 4 * channels
+    assert plan.arena["sram"] <= steps * channels * (2 + 1 / heads) + rows < heads * steps**2
+    assert tw.verify(small, "stm32f412", planned=plan, samples=2).ok
+
+
 def test_the_layer_norm_of_a_long_row_has_34_db_in_int8() -> None:
     """The factor 1 / 216 of the mean of squares must not cost steps of int8."""
     norm = nn.LayerNorm((3, 8, 9))

@@ -1,6 +1,6 @@
 """Random pairs of trials for variant_pairs.py: a portable kernel of recurrent layers or matrix products and its DSP kernel.
 
-These kernels have no form for ranges of the output.
+The kernels of recurrent layers have no form for ranges of the output.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from kernels.elementwise_pairs import Twins, inputs
 from kernels.ring_calls import Call, Rng, Trial
 
 from tinyweave.kernels.dsp import dense
-from tinyweave.kernels.geometry import repeated
 from tinyweave.kernels.table import BY_NAME, Variant
 from tinyweave.ops.recurrent.sequence import GATES
 
@@ -53,22 +52,8 @@ def recurrent(rng: Rng, kernel: str) -> Twins | None:
 
 
 def matmul(rng: Rng, kernel: str) -> Twins:
-    """Return a pair of trials of products of matrices, of which either operand may repeat along an axis of the batch."""
-    rows, cols, depth, *batch = (int(n) for n in rng.integers(1, (6, 15, 40, 3, 3, 3)))
-    sizes = {"a": rows * depth, "b": depth * cols}
-    own = {name: [extent if rng.integers(3) else 1 for extent in batch] for name in sizes}  # the extents of each operand
-    turned = bool(rng.integers(2))
-    (multiplier,), (shift,) = rng.integers(1 << 30, 1 << 31, 1), -rng.integers(2, 12, 1)
-    params = ring_calls.build(
-        "tw_batch_matmul",
-        **{"rows": rows, "cols": cols, "depth": depth, "batch": tuple(batch)},
-        **{f"{name}_batch": repeated(extents, sizes[name]) for name, extents in own.items()},
-        **{"a_row": depth, "a_step": 1, "b_col": depth if turned else 1, "b_step": 1 if turned else cols},
-        **{f"{name}_zero": int(rng.integers(-128, 128)) for name in ("a", "b", "out")},
-        **{"multiplier": int(multiplier), "shift": int(shift), "once": 0},
-    )
-    shapes = [(1, 1, sizes[name] * int(np.prod(extents))) for name, extents in own.items()]
-    sources = [inputs(rng, ring_views.operand(rng, shape)) for shape in shapes]
-    out = (1, 1, int(np.prod(batch)) * rows * cols)
-    portable, fast = (Trial([Call(name, params, (0, 1))], sources, out) for name in (kernel.removesuffix("_dsp"), kernel))
-    return portable, fast
+    """Return a pair of trials of products of rows and matrices."""
+    portable = ring_views.matmul(rng)
+    sources = [inputs(rng, x) for x in portable.inputs]
+    fast = [Call(kernel, call.params, call.inputs) for call in portable.calls]
+    return Trial(portable.calls, sources, portable.out), Trial(fast, sources, portable.out)

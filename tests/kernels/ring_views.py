@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from kernels.ring_calls import Call, Operand, Rng, Shape, Span, Trial, build, check, values
 
+from tinyweave.kernels.geometry import repeated
 from tinyweave.kernels.table import BY_NAME, FILES
 from tinyweave.ops import resize
 
@@ -215,6 +216,24 @@ def fully_connected(rng: Rng) -> Trial:
     return Trial([Call("tw_fully_connected_s8", params, (0,))], [operand(rng, (h, w, depth))], (h, w, units), keep)
 
 
+def matmul(rng: Rng) -> Trial:
+    """Return a trial of a product of each row with a matrix, which is the same for all rows or differs from row to row."""
+    h, cols, depth = (int(n) for n in rng.integers(1, (7, 15, 40)))
+    is_shared, turned = bool(rng.integers(2)), bool(rng.integers(2))
+    matrices = 1 if is_shared else h
+    params = build(
+        "tw_batch_matmul",
+        **{"rows": 1, "cols": cols, "depth": depth, "batch": (1, 1, h)},
+        **{"a_batch": repeated((h,), depth), "b_batch": repeated((matrices,), depth * cols)},
+        **{"a_row": depth, "a_step": 1, "b_col": depth if turned else 1, "b_step": 1 if turned else cols},
+        **{f"{name}_zero": int(rng.integers(-128, 128)) for name in ("a", "b", "out")},
+        **{"multiplier": int(rng.integers(1 << 30, 1 << 31)), "shift": -int(rng.integers(2, 12)), "once": 0},
+    )
+    whole = (lambda span: Span(0, 1, span.left, span.right)) if is_shared else (lambda span: span)
+    inputs = [operand(rng, (h, 1, depth)), operand(rng, (matrices, 1, depth * cols), whole)]
+    return Trial([Call("tw_batch_matmul_s8", params, (0, 1))], inputs, (h, 1, cols))
+
+
 SLOPES = ("positive_multiplier", "positive_shift", "negative_multiplier", "negative_shift")
 
 
@@ -385,6 +404,7 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": lambda rng: convolution(rng, False),
     "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),
     "tw_fully_connected_s8": fully_connected,
+    "tw_batch_matmul_s8": matmul,
     "tw_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, False), "conv"),
     "tw_depthwise_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, True), "conv"),
     "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),

@@ -37,7 +37,7 @@ SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = ("tw_gru_s8_dsp", "tw_simple_rnn_s8_dsp")
 MATMUL = "tw_batch_matmul_s8_dsp"
-WHOLE = (PIXEL, *RECURRENT, MATMUL)  # kernels that have no form for rows
+WHOLE = (PIXEL, *RECURRENT)  # kernels that have no form for rows
 COLUMN = ("tw_depthwise_column_s8_dsp", PIXEL)
 LEAN = (
     "tw_conv_2d_s8_lean_dsp",

@@ -13,6 +13,7 @@ import pytest
 from cases.maps import block, neck, segmentation
 from cases.tiny import activation
 from cases.tiny import graph as tiny
+from fuzz.attention import random_attention
 from fuzz.faster_kernels import with_kernels_of
 from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
 from fuzz.random_plans import trials
@@ -23,6 +24,7 @@ from planning.violations import ROOM, RULES, WORD, Violation, above, overwritten
 from tinyweave import api
 from tinyweave.ir import Op
 from tinyweave.kernels.access import distance
+from tinyweave.passes import run_passes
 from tinyweave.planning import Plan, Request, Tile, check, plan, plan_in_stages
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.check.regions import disjoint
@@ -45,6 +47,8 @@ def plans() -> list[Plan]:
         plan(neck("transpose_conv"), Request(stream_inputs=True)),
     ]
     found += [plan(graph, Request(schedule)) for graph, schedule in product((block(33, 9), segmentation()), STRATEGIES)]
+    attention, _ = run_passes(random_attention(1), float_io=False)
+    found += [plan(attention, Request(core="cortex-m4", objective="size"))]
     for seed in range(4):
         found += [trial.plan for trial in trials(seed)[:2]]
     for seed in range(8):

@@ -18,6 +18,7 @@ from .constraints import arity, inputs_are_int8, output_is_int8
 from .fixed_point import Rescale, quantize_multiplier, requantize, requantize_once, wrap32
 from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish, on_integers
+from .window import ONE_TO_ONE, Windows
 
 MAX_RANK = 5  # in LiteRT
 
@@ -79,6 +80,19 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
     return prod(graph.output(op).shape) * matrices(graph, op)[0][-1]
 
 
+def windows(graph: Graph, op: Op) -> Windows | None:
+    """Return 1x1 windows if each output row is the product of one row of the first operand and a matrix, else None.
+
+    The first operand must be a map [1, rows, 1, depth]. The second operand must be computed: either one matrix [1, 1, n, m] for
+    all rows, or a map [1, rows, 1, depth] with a vector for each row.
+    """
+    a, b = graph.input(op), graph.input(op, 1)
+    if not len(a.shape) == len(b.shape) == 4 or a.shape[::2] != (1, 1) or op.attrs["adj_x"] or b.data is not None:
+        return None
+    has_rows = b.shape[:3] == (1, a.shape[1], 1) and op.attrs["adj_y"]
+    return ONE_TO_ONE if a.shape[1] > 1 and (has_rows or b.shape[:2] == (1, 1)) else None
+
+
 def matrices_match(graph: Graph, op: Op) -> bool:
     """both inputs must have two to five axes, none of them empty, equal depths, and batch axes that broadcast"""
     ranks = [len(graph.input(op, index).shape) for index in (0, 1)]
@@ -108,6 +122,7 @@ SPECS = (
         reference,
         CONSTRAINTS,
         macs,
+        windows,
         family="matmul",
         rescale=rescale,
         scale="own",

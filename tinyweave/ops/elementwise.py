@@ -167,11 +167,13 @@ def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
     """Return 1x1 windows if an operand with the output's shape is computed and the others can be read at any row; else None.
 
-    An operand can be read at any row if it has the output's shape, is constant, or is a single pixel that broadcasts.
+    An operand can be read at any row if it has the output's shape, is constant, is a single pixel that broadcasts, or has one
+    channel that broadcasts.
     """
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
-    return ONE_TO_ONE if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
+    others = (x.shape[:-1] == shape[:-1] or x.data is not None or is_pixel(x) for x in operands)
+    return ONE_TO_ONE if by_row and all(others) else None
 
 
 def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:

@@ -25,6 +25,7 @@ from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
 from .float32 import Float, real_layer
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Weights, activation_range, biased, centred, on_integers, operand
+from .window import ONE_TO_ONE, Windows
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
@@ -83,6 +84,12 @@ def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.integer
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
     return graph.output(op).elements * graph.input(op, 1).shape[1]
+
+
+def windows(graph: Graph, op: Op) -> Windows | None:
+    """Return 1x1 windows if the layer multiplies each pixel of one NHWC map by its weights, else None."""
+    shape = graph.input(op).shape
+    return ONE_TO_ONE if op.attrs["keep_num_dims"] and len(shape) == 4 and shape[0] == 1 else None
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
@@ -153,6 +160,7 @@ SPECS = (
         reference,
         CONSTRAINTS,
         macs,
+        windows,
         family="dense",
         weights=Weights(0),
         int4=True,

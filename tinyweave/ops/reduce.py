@@ -27,7 +27,7 @@ from .constraints import (
 from .fixed_point import Rescale, quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish, on_integers, operand
-from .window import Window, Windows
+from .window import ONE_TO_ONE, Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
@@ -97,14 +97,16 @@ def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[An
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of a mean over the columns of a map [1, h, w, c]: each output row reads one whole row.
+    """Return the windows of a mean of a map [1, h, w, c] over its columns or, if w is 1, over its channels; else None.
 
-    None for other axes or shapes.
+    Each output row reads one whole row.
     """
-    x = graph.input(op)
-    if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[2] == 1 or axes(graph, op) != (2,):
+    x, over = graph.input(op), axes(graph, op)
+    if len(x.shape) != 4 or x.shape[0] != 1:
         return None
-    return Window(), Window(x.shape[2], x.shape[2])
+    if x.shape[2] == 1:
+        return ONE_TO_ONE if over == (3,) else None
+    return (Window(), Window(x.shape[2], x.shape[2])) if over == (2,) else None
 
 
 def axes_exist(graph: Graph, op: Op) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..ir import CompileError, Graph, verify
 from ..ops import check
+from .attention.attention_rows import attention_rows
 from .copies_to_views import copies_to_views
 from .crop_windows import crop_windows
 from .depthwise_to_conv import depthwise_to_conv
@@ -53,6 +54,7 @@ PASSES = (
     merge_rescales,
     shrink_channels,
     crop_windows,
+    attention_rows,
     merge_moves,  # a concatenation may be left with one operand
     flatten_in_dense,
     fold_tables,

@@ -171,9 +171,10 @@ def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
         return (x._replace(axis=x.axis - (0 if op.attrs["keep_dims"] else sum(axis < x.axis for axis in reduced))),)
     if family == "dense":
         out = graph.output(op).shape
-        is_by_row = x.axis == last - 1 and x.unit == 1 and len(out) > 1 and out[-2] == x.rows
-        is_by_row &= prod(source.shape[: x.axis]) == 1 and graph.input(op, 1).data is not None
-        return (x._replace(axis=len(out) - 2),) if is_by_row else "it combines all rows of the window"
+        axis = x.axis if op.attrs["keep_num_dims"] else len(out) - 2
+        is_by_row = x.axis < last and x.unit == 1 and len(out) > 1 and out[axis] == x.rows == prod(source.shape[:last])
+        is_by_row &= (x.axis == last - 1 or x.rows > 1) and graph.input(op, 1).data is not None
+        return (x._replace(axis=axis),) if is_by_row else "it combines all rows of the window"
     if SPECS[op.kind].windows is windows_one_to_one:
         others = [tensor for tensor in graph.inputs_of(op)[1:] if tensor is not None]
         if all(tensor.data is not None and _is_the_same_in_time(tensor, source, x.axis) for tensor in others):

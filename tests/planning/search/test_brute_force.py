@@ -6,10 +6,11 @@ import random
 
 import pytest
 from cases.graphs import Net
+from fuzz.attention import UNIT, Builder
 from fuzz.generate import BY_ROW, HEADED, random_network
 from planning.search.brute_force import WORD, Network
 
-from tinyweave.ir import Graph
+from tinyweave.ir import Graph, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import macs
 from tinyweave.planning.alias.overlap import shared_in
@@ -24,6 +25,7 @@ USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile
 SWEPT = (*range(60), 166)
 TALL = -1  # a network in which only tiles of several rows pay
 HEADS = (7, 13, 24, 28, 29, 30, 32)  # networks of HEADED with a dense layer that may take a map row by row
+ATTENTION = -2  # an attention head whose queries, keys and values are network inputs
 OVERHEADS = (0.0, 0.05, 0.3, 1.0)
 
 
@@ -31,10 +33,17 @@ def graph_of(seed: int) -> Graph:
     if seed == TALL:
         net = Net(12, 6, 2)
         return net.finish("tall", net.conv(net.conv("image", 24), 2, 3))
+    if seed == ATTENTION:
+        b = Builder(7, flat=True)
+        q, k, v = b.input(6, 3), *(b.g.network_input(Tensor(name, (1, 1, 5, 3), "int8", UNIT)) for name in ("k", "v"))
+        weights = b.softmax(b.product(q, k, turned=True))
+        return b.finish(b.binary("add", q, b.product(weights, v, turned=False), 1 / 32))
     return random_network(seed, random.Random(seed).randint(2, 5), growers=BY_ROW, live=2)
 
 
-@pytest.mark.parametrize("seed", [TALL, *(pytest.param(n, marks=[pytest.mark.sweep] * (n not in USUAL)) for n in SWEPT)])
+@pytest.mark.parametrize(
+    "seed", [TALL, ATTENTION, *(pytest.param(n, marks=[pytest.mark.sweep] * (n not in USUAL)) for n in SWEPT)]
+)
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> None:
     """Each point of the front is also one of the enumerated plans."""

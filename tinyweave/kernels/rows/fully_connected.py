@@ -18,7 +18,7 @@ row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", 
 by_map_rows = partial(row, has_rows=True)
 by_row_words = partial(by_map_rows, row_grain=4)
 by_eights = partial(by_row_words, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
-matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul", has_part=False)
+matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul")
 
 
 def rows_are_contiguous(graph: Graph, op: Op) -> Check:

@@ -74,16 +74,18 @@ class _Fused:
         return self.known[id(op)]
 
     def repeats(self, op: Op, name: str) -> bool:
-        """Return whether the operand `name` is a single pixel that is broadcast over the pixels of another operand.
+        """Return whether all output rows read the same single row: a broadcast pixel, or the second matrix of a batch_matmul.
 
-        The single pixel that a pad op pads is not broadcast.
+        The single row that a pad op pads is read once: no other operand has as many rows as the output.
         """
         if (id(op), name) not in self.repeated:
             (windows, _), graph = self.reach(op), self.plan.graph
             out, tensor = graph.output(op), graph.tensors[name]
-            has_map = any(graph.tensors[other].shape == out.shape for other in activations(graph, op))
+            shapes = [graph.tensors[other].shape for other in activations(graph, op)]
             is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
-            self.repeated[id(op), name] = has_map and is_pointwise and tensor.elements == tensor.shape[-1] < out.elements
+            is_pixel = out.shape in shapes and tensor.elements == tensor.shape[-1] < out.elements
+            is_row = self.height(name) == 1 < self.height(out.name) and any(x[1] == out.shape[1] for x in shapes)
+            self.repeated[id(op), name] = is_pointwise and (is_pixel or is_row)
         return self.repeated[id(op), name]
 
     def scratch(self, index: int) -> Region | None:
@@ -443,7 +445,7 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
     if windows is None or any(window.up > 1 for window in windows):
         raise UnsoundPlanError(f"{op.name} has no window that steps by whole pixels, and so cannot run in a tile")
     if fused.repeats(op, name):
-        return range(1), range(1)
+        return range(1), range(fused.width(name))
     spans = []
     for (extent, stride, pad, *_), size, span in zip(windows, fused.plan.graph.tensors[name].shape[1:3], part, strict=True):
         begin = min(max(span.start * stride - pad, 0), size)

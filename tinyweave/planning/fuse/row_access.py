@@ -76,11 +76,19 @@ def row_accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> t
     if windows is None:  # each output row reads the whole input
         above = out.shape[1] - 1
         return tuple(Access(x.name, Window(above + x.shape[1], 1, above)) for x in operands)
-    # an input of one pixel is broadcast if another input has the output's shape; the input of a pad may be one pixel too
-    may_broadcast = any(x.shape == out.shape for x in operands)
-    is_broadcast = [may_broadcast and windows == ONE_TO_ONE and x.shape[1:3] == (1, 1) != out.shape[1:3] for x in operands]
-    by_operand = (Window(stride=0) if repeated else windows[0] for repeated in is_broadcast)
+    by_operand = (Window(stride=0) if windows == ONE_TO_ONE and _repeats(x, out, operands) else windows[0] for x in operands)
     return tuple(Access(x.name, window) for x, window in zip(operands, by_operand, strict=True))
+
+
+def _repeats(x: Tensor, out: Tensor, operands: Sequence[Tensor]) -> bool:
+    """Return whether all output rows read the same single row of operand `x`.
+
+    This is a pixel that is broadcast, or the second matrix of a batch_matmul. The input of a pad may also be a single row, but
+    then no operand has as many rows as the output.
+    """
+    if x.shape[1:3] == (1, 1) != out.shape[1:3] and any(other.shape == out.shape for other in operands):
+        return True
+    return x.shape[1] == 1 != out.shape[1] and any(other.shape[1] == out.shape[1] for other in operands)
 
 
 @dataclass(frozen=True, eq=False)

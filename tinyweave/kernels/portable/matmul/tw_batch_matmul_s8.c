@@ -11,7 +11,4 @@ static int8_t *multiply(const tw_batch_matmul *p, const int8_t *a, const int8_t 
     return to;
 }
 
-void tw_batch_matmul_s8(const tw_batch_matmul *p, const void *a, const void *b, void *out)
-{
-    tw_matmul_each(p, (const int8_t *)a, (const int8_t *)b, (int8_t *)out, multiply);
-}
+TW_MATMUL_FORMS(tw_batch_matmul_s8, multiply)

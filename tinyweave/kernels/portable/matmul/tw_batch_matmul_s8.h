@@ -16,11 +16,15 @@ typedef struct {
     int64_t once; /* in place of multiplier, if not 0: sums are rounded once, as in tw_fully_connected_s8 */
 } tw_batch_matmul;
 
-/* Each output may read all of the inputs: no ranges. Needs no scratch. */
+/* Each output may read all of the inputs. Needs no scratch. The _part form computes some rows of an output [1, rows, 1, cols]
+ * between views: row i is the product of row i of a, [1, rows, 1, depth], with a matrix b that all rows share, or with row i
+ * of b. */
 void tw_batch_matmul_s8(const tw_batch_matmul *p, const void *a, const void *b, void *out);
+void tw_batch_matmul_s8_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 /* The same with the Arm DSP extension; a_step is 1, and b_step or b_col is 1. */
 void tw_batch_matmul_s8_dsp(const tw_batch_matmul *p, const void *a, const void *b, void *out);
+void tw_batch_matmul_s8_dsp_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 /* The product of a row of a and a column of b. */
 static inline int32_t tw_matmul_product(const tw_batch_matmul *p, const int8_t *a, const int8_t *b)
@@ -42,9 +46,11 @@ static inline int8_t tw_matmul_output(const tw_batch_matmul *p, int32_t sum)
     return (int8_t)(tw_clamp(scaled, -128 - p->out_zero, 127 - p->out_zero) + p->out_zero);
 }
 
-/* Multiplies each matrix of a with its matrix of b. multiply: computes one product of matrices, returns the place behind it. */
-TW_INLINE void tw_matmul_each(const tw_batch_matmul *p, const int8_t *a, const int8_t *b, int8_t *to,
-                              int8_t *multiply(const tw_batch_matmul *p, const int8_t *a, const int8_t *b, int8_t *to))
+/* Computes one product of matrices; returns the place behind it. */
+typedef int8_t *tw_multiply(const tw_batch_matmul *p, const int8_t *a, const int8_t *b, int8_t *to);
+
+/* Multiplies each matrix of a with its matrix of b. */
+TW_INLINE void tw_matmul_each(const tw_batch_matmul *p, const int8_t *a, const int8_t *b, int8_t *to, tw_multiply *multiply)
 {
     for (int32_t i = 0; i < p->batch[0]; ++i) {
         for (int32_t j = 0; j < p->batch[1]; ++j) {
@@ -56,5 +62,27 @@ TW_INLINE void tw_matmul_each(const tw_batch_matmul *p, const int8_t *a, const i
         }
     }
 }
+
+/* The rows of a range that has the only column. */
+TW_INLINE void tw_matmul_rows(const tw_batch_matmul *p, const tw_view *a, const tw_view *b, const tw_view *out, tw_range range,
+                              tw_multiply *multiply)
+{
+    for (int32_t y = range.row_begin; range.col_begin < range.col_end && y < range.row_end; ++y) {
+        const int32_t matrix = p->b_batch[2] ? y : 0; /* the row of b */
+        multiply(p, (const int8_t *)tw_pixel(a, y, 0, 1), (const int8_t *)tw_pixel(b, matrix, 0, 1),
+                 (int8_t *)tw_pixel(out, y, 0, 1));
+    }
+}
+
+/* Defines both forms of a kernel that computes products of matrices by a tw_multiply. */
+#define TW_MATMUL_FORMS(kernel, multiply)                                                               \
+    void kernel(const tw_batch_matmul *p, const void *a, const void *b, void *out)                      \
+    {                                                                                                   \
+        tw_matmul_each(p, (const int8_t *)a, (const int8_t *)b, (int8_t *)out, multiply);               \
+    }                                                                                                   \
+    void kernel##_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range)     \
+    {                                                                                                   \
+        tw_matmul_rows(p, &a, &b, &out, range, multiply);                                               \
+    }
 
 #endif

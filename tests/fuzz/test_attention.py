@@ -1,0 +1,44 @@
+"""Random attention networks give the same bytes with the plans of their Pareto fronts; most networks run in sweeps only."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from fuzz.attention import random_attention
+from fuzz.random_plans import CORES, Trial, failures
+
+from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.passes import run_passes
+from tinyweave.planning import Request, front
+
+BATCH = 10
+WHOLE_WAY = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 200))]
+
+
+def trials(seed: int) -> list[Trial]:
+    """Return at most four points of the front of a network of this seed."""
+    rng = random.Random(seed)
+    graph, _ = run_passes(random_attention(seed), float_io=False)
+    points = front(graph, Request(core=rng.choice(CORES), stream_outputs=False))
+    return [Trial(seed, f"net_{seed}_{number}", each, is_exact=True) for number, each in enumerate(points[:4])]
+
+
+@pytest.mark.parametrize("batch", [0, 1, *(pytest.param(batch, marks=pytest.mark.sweep) for batch in range(2, 20))])
+def test_random_attention_with_plans_of_its_front_gives_the_bytes_of_the_reference(batch: int) -> None:
+    wanted, failed = failures(range(BATCH * batch, BATCH * (batch + 1)), trials)
+    assert not failed and len(wanted) >= BATCH
+
+
+@pytest.mark.litert
+@pytest.mark.emulator
+@pytest.mark.parametrize("seed", WHOLE_WAY)
+def test_random_attention_goes_the_whole_way(seed: int, tmp_path: Path) -> None:
+    """LiteRT, the reference, the C on the host and on an emulated core agree; no score matrix of the smallest plan is whole."""
+    path = tmp_path / "attention.tflite"
+    path.write_bytes(to_tflite(random_attention(seed)))
+    model = api.load(path)
+    result = api.verify_plan(model, api.plan(model, optimize="size"), api.ProofOptions(count=3), core="cortex-m4")
+    assert result.ok, result.first_difference

@@ -1,0 +1,1 @@
+"""Rewrite attention heads so that fused stages compute them row by row."""
