@@ -273,7 +273,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
-    few = "_few_" in kernel
+    few, raw = "_few_" in kernel, "_raw_" in kernel
     units = int(rng.integers(1, 5)) if few else units
     depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
     filters, most = (
@@ -283,13 +283,13 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
     bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
-    shift = -np.clip(bits + rng.integers(-3, 4, units), 2, 32).astype(np.int8)
+    shift = -np.clip(bits + rng.integers(-14 if raw else -3, 4, units), -8 if raw else 2, 32).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
-    vectors = kernel.endswith("_mve")
+    vectors, any_weights = kernel.endswith("_mve"), few or raw
     sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
-    if not vectors and not few and not meets(given, sums):
+    if not vectors and not any_weights and not meets(given, sums):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
@@ -298,9 +298,9 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     words = mve.wrapped(given.bias) if vectors else stream(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})
-    fast = fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
+    fast = portable if raw else fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("(_segments|_few)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -425,7 +425,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
     **{
         n: lambda rng, n=n: fully_connected(rng, n)
-        for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few"))
+        for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few", "raw"))
     },
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (*LEAN, *COLUMN)},

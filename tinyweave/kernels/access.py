@@ -73,7 +73,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.strips, ("tw_depthwise_conv_2d_s8_dsp", "tw_depthwise_3x3_s8_m7")),
     (order.strips, ("tw_depthwise_conv_2d_s8_outliers_dsp",)),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
-    (partial(order.rows, at_once=4), ("tw_fully_connected_s4",)),
+    (partial(order.rows, at_once=4), ("tw_fully_connected_s4", "tw_fully_connected_s8_raw_dsp")),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_few_dsp")),
     (

@@ -24,6 +24,7 @@ class KernelRule(NamedTuple):
     lean: frozenset[str] = frozenset()  # may run a kernel without scratch
     copying: frozenset[str] = frozenset()  # may run a kernel that copies its weights to scratch
     compact: frozenset[str] = frozenset()  # may run a portable kernel with less code
+    frugal: frozenset[str] = frozenset()  # run the fastest kernel with at most as many constants as the portable one
     reads: FlashReads | None = None  # wait states and cache lines of Flash, for cycle estimates; None for zero wait states
 
     def name(self, graph: Graph, op: Op) -> str:
@@ -36,22 +37,25 @@ class KernelRule(NamedTuple):
             lean=op.name in self.lean,
             copying=op.name in self.copying,
             compact=op.name in self.compact,
+            frugal=op.name in self.frugal,
         ).name
 
 
 PORTABLE = KernelRule()
 
 
-def named_kernels(names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
+def named_kernels(graph: Graph, names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
     """Return the rule by which each op runs the kernel that `names` gives it, and other ops the usual kernel of `kernels.core`.
 
-    `names` maps ops to kernels, both by name. An op without code ("") runs a portable kernel if the rule is applied to a graph
-    in which it needs code.
+    `names` maps ops of `graph` to kernels, both by name. An op without code ("") runs a portable kernel if the rule is applied to
+    a graph in which it needs code.
     """
     rows = {op: BY_NAME[name] for op, name in names.items() if name}
     asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
     portable_ops = frozenset(op for op in names if op not in rows or not rows[op].cores)
-    return KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
+    usual = KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
+    frugal = frozenset(op.name for op in graph.ops if op.name in rows and usual.name(graph, op) != names[op.name])
+    return usual._replace(frugal=frugal)
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: KernelRule = PORTABLE) -> tuple[str, ...]:

@@ -66,6 +66,10 @@ TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, 
 void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 
+/* The same with the Arm DSP extension. */
+void tw_fully_connected_s8_raw_dsp(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s8_raw_dsp_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
 /* The same with less code, and slower. */
 void tw_fully_connected_s8_compact(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_compact_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);

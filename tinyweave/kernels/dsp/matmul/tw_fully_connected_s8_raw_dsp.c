@@ -1,0 +1,93 @@
+/* tw_fully_connected_s8_raw_dsp.c - int8 dense layer with the Arm DSP extension whose weights are those of the portable kernel,
+ * [filter][input]. It has no more constants than that kernel, and holds for all weights, biases and shifts.
+ *
+ * Cost, of four filters: 25 instructions per 16 MACs, since each weight is widened for one product only; of one filter 8 per 4
+ * MACs (tw_dot_dsp.c).
+ */
+#include "tw_fully_connected.h"
+
+#include "tw_dot.h"
+#include "tw_dot_dsp.h"
+#include "tw_dsp.h"
+
+#if TW_HAS_DSP
+
+/* The four inputs in r8, r9 times the four weights at `address`. */
+#define FILTER(address, sum)                   \
+    "ldr r10, [" address "\n"                  \
+    "sxtb16 r11, r10\n"                        \
+    "sxtb16 r10, r10, ror #8\n"                \
+    "smlad " sum ", r8, r11, " sum "\n"        \
+    "smlad " sum ", r9, r10, " sum "\n"
+
+/* Adds the products of all quads of inputs with four filters to their sums.
+ * Registers at entry: r0: inputs; r1: weights; r2: bytes of a filter; r3: sums; r12: end of the inputs; lr: lanes of the negated
+ * zero point. In the loop r3: bytes of three filters; r4 .. r7: sums; r8, r9: inputs k, k + 2 and k + 1, k + 3, less the zero
+ * point; r10, r11: weights of one filter.
+ * Stack, 36 bytes: r3, and r4 .. r11, saved here since the code needs all registers.
+ * Order: the first filter comes last, since its load moves the weights' pointer on.
+ * Equals add_products() below in plain C. */
+#define SUMS                          \
+    "push {r3-r11}\n"                 \
+    "ldm r3, {r4-r7}\n"               \
+    "add r3, r2, r2, lsl #1\n"        \
+    "1:\n"                            \
+    "ldr r9, [r0], #4\n"              \
+    "sxtab16 r8, lr, r9\n"            \
+    "sxtab16 r9, lr, r9, ror #8\n"    \
+    FILTER("r1, r2]", "r5") FILTER("r1, r2, lsl #1]", "r6") FILTER("r1, r3]", "r7") FILTER("r1], #4", "r4") \
+    "cmp r0, r12\n"                   \
+    "bne 1b\n"                        \
+    "pop {r3}\n"                      \
+    "stm r3, {r4-r7}\n"               \
+    "pop {r4-r11}\n"
+
+/* Adds the products of the inputs from x to `end`, at least one quad, with four filters of `filter` bytes. */
+TW_NOT_INLINE void add_products(const int8_t *x, const int8_t *end, const int8_t *weights, int32_t filter, uint32_t zeros,
+                                int32_t *sums)
+{
+    register const int8_t *from __asm__("r0") = x;
+    register const int8_t *bytes __asm__("r1") = weights;
+    register int32_t step __asm__("r2") = filter;
+    register int32_t *to __asm__("r3") = sums;
+    register const int8_t *stop __asm__("r12") = end;
+    register uint32_t less __asm__("lr") = zeros;
+    __asm__ volatile(SUMS : "+r"(from), "+r"(bytes), "+r"(step), "+r"(to), "+r"(stop), "+r"(less) : : "cc", "memory");
+}
+
+#else
+
+static void add_products(const int8_t *x, const int8_t *end, const int8_t *weights, int32_t filter, uint32_t zeros, int32_t *sums)
+{
+    for (; x != end; x += 4, weights += 4) {
+        const uint32_t even = tw_sxtab16(zeros, tw_word(x)), odd = tw_sxtab16_odd(zeros, tw_word(x));
+        for (int32_t i = 0; i < 4; ++i) {
+            const uint32_t word = tw_word(weights + i * filter);
+            sums[i] = tw_smlad(odd, tw_sxtb16_odd(word), tw_smlad(even, tw_sxtb16(word), sums[i]));
+        }
+    }
+}
+
+#endif
+
+/* A tw_products. */
+static inline void raw_products(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter,
+                                int32_t first, int32_t count, int32_t filters, int32_t *sums)
+{
+    const int32_t whole = count & ~3;
+    pixel += first_in;
+    weights += first;
+    if (filters == 1) {
+        tw_dot1_dsp(pixel, zero, weights, count, sums);
+        return;
+    }
+    if (whole > 0) {
+        add_products(pixel, pixel + whole, weights, filter, tw_lanes(-zero, -zero), sums);
+    }
+    if (whole < count) {
+        tw_dot4(pixel + whole, zero, weights + whole, filter, count - whole, sums);
+    }
+}
+
+TW_FORMS(tw_fully_connected_s8_raw_dsp, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
+         tw_fully_connected_over(p, in, out, range, 8, 8, 0, raw_products, tw_fully_connected_finish_s8))
