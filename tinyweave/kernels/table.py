@@ -71,7 +71,8 @@ def variant_for(
         lean: Also allow slower kernels that need no scratch.
         copying: Also allow kernels that copy their weights to scratch first.
         compact: Also allow slower portable kernels with less code.
-        frugal: Allow only kernels with at most as many bytes of constants as the portable kernel.
+        frugal: Allow only kernels with at most as many bytes of constants as the portable kernel. Kernels in plain C for cores
+            with a multiplier do not take the place of a kernel with special instructions.
 
     Raises:
         CompileError: No kernel runs the op.
@@ -84,14 +85,22 @@ def variant_for(
             row for row in _candidates(graph, op, core) if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR)
         )
         able = (row for row in rows if _first_failed(graph, op, row) is None)
-        if frugal:
-            most = variant_for(graph, op).flash(graph, op)
-            able = (row for row in able if row.flash(graph, op) <= most)
-        chosen[key] = next(able, None)
+        usual = next(able, None)
+        chosen[key] = _frugal(graph, op, usual, able) if frugal and usual else usual
     row = chosen[key]
     if row is None:
         raise _no_kernel(graph, op, core)
     return row
+
+
+def _frugal(graph: Graph, op: Op, usual: Variant, others: Iterable[Variant]) -> Variant:
+    """Return the first of the rows `usual`, then `others`, with at most as many bytes of constants as the portable kernel.
+
+    Of `others`, rows in plain C for cores with a multiplier ("scalar") are left out.
+    """
+    portable = variant_for(graph, op)
+    rows = (usual, *(row for row in others if row.isa != "scalar"))
+    return next((row for row in rows if row.flash(graph, op) <= portable.flash(graph, op)), portable)
 
 
 def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:
