@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops import conv, fully_connected
+from ...ops.fixed_point import requantize
 from ...ops.spec import activation_range
 from ..requirements import (
     Check,
@@ -37,6 +38,7 @@ EXPONENTS = range(2, 32)  # right shifts that SMMLAR can apply, by the factor 2^
 LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
 IN_LANES = (0, 2, 1, 3)  # order of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
+INT32 = 1 << 31  # bound of a sum that is an int32
 MOST_HIGH = 1 << 23  # bound of an odd filter's sum, since 256 times the sum must be an int32
 WORD = 0xFFFFFFFF
 _OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # planning asks often; counting reads all weights
@@ -76,7 +78,39 @@ def filters(graph: Graph, op: Op) -> Filters:
     offset = np.zeros(len(flat), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
     rescales = fully_connected.requant(graph, op) if op.kind == "fully_connected" else conv.requant(graph, op)
     multiplier, shift = (np.broadcast_to(part.astype(np.int64), len(flat)) for part in rescales)
-    return Filters(flat, offset - x.zero_point * flat.sum(axis=1), multiplier, shift)
+    given = Filters(flat, offset - x.zero_point * flat.sum(axis=1), multiplier, shift)
+    if op.kind == "fully_connected":
+        return given
+    out = graph.output(op)
+    low, high = activation_range(op.attrs["activation"], out)
+    return with_constants(given, (low - out.zero_point, high - out.zero_point))
+
+
+def with_constants(given: Filters, limits: tuple[int, int]) -> Filters:
+    """Replace filters of extreme numbers whose output does not depend on the input by filters of zeros with the same output.
+
+    Channels that training switched off have tiny scales. Biases of up to 2^30 in magnitude then decide the output, but exceed
+    the range of the fast arithmetic.
+
+    Args:
+        given: The filters of a convolution, whose sums are rounded twice.
+        limits: The smallest and the largest output, less the output's zero point.
+
+    """
+    extreme = (np.abs(given.bias) >= MOST_HIGH // 2) | ~np.isin(-given.shift, EXPONENTS)
+    if not extreme.any():
+        return given
+    bounds = given.bounds()
+    extreme &= (bounds[0] > -INT32) & (bounds[1] < INT32) & (given.shift <= 0)
+    # the output rises or falls with the sum, so that the outputs of the smallest and the largest sum enclose all others
+    least, most = (np.clip(requantize(bound, given.multiplier, given.shift), *limits) for bound in bounds)
+    same = extreme & (least == most)
+    return Filters(
+        np.where(same[:, None], 0, given.weights),
+        np.where(same, least << 3, given.bias),
+        np.where(same, 1 << 30, given.multiplier),  # one half, and a right shift by 2: exact for multiples of 8
+        np.where(same, -2, given.shift),
+    )
 
 
 def needs_sign(graph: Graph, op: Op) -> bool:
