@@ -35,7 +35,7 @@ def test_an_extreme_filter_with_one_output_becomes_a_filter_of_zeros(limits: tup
 
 
 def test_other_filters_stay() -> None:
-    """The output of the first filter varies; sums of the second wrap; the third is not extreme; the fourth's shift goes left."""
+    """The first filter's output varies, the second's sums wrap, the third is not extreme, the fourth's shift goes left."""
     rows = [(1 << 28, 1 << 30, -10), ((1 << 31) - 1, 1 << 30, -25), (900, 1 << 30, -31), (9, 1 << 30, 1)]
     given = filters(*rows)
     limits = -(1 << 20), 1 << 20

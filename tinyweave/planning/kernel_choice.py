@@ -24,7 +24,7 @@ class KernelRule(NamedTuple):
     lean: frozenset[str] = frozenset()  # may run a kernel without scratch
     copying: frozenset[str] = frozenset()  # may run a kernel that copies its weights to scratch
     compact: frozenset[str] = frozenset()  # may run a portable kernel with less code
-    frugal: frozenset[str] = frozenset()  # run the fastest kernel with at most as many constants as the portable one
+    frugal: frozenset[str] = frozenset()  # run the fastest kernel that keeps at most as many constants as the portable one
     reads: FlashReads | None = None  # wait states and cache lines of Flash, for cycle estimates; None for zero wait states
 
     def name(self, graph: Graph, op: Op) -> str:
@@ -53,9 +53,9 @@ def named_kernels(graph: Graph, names: Mapping[str, str], kernels: KernelRule) -
     rows = {op: BY_NAME[name] for op, name in names.items() if name}
     asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
     portable_ops = frozenset(op for op in names if op not in rows or not rows[op].cores)
-    usual = KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
-    frugal = frozenset(op.name for op in graph.ops if op.name in rows and usual.name(graph, op) != names[op.name])
-    return usual._replace(frugal=frugal)
+    rule = KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
+    frugal = frozenset(op.name for op in graph.ops if op.name in rows and rule.name(graph, op) != names[op.name])
+    return rule._replace(frugal=frugal)
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: KernelRule = PORTABLE) -> tuple[str, ...]:

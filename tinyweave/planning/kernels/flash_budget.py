@@ -131,8 +131,9 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     A set is a list of rules, each of which gives each op one kernel: the op may use any of them. The first set has the portable
     kernels, and the fastest kernels of `core` that keep no more constants than these. The next sets add the usual kernels of
     `core` for one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and
-    kernels that copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in the same way.
-    Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero wait states.
+    kernels that copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in
+    the same way. Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero
+    wait states.
     """
     if not core:
         return [[PORTABLE]]
