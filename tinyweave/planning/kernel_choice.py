@@ -47,8 +47,8 @@ PORTABLE = KernelRule()
 def named_kernels(graph: Graph, names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
     """Return the rule by which each op runs the kernel that `names` gives it, and other ops the usual kernel of `kernels.core`.
 
-    `names` maps ops of `graph` to kernels, both by name. An op without code ("") runs a portable kernel if the rule is applied to
-    a graph in which it needs code.
+    `names` maps ops of `graph` to kernels, both by name. An op without code ("") runs a portable kernel if the rule is applied
+    to a graph in which it needs code.
     """
     rows = {op: BY_NAME[name] for op, name in names.items() if name}
     asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}

@@ -26,9 +26,11 @@ from ..requirements import (
     Mask,
     Requirement,
     dilation_is_1,
+    has_1_or_2_outputs,
     has_at_most_4_outputs,
     has_one_group,
     has_weights,
+    reads_single_pixels,
     weights_are_int8,
 )
 
@@ -222,6 +224,8 @@ RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
 PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # requirements of the kernels of tw_fully_connected_dsp.h
+# requirements of tw_conv_2d_s8_few_dsp
+FEW_CHANNELS = (weights_are_int8, reads_single_pixels, has_1_or_2_outputs, has_one_group, has_weights, *RESCALED)
 EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
 FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_once))
 SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
@@ -298,6 +302,11 @@ def few(given: Filters) -> Words:
     return joined(1, given.bias, words.transpose(1, 0, 2))
 
 
+def few_channels(given: Filters) -> Words:
+    """Return the weight stream of tw_conv_2d_s8_few_dsp: that of `few`, then the multiplier and the power of each filter."""
+    return joined(1, few(given).astype(np.int64), np.stack((given.multiplier, given.powers()), axis=1))
+
+
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 
@@ -334,6 +343,12 @@ def flash_of_few(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of tw_fully_connected_s8_few_dsp."""
     count, taps = graph.input(op, 1).shape
     return 4 * count * (1 + 2 * -(-taps // 4))
+
+
+def flash_of_few_channels(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream of tw_conv_2d_s8_few_dsp."""
+    count, depth = graph.output(op).shape[3], graph.input(op).shape[3]
+    return 4 * count * (3 + 2 * -(-depth // 4))
 
 
 def flash_of_segments(graph: Graph, op: Op) -> int:

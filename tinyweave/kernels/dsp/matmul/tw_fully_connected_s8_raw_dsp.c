@@ -84,7 +84,7 @@ static void add_products(const int8_t *x, const int8_t *end, const int8_t *weigh
 #endif
 
 /* A tw_fully_connected_finish. */
-static inline void finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
+TW_NOT_INLINE void finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
 {
     const int32_t zero = p->out_zero, low = p->out_min, high = p->out_max;
     tw_factor factor = {0, 0, 0, 0};
