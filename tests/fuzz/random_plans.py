@@ -129,7 +129,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
-    shares = dict.fromkeys(ASKED_FOR, 0.5) | {"compact": 0.1}  # a compact kernel precedes the kernels of a core
+    shares = dict.fromkeys(ASKED_FOR, 0.5) | {"frugal": 0.3, "compact": 0.1}  # a compact kernel precedes the kernels of a core
     asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
     kernels = KernelRule(rng.choice(CORES), **asked_for)
     laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)

@@ -78,6 +78,21 @@ def test_kernels_without_scratch_are_chosen_only_on_request() -> None:
     assert min(taken.values()) >= 16
 
 
+def test_frugal_kernels_have_no_more_constants_than_the_portable_kernel() -> None:
+    """A dense layer then reads raw weights, and a convolution runs portable C, unless its usual kernel has as few constants."""
+    taken, raw = dict.fromkeys(("conv_2d", "depthwise_conv_2d", "fully_connected"), 0), BY_NAME["tw_fully_connected_s8_raw_dsp"]
+    for case in (case for kind in taken for case in cases(kind)):
+        graph, op = case.graph, case.graph.ops[0]
+        portable, row = variant_for(graph, op), variant_for(graph, op, "cortex-m4")
+        frugal = variant_for(graph, op, "cortex-m4", frugal=True)
+        if row.flash(graph, op) <= portable.flash(graph, op):
+            assert frugal is row, case.id
+        else:
+            assert frugal is (raw if op.kind in raw.kinds and meets(graph, op, raw) else portable), case.id
+            taken[op.kind] += 1
+    assert min(taken.values()) >= 16
+
+
 def padding_bytes(graph: Graph, op: Op) -> int:
     """Return the bytes of a pixel of padding, or of a row of a dense kernel's window, if a window is partly outside."""
     x, out, kernel, attrs = graph.input(op), graph.output(op), kernel_size(graph, op), op.attrs

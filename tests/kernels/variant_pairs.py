@@ -85,6 +85,7 @@ def meets(given: dense.Filters, requirements: Iterable[dense.FilterRequirement])
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials, or None if the drawn parameters are not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
+    few = kernel == "tw_conv_2d_s8_few_dsp"
     of_core = "_m7" if kernel.endswith("_m7") else ""  # suffix of its functions' names
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
@@ -97,6 +98,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         depth = -(-depth // LEAN_DEPTH) * LEAN_DEPTH if not is_depthwise else depth
         size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, dense.LEAN_ROWS + 1))
         chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
+    if few:
+        units, chosen = int(rng.integers(1, 3)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
     if is_depthwise and lean:
         units = depth = max(depth, taps.CHANNELS)
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES))), "room": 9 if rng.integers(4) else 40}
@@ -130,7 +133,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     flat, multipliers, shifts = filters.astype(np.int64) - zero, *(part.astype(np.int64) for part in (multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     paired = dense.PAIRS_EXACTLY
-    exact = dense.RESCALES_EXACTLY if is_depthwise else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
+    exact = dense.RESCALES_EXACTLY if is_depthwise or few else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
     if not with_outliers and not meets(given, exact):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
@@ -144,6 +147,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         words = of(given, rows, stride) if is_depthwise else dense.stream_with_outliers(dense.by_rows(given, rows))
     elif is_depthwise:
         words = taps.stream(given) if lean or kernel in COLUMN else depthwise.stream(given, rows, stride)
+    elif few:
+        words = dense.few_channels(given)
     else:
         words = winograd.stream(given) if tiled else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
     fast = ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
@@ -156,7 +161,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
         fast = ring_calls.build(name, base=fast, **own, padding=padding[0] if padded else None)
         functions = (("taps", f"tw_taps_{rows}_{stride}{of_core}"),) if is_depthwise else ()
-    elif kernel in COLUMN:
+    elif kernel in COLUMN or few:
         scratch = 0
     elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
@@ -273,7 +278,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
-    few = "_few_" in kernel
+    few, raw = "_few_" in kernel, "_raw_" in kernel
     units = int(rng.integers(1, 5)) if few else units
     depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
     filters, most = (
@@ -283,13 +288,13 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
     bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
-    shift = -np.clip(bits + rng.integers(-3, 4, units), 2, 32).astype(np.int8)
+    shift = -np.clip(bits + rng.integers(-14 if raw else -3, 4, units), -8 if raw else 2, 32).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
-    vectors = kernel.endswith("_mve")
+    vectors, any_weights = kernel.endswith("_mve"), few or raw
     sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
-    if not vectors and not few and not meets(given, sums):
+    if not vectors and not any_weights and not meets(given, sums):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
@@ -298,9 +303,9 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     words = mve.wrapped(given.bias) if vectors else stream(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})
-    fast = fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
+    fast = portable if raw else fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("(_segments|_few)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = Call(re.sub("(_segments|_few|_raw)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -421,11 +426,12 @@ def max_pool(rng: Rng, kernel: str) -> Twins | None:
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_conv_2d_s8_few_dsp")},
+    "tw_depthwise_3x3_s8_m7": lambda rng: convolution(rng, "tw_depthwise_3x3_s8_m7"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
     **{
         n: lambda rng, n=n: fully_connected(rng, n)
-        for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few"))
+        for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few", "raw"))
     },
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (*LEAN, *COLUMN)},

@@ -50,7 +50,7 @@ def _apart(steps: Steps) -> int:
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
     (partial(order.dense, at_once=1), ("tw_conv_2d_s16", "tw_conv_2d_s8_compact")),
-    (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
+    (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp", "tw_conv_2d_s8_few_dsp")),
     (order.vectors, ("tw_conv_2d_s8_mve",)),
     (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7", "tw_conv_2d_s4_dsp")),
     (order.two_pixels, ("tw_conv_2d_s8_outliers_dsp",)),
@@ -73,7 +73,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.strips, ("tw_depthwise_conv_2d_s8_dsp", "tw_depthwise_3x3_s8_m7")),
     (order.strips, ("tw_depthwise_conv_2d_s8_outliers_dsp",)),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
-    (partial(order.rows, at_once=4), ("tw_fully_connected_s4",)),
+    (partial(order.rows, at_once=4), ("tw_fully_connected_s4", "tw_fully_connected_s8_raw_dsp")),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_few_dsp")),
     (

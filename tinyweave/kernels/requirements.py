@@ -119,6 +119,12 @@ def has_4_output_channels(graph: Graph, op: Op) -> Check:
     return Check(channels >= 4, f"it has {channels}")
 
 
+def has_1_or_2_outputs(graph: Graph, op: Op) -> Check:
+    """There are at most 2 output channels."""
+    count = graph.output(op).shape[-1]
+    return Check(count <= 2, f"there are {count}")
+
+
 def has_at_most_4_outputs(graph: Graph, op: Op) -> Check:
     """There are at most 4 output channels."""
     count = graph.output(op).shape[-1]
@@ -135,6 +141,16 @@ def window_is_3x3(graph: Graph, op: Op) -> Check:
     """The window is 3x3."""
     rows, columns = conv.kernel_size(graph, op)
     return Check((rows, columns) == (3, 3), f"it is {rows}x{columns}")
+
+
+def reads_single_pixels(graph: Graph, op: Op) -> Check:
+    """Each output pixel depends on the input pixel at its place: the window is 1x1, the stride 1, without padding."""
+    (rows, columns), (down, across) = conv.kernel_size(graph, op), op.attrs["stride"]
+    sides = {pad for axis in op.attrs["padding"] for pad in axis}
+    return Check(
+        (rows, columns, down, across) == (1, 1, 1, 1) and sides == {0},
+        f"the window is {rows}x{columns}, the stride {down}x{across}, the padding at most {max(sides)}",
+    )
 
 
 def stride_is_1(graph: Graph, op: Op) -> Check:

@@ -45,9 +45,9 @@ BY_KIND = {
     kind: tuple(row for row in VARIANTS if kind in row.kinds) for kind in {kind for row in VARIANTS for kind in row.kinds}
 }
 # caches, since a requirement may read all weights and the planner asks often: (requirement, op) -> its result;
-# (op, core, flash_heavy, lean, copying, compact) -> the kernel that `variant_for` returns, None if there is none
+# (op, core, flash_heavy, lean, copying, compact, frugal) -> the kernel that `variant_for` returns, None if there is none
 _CHECKS: WeakKeyDictionary[Graph, dict[tuple[Requirement, Op], Check]] = WeakKeyDictionary()
-_CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, bool, bool, bool, bool], Variant | None]] = WeakKeyDictionary()
+_CHOSEN: WeakKeyDictionary[Graph, dict[tuple[Op, str, bool, bool, bool, bool, bool], Variant | None]] = WeakKeyDictionary()
 
 
 def variant_for(
@@ -59,6 +59,7 @@ def variant_for(
     lean: bool = False,
     copying: bool = False,
     compact: bool = False,
+    frugal: bool = False,
 ) -> Variant:
     """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
@@ -70,22 +71,36 @@ def variant_for(
         lean: Also allow slower kernels that need no scratch.
         copying: Also allow kernels that copy their weights to scratch first.
         compact: Also allow slower portable kernels with less code.
+        frugal: Allow only kernels with at most as many bytes of constants as the portable kernel. Kernels in plain C for cores
+            with a multiplier do not take the place of a kernel with special instructions.
 
     Raises:
         CompileError: No kernel runs the op.
 
     """
-    chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, flash_heavy, lean, copying, compact)
+    chosen, key = _CHOSEN.setdefault(graph, {}), (op, core, flash_heavy, lean, copying, compact, frugal)
     if key not in chosen:
         allowed = {"flash_heavy": flash_heavy, "lean": lean, "copying": copying, "compact": compact}
         rows = (
             row for row in _candidates(graph, op, core) if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR)
         )
-        chosen[key] = next((row for row in rows if _first_failed(graph, op, row) is None), None)
+        able = (row for row in rows if _first_failed(graph, op, row) is None)
+        usual = next(able, None)
+        chosen[key] = _frugal(graph, op, usual, able) if frugal and usual else usual
     row = chosen[key]
     if row is None:
         raise _no_kernel(graph, op, core)
     return row
+
+
+def _frugal(graph: Graph, op: Op, usual: Variant, others: Iterable[Variant]) -> Variant:
+    """Return the first of the rows `usual`, then `others`, with at most as many bytes of constants as the portable kernel.
+
+    Of `others`, rows in plain C for cores with a multiplier ("scalar") are left out.
+    """
+    portable = variant_for(graph, op)
+    rows = (usual, *(row for row in others if row.isa != "scalar"))
+    return next((row for row in rows if row.flash(graph, op) <= portable.flash(graph, op)), portable)
 
 
 def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:

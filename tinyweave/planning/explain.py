@@ -225,7 +225,9 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     if name != fastest.name:
         if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
             return f"{fastest.name} cannot run row by row"
-        scratch = fastest.scratch(graph, op)
+        more, scratch = fastest.flash(graph, op) - BY_NAME[name].flash(graph, op), fastest.scratch(graph, op)
+        if more > 0 and BY_NAME[name].cores and not BY_NAME[name].lean:
+            return f"{fastest.name} is faster but would take {more:,} B more Flash"
         return f"{fastest.name} is faster but needs {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"
     if fastest.cores:
         heavier = f"; {flash_heavy.name} would take {more:,} B more Flash" if flash_heavy.flash_heavy else ""

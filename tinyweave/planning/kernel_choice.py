@@ -27,6 +27,7 @@ class KernelRule(NamedTuple):
     lean: frozenset[str] = frozenset()  # may run a kernel without scratch
     copying: frozenset[str] = frozenset()  # may run a kernel that copies its weights to scratch
     compact: frozenset[str] = frozenset()  # may run a portable kernel with less code
+    frugal: frozenset[str] = frozenset()  # run the fastest kernel that keeps at most as many constants as the portable one
     reads: FlashReads | None = None  # wait states and cache lines of Flash, for cycle estimates; None for zero wait states
 
     def name(self, graph: Graph, op: Op) -> str:
@@ -39,22 +40,25 @@ class KernelRule(NamedTuple):
             lean=op.name in self.lean,
             copying=op.name in self.copying,
             compact=op.name in self.compact,
+            frugal=op.name in self.frugal,
         ).name
 
 
 PORTABLE = KernelRule()
 
 
-def named_kernels(names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
-    """Return a rule that gives ops in `names` (op -> kernel) this kernel, and all other ops the usual kernel of `kernels.core`.
+def named_kernels(graph: Graph, names: Mapping[str, str], kernels: KernelRule) -> KernelRule:
+    """Return a rule that gives ops in `names` this kernel, and all other ops the usual kernel of `kernels.core`.
 
-    The kernel "" stands for an op that needs no code, such as a reshape. If it does need code in the graph to which the rule is
-    applied, it runs a portable kernel.
+    `names` maps names of ops of `graph` to names of kernels. The kernel "" stands for an op that needs no code, such as a
+    reshape. If it does need code in the graph to which the rule is applied, it runs a portable kernel.
     """
     rows = {op: BY_NAME[name] for op, name in names.items() if name}
     asked_for = {which: frozenset(op for op, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
     portable_ops = frozenset(op for op in names if op not in rows or not rows[op].cores)
-    return KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
+    rule = KernelRule(kernels.core, portable_ops, reads=kernels.reads, **asked_for)
+    frugal = frozenset(op.name for op in graph.ops if op.name in rows and rule.name(graph, op) != names[op.name])
+    return rule._replace(frugal=frugal)
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: KernelRule = PORTABLE) -> tuple[str, ...]:

@@ -251,7 +251,8 @@ class PlanSearch:
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
         """Return the number of the fastest kernel set that objective `balanced` may use; -1 is the fastest set of all.
 
-        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. This
+        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. Of sets
+        with equal products, it is the largest: kernels without scratch change neither estimate, but allow smaller plans. This
         set is returned if Flash is tighter than RAM, that is if the set's plan takes a larger fraction of the Flash than the
         plan of the fastest set takes of the RAM. The set's plan must also have the smaller product of the two plans.
         Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return -1: raising
@@ -261,7 +262,7 @@ class PlanSearch:
         if flash is None or not core or limits.bytes is None or not limits.maps:
             return -1
         needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self.kernel_sets, core, reads)]
-        last = needs.index(min(needs))
+        last = max(number for number, need in enumerate(needs) if need == min(needs))
         if last == len(needs) - 1:
             return -1
         sets = (self._layout_search(number) for number in (-1, last))

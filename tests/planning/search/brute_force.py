@@ -165,6 +165,7 @@ class Network:
         each = (
             PORTABLE,
             KernelRule(self.core, others),
+            KernelRule(self.core, others, frugal=alone),
             KernelRule(self.core, others, alone),
             KernelRule(self.core, others, lean=alone),
         )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops import conv, fully_connected
+from ...ops.fixed_point import requantize
 from ...ops.spec import activation_range
 from ..requirements import (
     Check,
@@ -25,9 +26,11 @@ from ..requirements import (
     Mask,
     Requirement,
     dilation_is_1,
+    has_1_or_2_outputs,
     has_at_most_4_outputs,
     has_one_group,
     has_weights,
+    reads_single_pixels,
     weights_are_int8,
 )
 
@@ -37,6 +40,7 @@ EXPONENTS = range(2, 32)  # right shifts that SMMLAR can apply, by the factor 2^
 LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
 IN_LANES = (0, 2, 1, 3)  # order of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
+INT32 = 1 << 31  # bound of a sum that is an int32
 MOST_HIGH = 1 << 23  # bound of an odd filter's sum, since 256 times the sum must be an int32
 WORD = 0xFFFFFFFF
 _OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # planning asks often; counting reads all weights
@@ -76,7 +80,39 @@ def filters(graph: Graph, op: Op) -> Filters:
     offset = np.zeros(len(flat), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
     rescales = fully_connected.requant(graph, op) if op.kind == "fully_connected" else conv.requant(graph, op)
     multiplier, shift = (np.broadcast_to(part.astype(np.int64), len(flat)) for part in rescales)
-    return Filters(flat, offset - x.zero_point * flat.sum(axis=1), multiplier, shift)
+    given = Filters(flat, offset - x.zero_point * flat.sum(axis=1), multiplier, shift)
+    if op.kind == "fully_connected":
+        return given
+    out = graph.output(op)
+    low, high = activation_range(op.attrs["activation"], out)
+    return with_constants(given, (low - out.zero_point, high - out.zero_point))
+
+
+def with_constants(given: Filters, limits: tuple[int, int]) -> Filters:
+    """Replace filters of extreme numbers whose output does not depend on the input by filters of zeros with the same output.
+
+    Channels that training switched off have tiny scales. Biases of up to 2^30 in magnitude then decide the output, but exceed
+    the range of the fast arithmetic.
+
+    Args:
+        given: The filters of a convolution, whose sums are rounded twice.
+        limits: The smallest and the largest output, less the output's zero point.
+
+    """
+    extreme = (np.abs(given.bias) >= MOST_HIGH // 2) | ~np.isin(-given.shift, EXPONENTS)
+    if not extreme.any():
+        return given
+    bounds = given.bounds()
+    extreme &= (bounds[0] > -INT32) & (bounds[1] < INT32) & (given.shift <= 0)
+    # the output rises or falls with the sum, so that the outputs of the smallest and the largest sum enclose all others
+    least, most = (np.clip(requantize(bound, given.multiplier, given.shift), *limits) for bound in bounds)
+    same = extreme & (least == most)
+    return Filters(
+        np.where(same[:, None], 0, given.weights),
+        np.where(same, least << 3, given.bias),
+        np.where(same, 1 << 30, given.multiplier),  # one half, and a right shift by 2: exact for multiples of 8
+        np.where(same, -2, given.shift),
+    )
 
 
 def needs_sign(graph: Graph, op: Op) -> bool:
@@ -188,6 +224,8 @@ RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
 PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # requirements of the kernels of tw_fully_connected_dsp.h
+# requirements of tw_conv_2d_s8_few_dsp
+FEW_CHANNELS = (weights_are_int8, reads_single_pixels, has_1_or_2_outputs, has_one_group, has_weights, *RESCALED)
 EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
 FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_once))
 SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
@@ -264,6 +302,11 @@ def few(given: Filters) -> Words:
     return joined(1, given.bias, words.transpose(1, 0, 2))
 
 
+def few_channels(given: Filters) -> Words:
+    """Return the weight stream of tw_conv_2d_s8_few_dsp: that of `few`, then the multiplier and the power of each filter."""
+    return joined(1, few(given).astype(np.int64), np.stack((given.multiplier, given.powers()), axis=1))
+
+
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 
@@ -301,6 +344,12 @@ def flash_of_few(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of tw_fully_connected_s8_few_dsp."""
     count, taps = graph.input(op, 1).shape
     return 4 * count * (1 + 2 * -(-taps // 4))
+
+
+def flash_of_few_channels(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream of tw_conv_2d_s8_few_dsp."""
+    count, depth = graph.output(op).shape[3], graph.input(op).shape[3]
+    return 4 * count * (3 + 2 * -(-depth // 4))
 
 
 def flash_of_segments(graph: Graph, op: Op) -> int:

@@ -75,6 +75,17 @@ ROWS: tuple[Variant, ...] = (
         features=cycle_features.windows,
         lean=True,
     ),
+    Variant(
+        "tw_conv_2d_s8_few_dsp",
+        ("conv_2d",),
+        "tw_conv_dsp",
+        isa="dsp",
+        applies=dense.FEW_CHANNELS,
+        distance=distance.by_pixel_of_fours,
+        flash=dense.flash_of_few_channels,
+        stream=dense.of_filters(dense.few_channels),
+        features=pixels,
+    ),
     *(
         by_pair(
             f"tw_conv_2d_s8_copying_{isa}",

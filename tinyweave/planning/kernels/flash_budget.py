@@ -129,7 +129,7 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     """Return the kernel sets of a core, fastest last; each set has all kernels of the set before it.
 
     A set is a list of rules, each of which gives each op one kernel: the op may use any of them. The first set has the portable
-    kernels, and the kernels of `core` that keep no more constants than the portable ones. The next sets add the other kernels
+    kernels, and the fastest kernels of `core` that keep no more constants than these. The next sets add the usual kernels
     of `core` for one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and
     kernels that copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in
     the same way. Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero
@@ -138,18 +138,19 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     if not core:
         return [[PORTABLE]]
     fast = KernelRule(core, reads=reads)
+    frugal = fast._replace(frugal=frozenset(op.name for op in graph.ops))
     usual, lean = unfused_kernels(graph, fast), without_scratch(graph, core)
     heavy = [_heavy(graph, op, name, core) for op, name in zip(graph.ops, usual, strict=True)]
     larger, paying = (
-        _by_rate(graph, before, after, fast) for before, after in ((unfused_kernels(graph, PORTABLE), usual), (usual, heavy))
+        _by_rate(graph, before, after, fast) for before, after in ((unfused_kernels(graph, frugal), usual), (usual, heavy))
     )
-    sets = [[fast._replace(portable_ops=frozenset(larger[count:]))] for count in range(len(larger) + 1)]
+    sets = [[fast._replace(frugal=frozenset(larger[count:]))] for count in range(len(larger) + 1)]
     copying = frozenset(op.name for op in graph.ops if _copying_pays(graph, op, fast))
     last = [fast._replace(lean=lean)] if lean else []
     last += [fast._replace(copying=copying)] if copying else []
     sets += [[fast, *last]] if last else []
     sets += [[fast, fast._replace(flash_heavy=frozenset(paying[: count + 1])), *last] for count in range(len(paying))]
-    return [[PORTABLE, *each] for each in sets]
+    return [[PORTABLE, *dict.fromkeys((frugal if larger else fast, *each))] for each in sets]
 
 
 def compact_kernels(graph: Graph) -> list[KernelRule]:
@@ -190,13 +191,13 @@ def max_constant_bytes(graph: Graph, kernel_set: Sequence[KernelRule]) -> int:
 def predicted_kernels(graph: Graph, kernel_set: Sequence[KernelRule], chosen: Mapping[str, str]) -> list[str]:
     """Predict the kernel of each op: its `chosen` kernel if the kernel set has it, else the one with the fewest constants.
 
-    `chosen` maps names of ops to names of kernels. The portable kernel is predicted only if it was chosen, or if the set has no
-    other.
+    `chosen` maps names of ops to names of kernels. The portable kernel, and the core's kernel with no more constants, are
+    predicted only if they were chosen, or if the set has no other.
     """
     predicted = list[str]()
     for op, *names in zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True):
         name = chosen.get(op.name, "")
-        own = names[1:] or names
+        own = names[2:] or names
         predicted.append(name if name in names else min(own, key=lambda name: BY_NAME[name].flash(graph, op) if name else 0))
     return predicted
 

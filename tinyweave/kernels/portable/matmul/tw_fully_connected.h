@@ -101,6 +101,11 @@ void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *ou
 void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
+/* The same with the Arm DSP extension. */
+void tw_fully_connected_s8_raw_dsp(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s8_raw_dsp_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8_raw_dsp_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
 /* The same with less code, and slower. */
 void tw_fully_connected_s8_compact(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_compact_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
