@@ -349,12 +349,15 @@ def add(rng: Rng, kernel: str) -> Twins | None:
 def mul(rng: Rng, kernel: str) -> Twins:
     trial = ring_views.binary(rng, "tw_mul_s8")
     (call,), sources = trial.calls, [inputs(rng, source) for source in trial.inputs]
-    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1)
+    vectors = kernel.endswith("_mve")
+    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1, least=0 if vectors else 2)
     given = {name: getattr(call.params, name) for name, _ in call.params._fields_}
     given |= {"multiplier": max(int(multiplier), 1 << 30), "shift": int(shift), **clamp(rng)}
     portable = ring_calls.build("tw_mul", **given)
-    own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
-    fast = ring_calls.build("tw_mul_dsp", mul=portable, **own)
+    fast = portable
+    if not vectors:
+        own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
+        fast = ring_calls.build("tw_mul_dsp", mul=portable, **own)
     return (
         Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
         Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
@@ -442,7 +445,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_extremum_s8_dsp": lambda rng: extremum(rng, "tw_extremum_s8_dsp"),
     "tw_prelu_s8_dsp": lambda rng: prelu(rng, "tw_prelu_s8_dsp"),
     "tw_softmax_s8_table_dsp": lambda rng: softmax(rng, "tw_softmax_s8_table_dsp"),
-    "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
+    **{n: lambda rng, n=n: mul(rng, n) for n in ("tw_mul_s8_dsp", "tw_mul_s8_mve")},
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
     "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
