@@ -60,6 +60,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_compact", "tw_average_pool_2d_s8_compact")),
     (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp", "tw_average_pool_2d_s16", "tw_max_pool_2d_s16")),
     (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp",)),
+    (partial(order.channels, at_once=order.LANES), ("tw_average_pool_2d_s8_mve", "tw_max_pool_2d_s8_mve")),
     (partial(order.channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (
         partial(order.channels, at_once=4),
