@@ -7,6 +7,7 @@ from functools import partial
 from ...ir import Graph, Op
 from ...ops import resize
 from .. import overlap_distance as distance
+from ..cycle_features import vectors
 from ..requirements import Check, has_4_output_channels
 from ..variant import S4, S16, Variant
 
@@ -40,10 +41,11 @@ ROWS: tuple[Variant, ...] = (
         isa="mve",
         has_rows=True,
         applies=(has_4_output_channels, window_has_at_most_2048_pixels),
+        features=vectors,
     ),
     average_pool("tw_average_pool_2d_s8_dsp", isa="dsp", has_rows=True, applies=(has_4_output_channels,)),
     average_pool("tw_average_pool_2d_s8", has_rows=True),
-    max_pool("tw_max_pool_2d_s8_mve", isa="mve", applies=(has_4_output_channels,)),
+    max_pool("tw_max_pool_2d_s8_mve", isa="mve", applies=(has_4_output_channels,), features=vectors),
     max_pool("tw_max_pool_2d_s8_dsp", isa="dsp", applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(
