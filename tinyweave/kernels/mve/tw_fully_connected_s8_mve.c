@@ -6,17 +6,17 @@
 
 #define FILTERS 4
 
-TW_MVE_DOTS(dots, 16, 16)
-
 /* sums += the products of `depth` inputs with four filters; with fewer `filters` the last one is repeated. */
-static inline void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
+static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
 {
-    const int8_t *four[FILTERS];
-    for (int32_t i = 0; i < FILTERS; ++i) {
-        four[i] = weights;
-        weights += i + 1 < filters ? depth : 0;
-    }
-    dots(x, four, depth, sums);
+    const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
+    const int8_t *w_2 = filters > 2 ? w_1 + depth : w_1, *w_3 = filters > 3 ? w_2 + depth : w_2;
+    int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3];
+    TW_MVE_DOTS(x, 16, w_0, w_1, w_2, w_3, 16, depth, sum_0, sum_1, sum_2, sum_3);
+    sums[0] = sum_0;
+    sums[1] = sum_1;
+    sums[2] = sum_2;
+    sums[3] = sum_3;
 }
 
 #if TW_HAS_MVE

@@ -6,7 +6,7 @@
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
-#define FEW_BYTES 64  /* of the windows for which two filters are faster by few_filters than as a group of four */
+#define TWO_BYTES 64  /* of the smallest windows for which two filters by themselves are faster than a group of four */
 
 /* Successive pairs of pixels. The assembly loads the members in this order. */
 typedef struct {
@@ -46,8 +46,8 @@ typedef struct {
 /* Both pixels begin with the biases. */
 #define BIASES "ldm.w r3, {r8, r10, r12, lr}\nldm.w r3!, {r0, r2, r4, r6}\n"
 
-/* Between the two roundings, as TW_FIX in tw_dsp.h. */
-#define FIX "vshr.s32 q3, q0, #31\nvadd.i32 q0, q0, q3\nvshr.s32 q3, q1, #31\nvadd.i32 q1, q1, q3\n"
+/* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
+#define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
 #define NO_FIX
 /* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, then shifts; q4, q5: the
  * clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
@@ -225,139 +225,128 @@ static void products(const tw_mve_frame *pair, int32_t sign)
 
 #endif
 
-TW_MVE_DOTS(dots_of_filters, 16, 64) /* a pixel and the filters of a group, whose vectors alternate in the stream */
-TW_MVE_DOTS(dots_of_pixels, 64, 16)  /* a filter and four pixels */
-
+/* Computes the outputs of one filter of any number of pixels, four at a time. filter: its index in the group at `stream`; `apart`
+ * bytes lead from a pixel's output to the next one's. */
+static void one_filter(const tw_mve_layer *layer, const uint32_t *stream, int32_t filter, const int8_t *from, int32_t step,
+                       int32_t pixels, int8_t *to, int32_t apart)
+{
+    const int32_t bytes = layer->bytes, zero = layer->zero, low = layer->low, high = layer->high, sign = layer->sign;
+    const int32_t *const factors = (const int32_t *)stream + FILTERS + bytes, bias = (int32_t)stream[filter];
+    const int32_t multiplier = factors[filter], shift = factors[FILTERS + filter];
+    const int8_t *const weights = (const int8_t *)(stream + FILTERS) + filter * TW_MVE_LANES;
 #if TW_HAS_MVE
-
-/* Outputs of four sums. */
-static inline int32x4_t outputs(const tw_mve_layer *layer, const int32_t *sums, int32x4_t multipliers, int32x4_t shifts)
-{
-    const int32x4_t high = tw_mve_away(vqrdmulhq_s32(vldrwq_s32(sums), multipliers), -layer->sign);
-    const int32x4_t out = vaddq_n_s32(vrshlq_s32(high, shifts), layer->zero);
-    return vminq_s32(vmaxq_s32(out, vdupq_n_s32(layer->low)), vdupq_n_s32(layer->high));
-}
-
-/* Writes the outputs of the four filters of a group; factors: their multipliers, then their shifts. */
-static inline void put_filters(const tw_mve_layer *layer, const int32_t *sums, const int32_t *factors, int8_t *to)
-{
-    vstrbq_s32(to, outputs(layer, sums, vldrwq_s32(factors), vldrwq_s32(factors + FILTERS)));
-}
-
-/* Writes the outputs of a filter of `pixels` pixels, at most four, `apart` bytes apart. */
-static inline void put_pixels(const tw_mve_layer *layer, const int32_t *sums, const int32_t *factors, int8_t *to, int32_t apart,
-                              int32_t pixels)
-{
-    const int32x4_t out = outputs(layer, sums, vdupq_n_s32(factors[0]), vdupq_n_s32(factors[FILTERS]));
-    vstrbq_scatter_offset_p_s32(to, vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)apart), out, vctp32q((uint32_t)pixels));
-}
-
-#else
-
-static inline int8_t output(const tw_mve_layer *layer, int32_t sum, int32_t multiplier, int32_t shift)
-{
-    return (int8_t)tw_clamp(tw_mve_rescale(sum, multiplier, shift, layer->sign) + layer->zero, layer->low, layer->high);
-}
-
-static inline void put_filters(const tw_mve_layer *layer, const int32_t *sums, const int32_t *factors, int8_t *to)
-{
-    for (int i = 0; i < FILTERS; ++i) {
-        to[i] = output(layer, sums[i], factors[i], factors[FILTERS + i]);
-    }
-}
-
-static inline void put_pixels(const tw_mve_layer *layer, const int32_t *sums, const int32_t *factors, int8_t *to, int32_t apart,
-                              int32_t pixels)
-{
-    for (int32_t i = 0; i < tw_min(pixels, 4); ++i) {
-        to[i * apart] = output(layer, sums[i], factors[0], factors[FILTERS]);
-    }
-}
-
+    const int32x4_t multipliers = vdupq_n_s32(multiplier), shifts = vdupq_n_s32(shift);
+    const int32x4_t lows = vdupq_n_s32(low), highs = vdupq_n_s32(high);
+    const uint32x4_t places = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)apart);
 #endif
-
-/* Computes the outputs of `groups` groups of four filters of one pixel. */
-static void one_pixel(const tw_mve_layer *layer, const uint32_t *stream, int32_t groups, const int8_t *x, int8_t *to)
-{
-    for (; groups > 0; --groups) {
-        const int8_t *const weights = (const int8_t *)(stream + FILTERS);
-        const int8_t *const four[FILTERS] = {weights, weights + 16, weights + 32, weights + 48};
-        int32_t sums[FILTERS];
-        memcpy(sums, stream, sizeof sums);
-        dots_of_filters(x, four, layer->bytes, sums);
-        stream += FILTERS + layer->bytes;
-        put_filters(layer, sums, (const int32_t *)stream, to);
-        stream += 2 * FILTERS;
-        to += FILTERS;
-    }
-}
-
-/* Computes the outputs of `filters` filters of the group at `stream` for any number of pixels, four pixels at a time. `apart`
- * bytes lead from a pixel's outputs to the next one's. */
-static void few_filters(const tw_mve_layer *layer, const uint32_t *stream, int32_t filters, const int8_t *from, int32_t step,
-                        int32_t pixels, int8_t *to, int32_t apart)
-{
-    const int32_t *const factors = (const int32_t *)(stream + FILTERS + layer->bytes);
     for (; pixels > 0; pixels -= 4) {
-        const int8_t *four[4] = {from, from, from, from}; /* those beyond the last pixel repeat the first */
-        for (int32_t i = 1; i < tw_min(pixels, 4); ++i) {
-            four[i] = from + i * step;
+        const int8_t *w = weights, *x_0 = from, *x_1 = pixels > 1 ? x_0 + step : x_0; /* the last pixel is repeated */
+        const int8_t *x_2 = pixels > 2 ? x_1 + step : x_1, *x_3 = pixels > 3 ? x_2 + step : x_2;
+        int32_t sum_0 = bias, sum_1 = bias, sum_2 = bias, sum_3 = bias;
+        TW_MVE_DOTS(w, 64, x_0, x_1, x_2, x_3, 16, bytes, sum_0, sum_1, sum_2, sum_3);
+#if TW_HAS_MVE
+        int32x4_t out = vsetq_lane_s32(sum_1, vdupq_n_s32(sum_0), 1);
+        out = vsetq_lane_s32(sum_3, vsetq_lane_s32(sum_2, out, 2), 3);
+        out = vrshlq_s32(tw_mve_away(vqrdmulhq_s32(out, multipliers), -sign), shifts);
+        out = vminq_s32(vmaxq_s32(vaddq_n_s32(out, zero), lows), highs);
+        vstrbq_scatter_offset_p_s32(to, places, out, vctp32q((uint32_t)pixels));
+#else
+        const int32_t sums[4] = {sum_0, sum_1, sum_2, sum_3};
+        for (int32_t i = 0; i < tw_min(pixels, 4); ++i) {
+            to[i * apart] = (int8_t)tw_clamp(tw_mve_rescale(sums[i], multiplier, shift, sign) + zero, low, high);
         }
-        for (int32_t i = 0; i < filters; ++i) {
-            const int32_t bias = (int32_t)stream[i];
-            int32_t sums[4] = {bias, bias, bias, bias};
-            dots_of_pixels((const int8_t *)(stream + FILTERS) + i * TW_MVE_LANES, four, layer->bytes, sums);
-            put_pixels(layer, sums, factors + i, to + i, apart, pixels);
-        }
+#endif
         from += 4 * step;
         to += 4 * apart;
     }
 }
 
-/* Computes the outputs of `filters` filters, whole groups at `stream`, for an even number of pixels. `apart` bytes lead from a
- * pixel's outputs to the next one's. */
-static void pairs(const tw_mve_layer *layer, const uint32_t *stream, int32_t filters, const int8_t *from, int32_t step,
-                  int32_t pixels, int8_t *to, int32_t apart)
+/* Computes the outputs by groups of filters, two pixels at a time. The last one to three outputs of a pixel, where no four are
+ * left, have a group of filters as others do, if `layer->rest` says so. Where pixels are read from a map that is overwritten,
+ * they are computed first. */
+TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
-    const tw_mve_frame frame = {from, from + step, layer->zero, to + filters, 2 * step, stream, pixels / 2, apart - filters,
-                                layer->low, layer->high, to + apart, to, from + layer->bytes};
-    products(&frame, layer->sign);
-}
-
-/* The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. Where pixels are read
- * from a map that is overwritten, they are computed first. */
-void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
-{
-    const int32_t filters = layer->filters, rest = filters % FILTERS, fours = filters - rest;
-    const uint32_t *const last_group = layer->stream + fours / FILTERS * (3 * FILTERS + layer->bytes);
+    const int32_t rest = layer->rest, over = layer->filters & (FILTERS - 1), fours = layer->filters - over;
     int8_t last[2 * PAIRS * FILTERS];
-    if (filters == 1) {
-        few_filters(layer, last_group, 1, from, step, pixels, to, 1);
-        return;
-    }
+    tw_mve_frame frame;
+    frame.zero = layer->zero;
+    frame.x_step = 2 * step;
+    frame.low = layer->low;
+    frame.high = layer->high;
     while (pixels > 0) {
-        const int32_t count = pixels == 1 ? 1 : 2 * tw_min(pixels / 2, rest ? PAIRS : pixels);
-        if (count == 1) {
-            one_pixel(layer, last_group, rest > 0, from, last);
-            one_pixel(layer, layer->stream, fours / FILTERS, from, to);
-        } else {
-            if (rest == 1 || (rest == 2 && layer->bytes >= FEW_BYTES)) {
-                few_filters(layer, last_group, rest, from, step, count, last, FILTERS);
-            } else if (rest > 0) {
-                pairs(layer, last_group, FILTERS, from, step, count, last, FILTERS);
-            }
-            if (fours > 0) {
-                pairs(layer, layer->stream, fours, from, step, count, to, filters);
-            }
+        const int32_t second = pixels > 1; /* an odd last pixel is both of its pair */
+        const int32_t pairs = second ? tw_min(pixels / 2, rest ? PAIRS : pixels) : 1, count = pairs * (1 + second);
+        frame.x_0 = from;
+        frame.x_1 = from + second * step;
+        frame.x_0_end = from + layer->bytes;
+        frame.pairs = pairs;
+        if (rest > 0) {
+            frame.stream = layer->stream + (fours >> 2) * (3 * FILTERS + layer->bytes);
+            frame.gap = 0;
+            frame.to_0 = last;
+            frame.to_1 = last + second * FILTERS;
+            frame.to_0_end = last + FILTERS;
+            products(&frame, layer->sign);
+        }
+        if (fours > 0) {
+            frame.stream = layer->stream;
+            frame.gap = over;
+            frame.to_0 = to;
+            frame.to_1 = to + second * layer->filters;
+            frame.to_0_end = to + fours;
+            products(&frame, layer->sign);
         }
         for (int32_t i = 0; i < count && rest > 0; ++i) {
-            int8_t *const rest_to = to + i * filters + fours;
+            int8_t *const rest_to = to + i * layer->filters + fours;
             for (int32_t k = 0; k < rest; ++k) {
                 rest_to[k] = last[i * FILTERS + k];
             }
         }
-        to += count * filters;
+        to += count * layer->filters;
         pixels -= count;
         from += count * step;
+    }
+}
+
+/* Computes the outputs as by_groups, but the last one or two of a pixel, where no four are left, filter by filter. */
+TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t filters = layer->filters, rest = layer->rest, fours = filters - rest;
+    const uint32_t *const last_group = layer->stream + fours / FILTERS * (3 * FILTERS + layer->bytes);
+    tw_mve_layer others = *layer;
+    others.rest = 0;
+    if (filters == 1) {
+        one_filter(layer, last_group, 0, from, step, pixels, to, 1);
+        return;
+    }
+    while (pixels > 0) {
+        int8_t last[2 * PAIRS * FILTERS];
+        const int32_t count = tw_min(pixels, (int32_t)sizeof last / rest);
+        for (int32_t i = 0; i < rest; ++i) {
+            one_filter(layer, last_group, i, from, step, count, last + i, rest);
+        }
+        if (fours == 0) {
+            tw_mve_copy(to, last, count * rest);
+        } else {
+            by_groups(&others, from, step, count, to);
+            for (int32_t i = 0; i < count; ++i) {
+                for (int32_t k = 0; k < rest; ++k) {
+                    to[i * filters + fours + k] = last[i * rest + k];
+                }
+            }
+        }
+        to += count * filters;
+        from += count * step;
+        pixels -= count;
+    }
+}
+
+void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t rest = layer->rest;
+    if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
+        by_filters(layer, from, step, pixels, to);
+    } else {
+        by_groups(layer, from, step, pixels, to);
     }
 }
