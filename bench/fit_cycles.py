@@ -167,6 +167,7 @@ def rare() -> Graph:
             ("reduce_max", inner, (1, 1, 1, c), {"keep_dims": True}),
             ("pad", margins, (1, h + 3, w + 3, c), {}),
             ("minimum", None, shape, {}),
+            ("mul", None, shape, {"activation": "none"}),
         ):
             number, dtype = len(ops), attrs.get("dtype", "int8")
             of_constant = quant if kind == "prelu" else None

@@ -354,12 +354,15 @@ def add(rng: Rng, kernel: str) -> Twins | None:
 def mul(rng: Rng, kernel: str) -> Twins:
     trial = ring_views.binary(rng, "tw_mul_s8")
     (call,), sources = trial.calls, [inputs(rng, source) for source in trial.inputs]
-    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1)
+    vectors = kernel.endswith("_mve")
+    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1, least=0 if vectors else 2)
     given = {name: getattr(call.params, name) for name, _ in call.params._fields_}
     given |= {"multiplier": max(int(multiplier), 1 << 30), "shift": int(shift), **clamp(rng)}
     portable = ring_calls.build("tw_mul", **given)
-    own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
-    fast = ring_calls.build("tw_mul_dsp", mul=portable, **own)
+    fast = portable
+    if not vectors:
+        own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
+        fast = ring_calls.build("tw_mul_dsp", mul=portable, **own)
     return (
         Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
         Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
@@ -375,12 +378,14 @@ def compact(rng: Rng, name: str) -> Twins:
 
 def average_pool(rng: Rng, kernel: str) -> Twins:
     """Return a pair of trials with windows of any size, a few with more values than a 16-bit lane can sum."""
+    most = 2048 if kernel.endswith("_mve") else 300 * 17  # pixels of a window
     while True:
-        channels, many = int(rng.integers(1, 23)), rng.integers(6) == 0
-        chosen: dict[str, Any] = {"kernel": tuple(rng.choice([1, 16, 17, 300], 2, replace=False).tolist())} if many else {}
+        channels, many = int(rng.integers(1, 40)), rng.integers(6) == 0
+        chosen: dict[str, Any] = {"kernel": tuple(rng.choice([1, 16, 17, 100, 300], 2, replace=False).tolist())} if many else {}
         geometry, inside, outside, reads = ring_views.windowed(rng, channels, False, **chosen)
         begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
-        if all((extent - 1) * stride - pad < size for extent, stride, pad, size in begins):
+        holds = all((extent - 1) * stride - pad < size for extent, stride, pad, size in begins)
+        if holds and np.prod(geometry["kernel"]) <= most:
             break  # every window contains a part of the map
     limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
     shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": -128 * int(rng.integers(2))}
@@ -411,7 +416,7 @@ def requantize(rng: Rng, kernel: str) -> Twins:
 
 
 def max_pool(rng: Rng, kernel: str) -> Twins | None:
-    channels = int(rng.integers(4, 30))
+    channels = int(rng.integers(4, 40))
     geometry, inside, outside, reads = ring_views.windowed(rng, channels, False)
     begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
     if any((extent - 1) * stride - pad >= size for extent, stride, pad, size in begins):
@@ -444,13 +449,13 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
         n: lambda rng, n=n: add(rng, n)
         for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")
     },
-    "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
+    **{n: lambda rng, n=n: average_pool(rng, n) for n in (f"tw_average_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},
     "tw_extremum_s8_dsp": lambda rng: extremum(rng, "tw_extremum_s8_dsp"),
     "tw_prelu_s8_dsp": lambda rng: prelu(rng, "tw_prelu_s8_dsp"),
     "tw_softmax_s8_table_dsp": lambda rng: softmax(rng, "tw_softmax_s8_table_dsp"),
-    "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
+    **{n: lambda rng, n=n: mul(rng, n) for n in ("tw_mul_s8_dsp", "tw_mul_s8_mve")},
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
-    "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
+    **{n: lambda rng, n=n: max_pool(rng, n) for n in (f"tw_max_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
     "tw_mean_s8_dsp": lambda rng: mean(rng, "tw_mean_s8_dsp"),

@@ -60,6 +60,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_compact", "tw_average_pool_2d_s8_compact")),
     (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp", "tw_average_pool_2d_s16", "tw_max_pool_2d_s16")),
     (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp",)),
+    (partial(order.channels, at_once=order.LANES), ("tw_average_pool_2d_s8_mve", "tw_max_pool_2d_s8_mve")),
     (partial(order.channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (
         partial(order.channels, at_once=4),
@@ -103,6 +104,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.pixels, ("tw_resize_nearest_neighbor_s8",)),
     (order.any_way, ("tw_move",)),
     (order.elements, ("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
+    (order.elements, ("tw_mul_s8_mve",)),
     (order.elements, ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_extremum_s8_dsp", "tw_prelu_s8_dsp")),
     (order.elements, ("tw_squared_difference_s8", "tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8")),
     (order.elements, ("tw_compare_s8", "tw_div_s8", "tw_mul_s16", "tw_logistic_s16", "tw_tanh_s16")),

@@ -13,6 +13,7 @@ from ..ops import SPECS
 from ..ops.conv import kernel_size
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
+from .mve import weights as mve
 
 # An outlier (a filter that the fast arithmetic cannot hold) takes half of the time of four other filters: 12 instructions per
 # four inputs of two pixels instead of 24.
@@ -55,6 +56,18 @@ def steps(graph: Graph, op: Op) -> Features:
 def broadcast(graph: Graph, op: Op) -> Features:
     """Return the counts of `plain`; if the operands differ in shape, `case` selects constants of their own."""
     return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")
+
+
+def vectors(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of pools that compute one vector of channels at a time.
+
+    They are, in this order: vectors times pixels of the window; vectors times rows of the window; vectors; output pixels;
+    calls (1). A vector has 16 channels of an output pixel; the last one of a pixel may have fewer.
+    """
+    out, (rows, cols) = graph.output(op), op.attrs["kernel"]
+    count = prod(out.shape[:3])
+    each = count * (mve.up(out.shape[3]) // mve.LANES)
+    return Features("", (each * rows * cols, each * rows, each, count, 1.0))
 
 
 def pixels(graph: Graph, op: Op) -> Features:

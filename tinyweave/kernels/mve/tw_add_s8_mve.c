@@ -20,24 +20,18 @@ static inline int8_t add_one(const tw_add_mve *p, int32_t plain, int32_t scaled)
 
 #if TW_HAS_MVE
 
-/* Computes whole fours of elements; returns how many elements. sign: -1 if `scaled` is shifted, so that negative halves round
- * away from zero. */
-static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count,
-                                int32_t sign)
+/* Computes whole fours of elements; returns how many elements. */
+static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
 {
     const tw_add_mve p = *params; /* a copy, since stores through `to` might change the original */
     const int32x4_t low = vdupq_n_s32(p.out_min), high = vdupq_n_s32(p.out_max);
-    const int32_t fours = count / 4;
+    const int32_t fours = count / 4, sign = p.shift < 0; /* 1 to round negative halves of `scaled` away from zero */
     for (int32_t i = fours; i > 0; --i) {
         const int32x4_t half = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(plain), p.plain_zero), HALVED_SHIFT);
         int32x4_t other = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(scaled), p.scaled_zero), SCALED_SHIFT);
-        other = vqrdmulhq_n_s32(other, p.multiplier);
-        if (sign) {
-            other = vaddq_s32(other, vshrq_n_s32(other, 31));
-        }
+        other = tw_mve_away(vqrdmulhq_n_s32(other, p.multiplier), sign);
         int32x4_t sum = vaddq_s32(half, vrshlq_n_s32(other, p.shift));
-        sum = vqrdmulhq_n_s32(sum, p.out_multiplier);
-        sum = vaddq_s32(sum, vshrq_n_s32(sum, 31));
+        sum = tw_mve_away(vqrdmulhq_n_s32(sum, p.out_multiplier), 1);
         sum = vaddq_n_s32(vrshlq_n_s32(sum, p.out_shift), p.out_zero);
         vstrbq_s32(to, vminq_s32(vmaxq_s32(sum, low), high));
         plain += 4;
@@ -54,7 +48,7 @@ static void add_run(const tw_add_mve *p, const int8_t *plain, const int8_t *scal
 {
     int32_t done = 0;
 #if TW_HAS_MVE
-    done = p->shift ? add_fours(p, plain, scaled, to, count, -1) : add_fours(p, plain, scaled, to, count, 0);
+    done = add_fours(p, plain, scaled, to, count);
 #endif
     for (; done < count; ++done) {
         to[done] = add_one(p, plain[done], scaled[done]);

@@ -26,7 +26,9 @@ static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer
     if (direct < pixels) {
         direct &= ~1;
     }
-    tw_mve_pair_products(layer, from, step, direct, to);
+    if (direct > 0) {
+        tw_mve_pair_products(layer, from, step, direct, to);
+    }
     while (direct < pixels) {
         const int32_t count = tw_min(pixels - direct, params->windows);
         for (int32_t i = 0; i < count; ++i) {
@@ -98,7 +100,7 @@ void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, 
 {
     const tw_conv *p = &params->conv;
     const int32_t bytes = tw_mve_up(p->kernel.h * p->kernel.w * p->in.c);
-    const tw_mve_layer layer = {params->stream, bytes, p->out.c, p->out_zero, p->out_min, p->out_max, params->sign};
+    const tw_mve_layer layer = {params->stream, bytes, p->out.c, p->out.c & 3, p->out_zero, p->out_min, p->out_max, params->sign};
     const int is_pixel = p->kernel.h == 1 && p->kernel.w == 1 && p->pad.h == 0 && p->pad.w == 0
         && (p->out.h - 1) * p->stride.h < p->in.h && (p->out.w - 1) * p->stride.w < p->in.w;
     int8_t *const windows = (int8_t *)scratch;

@@ -2,45 +2,24 @@
  * layout of the weights and the cost. */
 #include "tw_fully_connected_s8_mve.h"
 
-#include "tw_mve.h"
+#include "tw_mve_dots.h"
 
 #define FILTERS 4
 
-#if TW_HAS_MVE
-
-/* sums += the products of `depth` inputs with four filters, `filter` bytes apart; with fewer `filters` the last one is repeated.
- * Registers: [x]: inputs; [w_0] .. [w_3]: weights; [sum_0] .. [sum_3]: sums, in even registers, which VMLADAVA needs; lr:
- * inputs left; q0: inputs; q1, q2: weights, alternately. No stack.
- * Order: one load of inputs per four filters; each product has the load of the next filter's weights after it. WLSTP.8 and LETP
- * predicate the tail, so no input or weight beyond the last is read.
- * Equals products() below in plain C. */
+/* sums += the products of `depth` inputs with four filters, `filter` bytes apart; with fewer `filters` the last one is repeated. */
 static void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters, int32_t *sums)
 {
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + filter : w_0;
     const int8_t *w_2 = filters > 2 ? w_1 + filter : w_1, *w_3 = filters > 3 ? w_2 + filter : w_2;
-    int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3]; /* for even registers */
-    __asm__(
-        "wlstp.8 lr, %[depth], 2f\n"
-        "1:\n"
-        "vldrb.8 q0, [%[x]], #16\n"
-        "vldrb.8 q1, [%[w_0]], #16\n"
-        "vmladava.s8 %[sum_0], q0, q1\n"
-        "vldrb.8 q2, [%[w_1]], #16\n"
-        "vmladava.s8 %[sum_1], q0, q2\n"
-        "vldrb.8 q1, [%[w_2]], #16\n"
-        "vmladava.s8 %[sum_2], q0, q1\n"
-        "vldrb.8 q2, [%[w_3]], #16\n"
-        "vmladava.s8 %[sum_3], q0, q2\n"
-        "letp lr, 1b\n"
-        "2:\n"
-        : [x] "+r"(x), [w_0] "+r"(w_0), [w_1] "+r"(w_1), [w_2] "+r"(w_2), [w_3] "+r"(w_3), [sum_0] "+Te"(sum_0),
-          [sum_1] "+Te"(sum_1), [sum_2] "+Te"(sum_2), [sum_3] "+Te"(sum_3)
-        : [depth] "r"(depth) : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "memory");
+    int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3];
+    TW_MVE_DOTS(x, 16, w_0, w_1, w_2, w_3, 16, depth, sum_0, sum_1, sum_2, sum_3);
     sums[0] = sum_0;
     sums[1] = sum_1;
     sums[2] = sum_2;
     sums[3] = sum_3;
 }
+
+#if TW_HAS_MVE
 
 /* Computes the outputs of filter `unit` and the next three. */
 static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to)
@@ -67,17 +46,6 @@ static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *su
 }
 
 #else
-
-static void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters, int32_t *sums)
-{
-    for (int32_t i = 0; i < filters; ++i) {
-        uint32_t sum = (uint32_t)sums[i];
-        for (int32_t k = 0; k < depth; ++k) {
-            sum += (uint32_t)(x[k] * weights[i * filter + k]);
-        }
-        sums[i] = (int32_t)sum;
-    }
-}
 
 static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to)
 {

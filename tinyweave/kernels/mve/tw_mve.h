@@ -33,6 +33,14 @@ static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t sh
     return shift < 0 ? ((before >> (-shift - 1)) + 1) >> 1 : before;
 }
 
+#if TW_HAS_MVE
+
+/* Subtracts `sign`, 0 or 1, from negative lanes: x + (x >> 31) * sign. VQDMLAH adds the high half of 2 * x * sign to x, and rounds
+ * that down. */
+static inline int32x4_t tw_mve_away(int32x4_t x, int32_t sign) { return vqdmlahq_n_s32(x, x, sign); }
+
+#endif
+
 /* Copies exactly `count` bytes. WLSTP.8 and LETP predicate the tail: the last vector loads and stores only the bytes left. lr:
  * bytes left; q0: the vector. Equals memcpy. */
 static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)

@@ -2,10 +2,11 @@
  * weights and the cost. */
 #include "tw_mve_pair.h"
 
-#include "tw_mve.h"
+#include "tw_mve_dots.h"
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
+#define TWO_BYTES 64  /* of the smallest windows for which two filters by themselves are faster than a group of four */
 
 /* Successive pairs of pixels. The assembly loads the members in this order. */
 typedef struct {
@@ -45,8 +46,8 @@ typedef struct {
 /* Both pixels begin with the biases. */
 #define BIASES "ldm.w r3, {r8, r10, r12, lr}\nldm.w r3!, {r0, r2, r4, r6}\n"
 
-/* Between the two roundings, as TW_FIX in tw_dsp.h. */
-#define FIX "vshr.s32 q3, q0, #31\nvadd.i32 q0, q0, q3\nvshr.s32 q3, q1, #31\nvadd.i32 q1, q1, q3\n"
+/* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
+#define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
 #define NO_FIX
 /* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, then shifts; q4, q5: the
  * clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
@@ -224,11 +225,48 @@ static void products(const tw_mve_frame *pair, int32_t sign)
 
 #endif
 
-/* The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. Where pixels are read
- * from a map that is overwritten, they are computed first. */
-void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+/* Computes the outputs of one filter of any number of pixels, four at a time. filter: its index in the group at `stream`; `apart`
+ * bytes lead from a pixel's output to the next one's. */
+static void one_filter(const tw_mve_layer *layer, const uint32_t *stream, int32_t filter, const int8_t *from, int32_t step,
+                       int32_t pixels, int8_t *to, int32_t apart)
 {
-    const int32_t rest = layer->filters % FILTERS, fours = layer->filters - rest;
+    const int32_t bytes = layer->bytes, zero = layer->zero, low = layer->low, high = layer->high, sign = layer->sign;
+    const int32_t *const factors = (const int32_t *)stream + FILTERS + bytes, bias = (int32_t)stream[filter];
+    const int32_t multiplier = factors[filter], shift = factors[FILTERS + filter];
+    const int8_t *const weights = (const int8_t *)(stream + FILTERS) + filter * TW_MVE_LANES;
+#if TW_HAS_MVE
+    const int32x4_t multipliers = vdupq_n_s32(multiplier), shifts = vdupq_n_s32(shift);
+    const int32x4_t lows = vdupq_n_s32(low), highs = vdupq_n_s32(high);
+    const uint32x4_t places = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)apart);
+#endif
+    for (; pixels > 0; pixels -= 4) {
+        const int8_t *w = weights, *x_0 = from, *x_1 = pixels > 1 ? x_0 + step : x_0; /* the last pixel is repeated */
+        const int8_t *x_2 = pixels > 2 ? x_1 + step : x_1, *x_3 = pixels > 3 ? x_2 + step : x_2;
+        int32_t sum_0 = bias, sum_1 = bias, sum_2 = bias, sum_3 = bias;
+        TW_MVE_DOTS(w, 64, x_0, x_1, x_2, x_3, 16, bytes, sum_0, sum_1, sum_2, sum_3);
+#if TW_HAS_MVE
+        int32x4_t out = vsetq_lane_s32(sum_1, vdupq_n_s32(sum_0), 1);
+        out = vsetq_lane_s32(sum_3, vsetq_lane_s32(sum_2, out, 2), 3);
+        out = vrshlq_s32(tw_mve_away(vqrdmulhq_s32(out, multipliers), -sign), shifts);
+        out = vminq_s32(vmaxq_s32(vaddq_n_s32(out, zero), lows), highs);
+        vstrbq_scatter_offset_p_s32(to, places, out, vctp32q((uint32_t)pixels));
+#else
+        const int32_t sums[4] = {sum_0, sum_1, sum_2, sum_3};
+        for (int32_t i = 0; i < tw_min(pixels, 4); ++i) {
+            to[i * apart] = (int8_t)tw_clamp(tw_mve_rescale(sums[i], multiplier, shift, sign) + zero, low, high);
+        }
+#endif
+        from += 4 * step;
+        to += 4 * apart;
+    }
+}
+
+/* Computes the outputs by groups of filters, two pixels at a time. The last one to three outputs of a pixel, where no four are
+ * left, have a group of filters as others do, if `layer->rest` says so. Where pixels are read from a map that is overwritten,
+ * they are computed first. */
+TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t rest = layer->rest, over = layer->filters & (FILTERS - 1), fours = layer->filters - over;
     int8_t last[2 * PAIRS * FILTERS];
     tw_mve_frame frame;
     frame.zero = layer->zero;
@@ -243,7 +281,7 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
         frame.x_0_end = from + layer->bytes;
         frame.pairs = pairs;
         if (rest > 0) {
-            frame.stream = layer->stream + fours / FILTERS * (3 * FILTERS + layer->bytes);
+            frame.stream = layer->stream + (fours >> 2) * (3 * FILTERS + layer->bytes);
             frame.gap = 0;
             frame.to_0 = last;
             frame.to_1 = last + second * FILTERS;
@@ -252,7 +290,7 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
         }
         if (fours > 0) {
             frame.stream = layer->stream;
-            frame.gap = rest;
+            frame.gap = over;
             frame.to_0 = to;
             frame.to_1 = to + second * layer->filters;
             frame.to_0_end = to + fours;
@@ -267,5 +305,48 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
         to += count * layer->filters;
         pixels -= count;
         from += count * step;
+    }
+}
+
+/* Computes the outputs as by_groups, but the last one or two of a pixel, where no four are left, filter by filter. */
+TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t filters = layer->filters, rest = layer->rest, fours = filters - rest;
+    const uint32_t *const last_group = layer->stream + fours / FILTERS * (3 * FILTERS + layer->bytes);
+    tw_mve_layer others = *layer;
+    others.rest = 0;
+    if (filters == 1) {
+        one_filter(layer, last_group, 0, from, step, pixels, to, 1);
+        return;
+    }
+    while (pixels > 0) {
+        int8_t last[2 * PAIRS * FILTERS];
+        const int32_t count = tw_min(pixels, (int32_t)sizeof last / rest);
+        for (int32_t i = 0; i < rest; ++i) {
+            one_filter(layer, last_group, i, from, step, count, last + i, rest);
+        }
+        if (fours == 0) {
+            tw_mve_copy(to, last, count * rest);
+        } else {
+            by_groups(&others, from, step, count, to);
+            for (int32_t i = 0; i < count; ++i) {
+                for (int32_t k = 0; k < rest; ++k) {
+                    to[i * filters + fours + k] = last[i * rest + k];
+                }
+            }
+        }
+        to += count * filters;
+        from += count * step;
+        pixels -= count;
+    }
+}
+
+void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t rest = layer->rest;
+    if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
+        by_filters(layer, from, step, pixels, to);
+    } else {
+        by_groups(layer, from, step, pixels, to);
     }
 }

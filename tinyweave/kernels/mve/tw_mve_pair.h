@@ -18,6 +18,7 @@ typedef struct {
     const uint32_t *stream;
     int32_t bytes;              /* of a window, a multiple of 16 */
     int32_t filters;
+    int32_t rest;               /* of the filters after the last group of four: how many tw_mve_pair_products computes */
     int32_t zero, low, high;    /* the output's zero point, the clamp */
     int32_t sign;               /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
 } tw_mve_layer;

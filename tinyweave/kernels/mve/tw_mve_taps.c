@@ -43,9 +43,11 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
     "vadd.i32 q6, q6, q0\n"        \
     "vadd.i32 q7, q7, q1\n"
 
-/* Between the two roundings, as TW_FIX in tw_dsp.h. */
-#define FIX(sum) "vshr.s32 q1, " sum ", #31\nvadd.i32 " sum ", " sum ", q1\n"
+/* Between the two roundings, as tw_mve_away. [x]: 1. */
+#define FIX(sum) "vqdmlah.s32 " sum ", " sum ", %[x]\n"
 #define NO_FIX(sum)
+#define ONE_FIX "mov %[x], #1\n"
+#define ONE_NO_FIX
 #define RESCALE(sum, fix)                  \
     "vldrw.32 q0, [%[w]], #16\n"           \
     "vqrdmulh.s32 " sum ", " sum ", q0\n"  \
@@ -55,6 +57,7 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
 /* Requantises the sums and stores at most [left] outputs. VQMOVN packs them back in the order of the channels. Offsets in
  * [layer]: 24 zero, 28 low, 32 high. */
 #define FINISH(fix)                \
+    ONE_##fix                      \
     RESCALE("q4", fix)             \
     RESCALE("q5", fix)             \
     "vqmovnb.s32 q4, q4\n"         \

@@ -54,6 +54,12 @@ def product_shift_fits(graph: Graph, op: Op) -> Check:
     return Check(-shift in dense.EXPONENTS, f"it is {shift}")
 
 
+def product_is_not_shifted_left(graph: Graph, op: Op) -> Check:
+    """The output's rescale shift is between -31 and 0."""
+    shift = elementwise.mul_rescale(graph, op).shift
+    return Check(-31 <= shift <= 0, f"it is {shift}")
+
+
 def operand_is_one_constant(graph: Graph, op: Op) -> Check:
     """One operand is a constant with one element, and the output has at least 256 elements, as many as a table of results."""
     out, constants = graph.output(op), [x is not None and x.data is not None and x.elements == 1 for x in graph.inputs_of(op)]
@@ -92,6 +98,13 @@ ROWS: tuple[Variant, ...] = (
         timed_as="tw_add_s8_linear_dsp",
     ),
     timed_row("tw_add_s8", SUM, "tw_add"),
+    timed_row(
+        "tw_mul_s8_mve",
+        ("mul",),
+        "tw_mul",
+        isa="mve",
+        applies=(shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_is_not_shifted_left),
+    ),
     timed_row("tw_mul_s8_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=MULTIPLIES),
     timed_row("tw_mul_s8", ("mul",), "tw_mul"),
     timed_row("tw_div_s8", ("div",), "tw_mul"),

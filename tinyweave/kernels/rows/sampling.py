@@ -7,6 +7,7 @@ from functools import partial
 from ...ir import Graph, Op
 from ...ops import resize
 from .. import overlap_distance as distance
+from ..cycle_features import vectors
 from ..requirements import Check, has_4_output_channels
 from ..variant import S4, S16, Variant
 
@@ -23,14 +24,28 @@ def positions_are_sixteenths(graph: Graph, op: Op) -> Check:
     return Check(met, f"the steps are {lines[0].scale}/{resize.ONE} and {lines[1].scale}/{resize.ONE}")
 
 
+def window_has_at_most_2048_pixels(graph: Graph, op: Op) -> Check:
+    """The window has at most 2,048 pixels."""
+    rows, columns = op.attrs["kernel"]
+    return Check(rows * columns <= 2048, f"it is {rows}x{columns}")
+
+
 average_pool = partial(Variant, kinds=("average_pool_2d",), params="tw_pool", distance=distance.by_channel)
 max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool", distance=distance.by_channel)
 resize_bilinear = partial(Variant, kinds=("resize_bilinear",), distance=distance.resized)
 
 ROWS: tuple[Variant, ...] = (
     average_pool("tw_average_pool_2d_s8_compact", compact=True),
+    average_pool(
+        "tw_average_pool_2d_s8_mve",
+        isa="mve",
+        has_rows=True,
+        applies=(has_4_output_channels, window_has_at_most_2048_pixels),
+        features=vectors,
+    ),
     average_pool("tw_average_pool_2d_s8_dsp", isa="dsp", has_rows=True, applies=(has_4_output_channels,)),
     average_pool("tw_average_pool_2d_s8", has_rows=True),
+    max_pool("tw_max_pool_2d_s8_mve", isa="mve", applies=(has_4_output_channels,), features=vectors),
     max_pool("tw_max_pool_2d_s8_dsp", isa="dsp", applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(

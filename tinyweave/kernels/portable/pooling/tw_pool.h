@@ -3,6 +3,7 @@
 #define TW_POOL_H
 
 #include "tw_int4.h"
+#include "tw_sums.h"
 
 typedef struct {
     tw_shape in, out;
@@ -135,6 +136,19 @@ static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t coun
 }
 
 static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
+
+/* The average over rows as they come: adds a range of whole rows to sums[c], which row 0 sets up, and writes out with the last
+ * row. */
+TW_INLINE void tw_pool_average_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
+{
+    const int32_t count = p->in.h * p->in.w;
+    tw_sums_add(sums, p->in.c, &in, range, -p->away_from * count, tw_sums_add_four);
+    if (range.row_end == p->in.h) {
+        for (int32_t channel = 0; channel < p->in.c; ++channel) {
+            ((int8_t *)out)[channel] = tw_pool_average(p, sums[channel], count);
+        }
+    }
+}
 
 /* Each a tw_pool_output. */
 static inline int32_t tw_pool_average_of(const tw_pool *p, int32_t sum, int32_t count)

@@ -1,0 +1,50 @@
+/* tw_mve_dots.h - one run of bytes times four others with the Arm MVE extension. */
+#ifndef TW_MVE_DOTS_H
+#define TW_MVE_DOTS_H
+
+#include "tw_mve.h"
+
+/* Adds to sum_0 the products of `count` bytes at `one` with those at four_0, and so on, modulo 2^32; all are variables, and the
+ * pointers may move. one_step, four_step: bytes from sixteen of these to the next sixteen, as literals.
+ * Registers: [one]; [four_0] .. [four_3]; [sum_0] .. [sum_3]: sums, in even registers, which VMLADAVA needs; lr: bytes left; q0:
+ * bytes of `one`; q1, q2: bytes of the others, alternately. No stack.
+ * Order: one load of `one` per four products; each product has the load of the next one's bytes after it. WLSTP.8 and LETP
+ * predicate the tail, so no byte beyond the last is read. */
+#if TW_HAS_MVE
+#define TW_MVE_DOTS(one, one_step, four_0, four_1, four_2, four_3, four_step, count, sum_0, sum_1, sum_2, sum_3)      \
+    __asm__(                                                                                                          \
+        "wlstp.8 lr, %[bytes], 2f\n"                                                                                  \
+        "1:\n"                                                                                                        \
+        "vldrb.8 q0, [%[x]], #" #one_step "\n"                                                                        \
+        "vldrb.8 q1, [%[w_0]], #" #four_step "\n"                                                                     \
+        "vmladava.s8 %[s_0], q0, q1\n"                                                                                \
+        "vldrb.8 q2, [%[w_1]], #" #four_step "\n"                                                                     \
+        "vmladava.s8 %[s_1], q0, q2\n"                                                                                \
+        "vldrb.8 q1, [%[w_2]], #" #four_step "\n"                                                                     \
+        "vmladava.s8 %[s_2], q0, q1\n"                                                                                \
+        "vldrb.8 q2, [%[w_3]], #" #four_step "\n"                                                                     \
+        "vmladava.s8 %[s_3], q0, q2\n"                                                                                \
+        "letp lr, 1b\n"                                                                                               \
+        "2:\n"                                                                                                        \
+        : [x] "+r"(one), [w_0] "+r"(four_0), [w_1] "+r"(four_1), [w_2] "+r"(four_2), [w_3] "+r"(four_3),              \
+          [s_0] "+Te"(sum_0), [s_1] "+Te"(sum_1), [s_2] "+Te"(sum_2), [s_3] "+Te"(sum_3)                              \
+        : [bytes] "r"(count) : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "memory")
+#else
+#define TW_MVE_DOTS(one, one_step, four_0, four_1, four_2, four_3, four_step, count, sum_0, sum_1, sum_2, sum_3)      \
+    do {                                                                                                              \
+        const int8_t *const runs[4] = {four_0, four_1, four_2, four_3};                                               \
+        uint32_t sums[4] = {(uint32_t)sum_0, (uint32_t)sum_1, (uint32_t)sum_2, (uint32_t)sum_3};                      \
+        for (int32_t k = 0; k < (count); ++k) {                                                                       \
+            const int32_t vector = k / TW_MVE_LANES, lane = k % TW_MVE_LANES;                                         \
+            for (int run = 0; run < 4; ++run) {                                                                       \
+                sums[run] += (uint32_t)(one[vector * one_step + lane] * runs[run][vector * four_step + lane]);        \
+            }                                                                                                         \
+        }                                                                                                             \
+        sum_0 = (int32_t)sums[0];                                                                                     \
+        sum_1 = (int32_t)sums[1];                                                                                     \
+        sum_2 = (int32_t)sums[2];                                                                                     \
+        sum_3 = (int32_t)sums[3];                                                                                     \
+    } while (0)
+#endif
+
+#endif
