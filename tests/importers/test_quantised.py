@@ -13,6 +13,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
+from cases.from_onnx import last, steps_apart  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -64,7 +65,15 @@ def model(nodes: list[Op], shape: tuple[int, ...] = (1, C, 7, 6), edges: tuple[i
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
-OF_MICROSOFT = ("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearConcat", "QLinearGlobalAveragePool", "QGemm")
+OF_MICROSOFT = (
+    "QLinearAdd",
+    "QLinearMul",
+    "QLinearSigmoid",
+    "QLinearConcat",
+    "QLinearGlobalAveragePool",
+    "QLinearReduceMean",
+    "QGemm",
+)
 
 
 def pair(name: str, out: str, scale: str = "xs", zero: str = "xz") -> list[Op]:
@@ -141,25 +150,12 @@ BY_HAND: dict[str, tuple[list[Op], Any]] = {  # ops that ONNX's reference lacks,
     "mul": ([("QLinearMul", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x * x),
     "mean": ([("QLinearGlobalAveragePool", ["x", *X, *Y], "y", {})], lambda x: x.mean((2, 3), keepdims=True)),
     "concat": ([("QLinearConcat", [*Y, "x", *X, "x", *X], "y", {"axis": 1})], lambda x: np.concatenate([x, x], 1)),
+    "reduce-mean": ([("QLinearReduceMean", ["x", *X, *Y], "y", {"axes": [1]})], lambda x: x.mean(1, keepdims=True)),
     "gemm": (
         [("QGemm", ["x", *X, "m", "ms", "mz", "b", *Y], "y", {"transB": 1})],
         lambda x: x @ (SCALES["m"] * SCALES["ms"]).T + SCALES["b"] * SCALES["xs"] * SCALES["ms"],
     ),
 }
-
-
-def last(values: np.ndarray) -> np.ndarray:
-    return np.moveaxis(values, 1, -1) if values.ndim == 4 else values
-
-
-def steps_apart(graph: Graph, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the error of the int8 graph's output in quantisation steps; x and y are channels first."""
-    (source,), (target,) = ((graph.tensors[name] for name in names) for names in (graph.inputs, graph.outputs))
-    assert {tensor.dtype for tensor in graph.tensors.values()} <= {"int8", "int32"}
-    assert source.quant and target.quant
-    found = ops.run(graph, {source.name: quantised(last(x), source.quant)})[target.name]
-    wanted = quantised(last(y), target.quant).reshape(found.shape)
-    return np.abs(found.astype(np.int32) - wanted)
 
 
 def gives_litert_bytes(graph: Graph, litert: ModuleType) -> bool:

@@ -336,9 +336,9 @@ def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
     else:
         left = [b.new_axis(table.shape[axis]) for axis in rest]
         data = b.constant(np.moveaxis(table, dim, 0), "table")
-    vectors = b.reshape(b.tensor(indices, indices.axes), (*indices.shape, 1))
+    vectors = b.reshape(indices.tensor, (*extents(indices.dims), 1))
     axes, rank = (*indices.axes, *left), len(indices.axes)
-    found = b.map("gather_nd", (data, vectors), axes, axes)
+    found = b.map("gather_nd", (data, vectors), axes, (*indices.dims, *left))
     return permute(b, found, [*range(rank, rank + dim), *range(rank), *range(rank + dim, len(axes))])
 
 
