@@ -12,7 +12,8 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
 
-from cases.from_onnx import distance, steps_apart  # noqa: E402
+from cases.from_onnx import distance  # noqa: E402
+from cases.steps import steps_apart  # noqa: E402
 from fuzz.onnx_networks import LEAST_SQNR_DB, loaded, network, run  # noqa: E402
 from fuzz.onnx_quantised import is_quantised  # noqa: E402
 from fuzz.whole_way import whole_way  # noqa: E402

@@ -22,7 +22,8 @@ JUDGED = "LiteRT's reference kernels"
 def whole_way(loaded: tw.Model, samples: np.ndarray, core: str, kinds: Counter[str], least_sqnr_db: float = -inf) -> str | None:
     """Return the fault of a network, None if there is none; `kinds` counts the ops of its int8 form.
 
-    A float network is quantised first. Without JUMPS, comparisons and choices of indices, the int8 form must have at least `least_sqnr_db`.
+    A float network is quantised first. Without JUMPS, comparisons and choices of indices, its int8 form must have at least
+    `least_sqnr_db`.
     """
     small, sqnr_db = loaded, inf
     if any(tensor.dtype == "float32" for tensor in loaded.graph.tensors.values()):

@@ -13,7 +13,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
-from cases.from_onnx import last, steps_apart  # noqa: E402
+from cases.steps import last, steps_apart  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -22,7 +22,6 @@ from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify  # noqa: E402
 from tinyweave.ir import Op as GraphOp  # noqa: E402
-from tinyweave.quantize.convert import quantised  # noqa: E402
 from tinyweave.quantize.prequantised import from_prequantised  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -430,13 +429,14 @@ def test_models_of_torchaos_xnnpack_quantizer_give_nearly_its_outputs(name: str,
     from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
     from tinyweave.importers.pt2 import from_pt2
-    from tinyweave.importers.torch import from_program
+    from tinyweave.importers.torch import from_module, from_program
     from tinyweave.ir import diff
 
     module, example = network(name)
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
     made, program = converted(trained(module), example, quantizer)
     graph = from_program(program, name)
+    assert diff(from_module(made, example, name), graph) == []
     given = samples(tuple(example.shape), 10, 1)
     near(f"{name}, torchao", [steps_apart(graph, x, made(torch.from_numpy(x)).detach().numpy()) for x in given], 4, 0.3)
     assert gives_litert_bytes(graph, litert)

@@ -51,6 +51,7 @@ CASES = {
     "einsum-of-a-constant": of(lambda m, x: torch.einsum("bij,jk->bik", x, MATRICES[0]), 1, 3, 4),
     "einsum-by-head": of(lambda m, x: torch.einsum("bqhd,bkhd->bhqk", x, x.tanh()), 1, 4, 3, 5),
     "einsum-of-one": of(lambda m, x: torch.einsum("bijk->bk", x), 1, 3, 4, 5),
+    "movedim": of(lambda m, x: x.movedim(1, -1).movedim((0, 3), (2, 1)).movedim((2, 1), (0, 3)), 1, 3, 4, 5),
     "einsum-permuted": of(lambda m, x: torch.einsum("bij->bji", x), 1, 3, 4),
     "einsum-of-three": of(lambda m, x: torch.einsum("bij,jk,k->bi", x, MATRICES[0], MATRICES[0][0]), 1, 3, 4),
     "einsum-constants-first": of(lambda m, x: torch.einsum("jk,k,bij->bi", MATRICES[0], MATRICES[0][0], x), 1, 3, 4),

@@ -89,7 +89,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "sum of squares": "ReduceSumSquare",
     "threshold": "ThresholdedRelu",
     "tile": "repeat repeat_interleave",
-    "transpose": "permute transpose",
+    "transpose": "movedim permute transpose",
     "transpose_conv": "conv_transpose1d conv_transpose2d ConvTranspose",
     "unpack": "unbind",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -106,9 +106,13 @@ def _torch() -> Any:
 
 @contextmanager
 def _evaluation_mode(module: Any) -> Iterator[None]:
-    """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again."""
+    """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again.
+
+    An exported module, such as torchao's `convert_pt2e` returns, has no modes: the exporter has fixed what each op computes.
+    """
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    with suppress(NotImplementedError):
+        module.eval()
     try:
         yield
     finally:

@@ -484,6 +484,14 @@ def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
     return Map(x.tensor, tuple(axes), x.dims)
 
 
+def movedim(b: Builder, x: Map, source: Any, destination: Any) -> Map:
+    """Import aten.movedim: move each axis in `source` to its place in `destination`; the others keep their order."""
+    rank = len(x.axes)
+    places, moved = ([normalised_axis(rank, axis) for axis in np.atleast_1d(each)] for each in (destination, source))
+    left, taken = iter(axis for axis in range(rank) if axis not in moved), dict(zip(places, moved, strict=True))
+    return permute(b, x, [taken[axis] if axis in taken else next(left) for axis in range(rank)])
+
+
 def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:
     """Import aten.squeeze: remove logical axes of extent 1, by default all. Other axes in `dim` stay. It adds no op."""
     gone = axis_set(x, dim)
