@@ -117,7 +117,7 @@ def norm(n: Network) -> str:
 def unary(n: Network) -> str:
     """Apply a function of one element; arguments of functions with a pole are moved away from it."""
     low, beta = round(n.rng.uniform(-1, 0.5), 3), round(n.rng.uniform(0.3, 2), 3)
-    simple = "Abs Asinh Atan Ceil Cos Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Softplus Softsign Tanh"
+    simple = "Abs Asinh Atan Ceil Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Softplus Softsign Tanh"
     limits = [n.constant(low), n.constant(low + 1.5)]
     positive = n.node("Add", n.node("Abs", n.x), n.constant(0.5))
     clipped = n.node("Clip", n.x, *limits)
@@ -126,6 +126,7 @@ def unary(n: Network) -> str:
         *(lambda op=op: n.node(op, positive) for op in ("Log", "Reciprocal", "Sqrt")),
         *(lambda op=op: n.node(op, clipped) for op in ("Cosh", "Exp", "Sinh")),
         *(lambda op=op: n.node(op, n.node("Mul", n.node("Sin", n.x), n.constant(0.9))) for op in ("Acos", "Asin", "Atanh")),
+        *(lambda op=op: n.node(op, n.node("Mul", n.node("Tanh", n.x), n.constant(3))) for op in ("Sin", "Cos")),
         lambda: n.node("Tan", n.node("Tanh", n.x)), lambda: n.node("Acosh", n.node("Add", positive, n.constant(0.6))),
         lambda: n.node("Clip", n.x, limits[0]),
         lambda: n.node("Clip", n.x, "", limits[1]), lambda: n.node("Clip", n.x, n.constant(0), n.constant(6)),
@@ -232,6 +233,7 @@ def moved(n: Network) -> str:
         lambda: n.node("Slice", n.x, n.integers(-1), n.integers(-(2**40)), along, n.integers(-1)),
         lambda: n.node("Gather", n.x, n.integers(*(n.rng.randrange(extent) for _ in range(4))), axis=axis),
         lambda: n.x if extent == middle else n.node("Concat", *n.node("Split", n.x, first, outputs=2, axis=axis), axis=axis),
+        lambda: n.node("TopK", n.x, n.integers(min(3, extent)), outputs=2, axis=axis, largest=n.rng.randint(0, 1))[0],
         lambda: n.node("CumSum", n.node("Mul", n.x, n.constant(0.2)), n.constant(axis, np.int64)),
         lambda: n.node("Tile", n.x, second),
         lambda: n.node("Pad", n.x, n.integers(*amounts), *([n.constant(at / 4)] if mode == "constant" else []), mode=mode),
@@ -290,7 +292,7 @@ def dense(n: Network) -> str:
     return n.rng.choice([
         lambda: y, lambda: n.node("Softmax", y), lambda: n.node("LogSoftmax", n.node("Relu", y)),
         lambda: n.node(n.rng.choice(["ArgMax", "ArgMin"]), y, axis=1, keepdims=n.rng.randint(0, 1)),
-        lambda: n.node("TopK", y, n.integers(1), outputs=2)[0],
+        lambda: n.node("TopK", y, n.integers(n.rng.choice([1, 3])), outputs=2)[n.rng.randint(0, 1)],
     ])()  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def classifier(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: seen(x.flatten(1)), lambda x: seen(x.contiguous().view(x.size(0), -1)),
         lambda x: seen(x.reshape(x.size(0), -1)),
         lambda x: torch.mm(x.flatten(1), matrix), lambda x: torch.addmm(bias, x.flatten(1), matrix),
-        lambda x: torch.mv(matrix.T, x[0].flatten()),
+        lambda x: torch.mv(matrix.T, x[0].flatten()), lambda x: seen(x.flatten(1)).topk(3)[1],
         lambda x: torch.log_softmax(seen(x.flatten(1)), -1), lambda x: x.flatten(1), lambda x: seen(x.flatten(1)).argmax(1),
         lambda x: seen(x.flatten(1)).argmin(1), lambda x: seen(x.flatten(1)).topk(1)[0],
     ])  # fmt: skip

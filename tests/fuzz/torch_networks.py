@@ -127,6 +127,7 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: torch.minimum(x, x * x), lambda x: torch.sub(x, x * x, alpha=0.5), lambda x: x.detach().contiguous(),
         lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
         lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
+        lambda x: torch.exp(-x.abs()),
         torch.abs, torch.erf, torch.sin, torch.cos, lambda x: torch.log(x.abs() + 0.2), lambda x: (x.square() + 0.1).sqrt(),
         lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5, torch.atan,
         torch.asinh, torch.expm1, torch.frac, torch.trunc, torch.sinc, torch.erfc, functional.hardsigmoid,
@@ -144,7 +145,7 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
 def selection(rng: random.Random, made: Network, shape: list[int]) -> Any:
     """Select elements by two comparisons."""
     low = rng.uniform(-1, 0.5)
-    first = rng.choice([torch.gt, torch.le])
+    first = rng.choice([torch.gt, torch.le, torch.lt])
     second = rng.choice([lambda x: x.clamp_min(low) == x, lambda x: x.clamp_max(low + 0.5) != x])
     both = rng.choice([
         lambda a, b: a & b, lambda a, b: a | b, torch.bitwise_and, torch.bitwise_or, torch.logical_and, torch.logical_or,
@@ -290,6 +291,7 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x - torch.real(torch.fft.rfft(x, dim=axis, norm="ortho")).mean(axis, keepdim=True),
         lambda x: x * (torch.dot(x.flatten(), vector) / count**0.5),
         lambda x: x.unflatten(1, (groups, c // groups)).mean(2), lambda x: x - x.topk(1, axis, largest=value < 0)[0],
+        lambda x: x.topk(min(3, shape[axis]), axis, largest=value < 0)[0],
         lambda x: torch.cat([part(torch.fft.rfft(x, dim=axis, norm="ortho")) for part in (torch.abs, torch.imag)], axis),
     ])  # fmt: skip
 
@@ -352,7 +354,7 @@ def resized(rng: random.Random, made: Network, shape: list[int]) -> Any:
         nn.Upsample(scale_factor=2), nn.Upsample(size=out), nn.Upsample(scale_factor=2, mode="bilinear"),
         nn.Upsample(size=out, mode="bilinear"), nn.Upsample(size=out, mode="bilinear", align_corners=True),
         nn.Upsample(scale_factor=1.3, mode="bilinear"), nn.Upsample(size=out, mode="bicubic"), nn.Upsample(scale_factor=1.7),
-        nn.Upsample(size=out, mode="nearest-exact"),
+        nn.Upsample(size=out, mode="nearest-exact"), nn.Upsample(scale_factor=2, mode="bicubic"),
     ]))  # fmt: skip
 
 
@@ -394,6 +396,7 @@ LAYERS: dict[int, list[Layer]] = {
         shuffle,
         shuffle,
         pad,
+        resized,
         resized,
         rows,
         selected,

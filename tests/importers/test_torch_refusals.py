@@ -63,7 +63,6 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
         (Of(lambda m, x: torch.fft.irfft(torch.fft.rfft(x))), (1, 8), "compute the spectrum outside the network"),
         (Of(lambda m, x: x.double().relu().float()), (1, 4), "to (in to): it converts to another dtype"),
         (Of(lambda m, x: x.to(torch.int32) + x), (1, 4), "it converts to another dtype"),
-        (Of(lambda m, x: x.topk(2, 1)[0]), (1, 4), "topk (in topk): its k is 2, but only the first element is found"),
         (Of(lambda m, x: (x > 0) + x), (1, 4), "add (in add): it computes on bools; select by them with where"),
         (Of(lambda m, x: x + x.argmax(1)), (1, 4), "add (in add): it computes on integers, which only an embedding can read"),
         (Of(lambda m, x: x.norm(3)), (1, 4), "its order 3 is not supported; use 1, 2 or infinity"),

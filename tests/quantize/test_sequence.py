@@ -94,7 +94,11 @@ def test_a_cell_state_is_requantised_where_other_ops_write_or_read_it(of_input: 
         last, last_cell = m.layer(x, (hidden, first))[1]
         return m.head(last_cell) + torch.cat([last, last_cell, cell], 0).mean(0, keepdim=True)
 
-    parts = {"layer": nn.LSTM(DEPTH, CELLS, batch_first=True), "first": nn.Linear(CELLS, CELLS), "head": nn.Linear(CELLS, CELLS)}
+    parts = {
+        "layer": nn.LSTM(DEPTH, CELLS, batch_first=True),
+        "first": nn.Linear(CELLS, CELLS),
+        "head": nn.Linear(CELLS, CELLS),
+    }
     done, sqnr = quantised(Of(states, **parts), (1, 3, DEPTH), (1, 1, CELLS), (1, 1, CELLS))
     (op,) = [op for op in done.graph.ops if op.kind == "stateless_lstm"]
     cells = [done.graph.input(op, 6), done.graph.outputs_of(op)[1]]

@@ -30,7 +30,6 @@ REFUSALS = (
     Refusal(
         "sorting is left to the program around the network",
         "sort the output outside the network",
-        "TOPK_V2",
         "argsort, kthvalue, median, msort, sort",
     ),
     Refusal(
