@@ -126,7 +126,7 @@ def unary(n: Network) -> str:
         *(lambda op=op: n.node(op, positive) for op in ("Log", "Reciprocal", "Sqrt")),
         *(lambda op=op: n.node(op, clipped) for op in ("Cosh", "Exp", "Sinh")),
         *(lambda op=op: n.node(op, n.node("Mul", n.node("Sin", n.x), n.constant(0.9))) for op in ("Acos", "Asin", "Atanh")),
-        *(lambda op=op: n.node(op, n.node("Mul", n.node("Tanh", n.x), n.constant(3))) for op in ("Sin", "Cos")),
+        *(lambda op=op: n.node(op, n.node("Mul", n.node("Tanh", n.x), n.constant(1.5))) for op in ("Sin", "Cos")),
         lambda: n.node("Tan", n.node("Tanh", n.x)), lambda: n.node("Acosh", n.node("Add", positive, n.constant(0.6))),
         lambda: n.node("Clip", n.x, limits[0]),
         lambda: n.node("Clip", n.x, "", limits[1]), lambda: n.node("Clip", n.x, n.constant(0), n.constant(6)),

@@ -13,9 +13,9 @@ onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
 
 from cases.from_onnx import distance  # noqa: E402
-from cases.steps import steps_apart  # noqa: E402
 from fuzz.onnx_networks import LEAST_SQNR_DB, loaded, network, run  # noqa: E402
 from fuzz.onnx_quantised import is_quantised  # noqa: E402
+from fuzz.steps import steps_apart  # noqa: E402
 from fuzz.whole_way import whole_way  # noqa: E402
 
 from tinyweave.importers.onnx import from_onnx  # noqa: E402

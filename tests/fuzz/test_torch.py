@@ -16,7 +16,7 @@ pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
 
 import torch
 from cases.from_torch import distances
-from cases.steps import steps_apart
+from fuzz.steps import steps_apart
 from fuzz.torch_networks import loaded, network
 from fuzz.torch_quantised import is_quantised
 from fuzz.whole_way import whole_way

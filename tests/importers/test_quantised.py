@@ -13,7 +13,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
-from cases.steps import last, steps_apart  # noqa: E402
+from fuzz.steps import last, steps_apart  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 

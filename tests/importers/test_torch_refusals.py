@@ -45,7 +45,8 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
     line = inspect.getsourcelines(Sorted.forward)[1] + 1
     assert text == (
         "1 op of the PyTorch model cannot be imported: sort (in sort): tinyweave does not import it: sorting is left to the "
-        f"program around the network; sort the output outside the network (line {line} of test_torch_refusals.py); "
+        "program around the network; select elements with topk (TOPK_V2) and a constant k, or sort the output outside the "
+        f"network (line {line} of test_torch_refusals.py); "
         "1 of 4 ops can be imported, and 2 more read the outputs of these"
     )
     file = io.BytesIO()

@@ -108,7 +108,7 @@ def _torch() -> Any:
 def _evaluation_mode(module: Any) -> Iterator[None]:
     """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again.
 
-    An exported module, such as torchao's `convert_pt2e` returns, has no modes: the exporter has fixed what each op computes.
+    An exported module, such as a model quantised by torchao, has no modes: the exporter has fixed what each op computes.
     """
     training = [part for part in module.modules() if part.training]
     with suppress(NotImplementedError):
