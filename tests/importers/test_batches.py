@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -16,9 +18,12 @@ from importers.test_torch import CASES as MODULES  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tinyweave as tw  # noqa: E402
+from tinyweave.cli import main  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.ir import CompileError, fingerprint  # noqa: E402
+from tinyweave.report.text import samples_per_call  # noqa: E402
 
+Shapes = list[list[int]]
 CLOSE = 1e-5  # of the output's range
 MAPS = ("adaptive", "avg-pool", "bicubic", "bilinear", "conv", "max-pool", "nearest", "norm", "pixel", "transposed", "unfold")
 
@@ -37,17 +42,36 @@ def test_a_module_computes_a_batch_as_torch_does(case: str) -> None:
     assert ours < CLOSE and graph.tensors[graph.inputs[0]].shape[0] == 3
 
 
-def test_the_c_computes_a_batch_with_the_bytes_of_the_reference() -> None:
+def test_the_c_computes_a_batch_with_the_bytes_of_the_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Samples are batches, channels first or last; a single image is refused with the number of samples to give."""
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5), nn.Softmax(-1))
     model, samples = tw.load(trained(net), torch.randn(3, 3, 8, 8)), np.random.default_rng(0).normal(size=(6, 3, 3, 8, 8))
     small = tw.quantize(model, samples).model
     assert small.graph.tensors[small.graph.inputs[0]].shape == (3, 8, 8, 3)
     assert tw.verify(small).ok
+    path = tmp_path / "batch.tflite"
+    path.write_bytes(small.file)
+    assert main(["inspect", str(path)]) == 0
+    assert "MACs; each call computes 3 samples" in capsys.readouterr().out
     same = tw.quantize(model, np.moveaxis(samples, 2, -1)).model
     assert fingerprint(same.graph) == fingerprint(small.graph)
     with pytest.raises(CompileError, match=r"it takes 3 samples in one call: export the network with a batch of 1"):
         tw.quantize(model, samples[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "samples"),
+    [
+        ([[3, 8, 8, 2]], [[3, 5]], 3),
+        ([[3, 8, 8, 2], [3, 4, 4, 1]], [[3, 5], [3]], 3),
+        ([[1, 8, 8, 2]], [[1, 5]], 1),
+        ([[3, 8, 8, 2]], [[1, 5]], 1),
+        ([[3, 8, 8, 2]], [[3, 5], []], 1),
+        ([[20, 40]], [[20, 5]], 1),  # steps of a sequence
+    ],
+)
+def test_inspect_says_how_many_samples_a_call_computes(inputs: Shapes, outputs: Shapes, samples: int) -> None:
+    assert samples_per_call(inputs, outputs) == samples
 
 
 ONNX_MAPS = ("average-pool", "conv", "cubic", "group", "instance", "linear", "max-pool", "pad", "resize", "shuffle")
