@@ -77,7 +77,6 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
             (1, 3, 8),
             "it has a projection and an initial state; start from the state 0",
         ),
-        (nn.GRU(8, 4), (3, 2, 8), "its batch is 2; export it with a batch of 1"),
         (Of(lambda m, x: m.lstm(x)[1][1], lstm=nn.LSTM(8, 4, batch_first=True)), (1, 3, 8), "cell state"),
         (Of(lambda m, x: x + torch.rand(4)), (1, 4), "rand makes random numbers"),
         (Of(lambda m, x: (x.relu(), None)), (1, 4), "an output of the module is None, not a tensor"),
