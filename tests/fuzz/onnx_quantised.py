@@ -14,7 +14,6 @@ from onnx import helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 SAMPLES = 4  # random inputs that calibrate a network
-MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own ops
 
 
 class Reader(CalibrationDataReader):
