@@ -26,6 +26,7 @@ from tinyweave.importers.torch import from_module, trace
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using padding='same'"),  # even kernels, for which torch pads by a copy
+    pytest.mark.filterwarnings("ignore:XNNPACKQuantizer is deprecated"),
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
 ]
 USUAL, IN_SWEEPS, OF_EACH = 30, 1_400, 10

@@ -60,7 +60,6 @@ def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
     if not layer.proj_size and rng.random() < 0.4:
         count = layer.num_layers * (1 + layer.bidirectional)
         states = [made.use(nn.Linear(shape[1], count * cells)) for _ in range(1 + (kind is nn.LSTM))]
-
         picked = rng.randrange(1 + len(states))
 
         def from_states(x: Tensor) -> Tensor:

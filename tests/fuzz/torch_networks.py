@@ -155,7 +155,7 @@ def selection(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def by_index(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Multiply with a row of constants, or add an identity matrix's, at the index of the largest element of an axis."""
+    """Look up the index of the largest or smallest element of an axis in a table, or make a one-hot vector of it."""
     axis = rng.randrange(1, len(shape))
     depth = shape[axis]
     table = torch.randn(depth, shape[-1])
