@@ -487,3 +487,41 @@ def test_scales_that_torchaos_x86_quantizer_leaves_out_are_derived_or_reported()
     _, program = converted(net[:3], example, x86.X86InductorQuantizer().set_global(config))
     with pytest.raises(CompileError, match="without a scale for '2', made by conv_2d; it cannot be inferred"):
         from_program(program, "x86")
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_an_int8_input_of_pytorch_is_read_with_its_scale(dtype: str, litert: ModuleType) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+    pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
+    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401, defines the ops
+    from cases.from_torch import Of
+
+    from tinyweave.importers.pt2 import from_pt2
+    from tinyweave.importers.torch import from_module
+    from tinyweave.ir import diff
+
+    q, kind, limits = torch.ops.quantized_decomposed, getattr(torch, dtype), np.iinfo(dtype)
+    how = (0.05, limits.min + 100, limits.min, limits.max, kind)
+
+    def pooled(m: Any, x: Any) -> Any:
+        y = torch.max_pool2d(q.dequantize_per_tensor(x, *how), 2)
+        return q.dequantize_per_tensor(q.quantize_per_tensor(y, *how), *how)
+
+    module, given = Of(pooled).eval(), np.random.default_rng(0).integers(limits.min, limits.max + 1, (1, 3, 6, 6), dtype)
+    example = torch.from_numpy(given)
+    graph = from_module(module, example, "net")
+    assert [op.kind for op in graph.ops] == ["max_pool_2d"] and graph.tensors[graph.inputs[0]].dtype == "int8"
+    assert steps_apart(graph, given, module(example).numpy()).max() == 0 and gives_litert_bytes(graph, litert)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, (example,)), file)
+    assert diff(from_pt2(file.getvalue(), "net"), graph) == []
+
+    file = io.BytesIO()
+    floats = Of(lambda m, x: x.float() * 0.05).eval()
+    torch.export.save(torch.export.export(floats, (example,)), file)
+    for load in (lambda: from_module(floats, example), lambda: from_pt2(file.getvalue(), "net")):
+        with pytest.raises(
+            CompileError, match="is an input of int8 or uint8 without a scale; read it with dequantize_per_tensor"
+        ):
+            load()
