@@ -484,6 +484,7 @@ OPS = {
     "sum": Options("ReducerOptions", (KEEP_DIMS,), (2, 3)),
     "svdf": Options("SVDFOptions", (_plain("rank"), ACTIVATION), (3, 1)),
     "tanh": Options(versions=(2, 3)),
+    "topk_v2": Options("TopKV2Options", versions=(2, 3)),
     "tile": Options("TileOptions", versions=(3, 3)),
     "transpose": Options("TransposeOptions", versions=(2, 5)),
     "transpose_conv": Options("TransposeConvOptions", (STRIDE, PADDING, ACTIVATION, BIAS_TYPE), (3, 3)),

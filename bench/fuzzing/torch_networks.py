@@ -7,6 +7,7 @@ each kind, and exit code 1 where any failed. `--first SEED --count 1` runs one a
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 import traceback
@@ -44,6 +45,7 @@ def main() -> int:
     options = parser.parse_args()
     networks = import_module("fuzz.onnx_networks" if options.onnx else "fuzz.torch_networks")
     warnings.filterwarnings("ignore")  # of torch's exporter
+    logging.disable(logging.WARNING)  # advice of ONNX Runtime's quantiser
     kinds: Counter[str] = Counter()
     failed, begun, seeds = 0, time.monotonic(), range(options.first, options.first + options.count)
     for seed in seeds:

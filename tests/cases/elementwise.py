@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -383,6 +384,16 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
                 yield f"{text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
 
 
+def _topk_v2(rng: Rng) -> Iterator[Any]:
+    """Rows with many equal elements, and k up to all of a row."""
+    shapes = ((1, 70), (5,), (3, 1), (2, 4, 9), (1, 3, 4, 20), (1, 300))
+    for shape, repeated in itertools.product(shapes, (False, True)):
+        for k in {1, min(2, shape[-1]), shape[-1] // 2 + 1, shape[-1]}:
+            x = activation("input", shape, rng)
+            operands = [x, constant("k", np.array([k] if repeated else k, np.int32))]
+            yield f"{k}-of-{text(shape)}", operands, [Tensor("values", (), "int8", x.quant), Tensor("indices", (), "int32")], {}
+
+
 def _compare(rng: Rng) -> Iterator[Drawn]:
     """Scales above and below 1/256, equal ones, and the largest that are allowed; many operands have equal values."""
     for number, (about, (a, b), _, _) in enumerate(_add(rng)):
@@ -434,6 +445,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     **dict.fromkeys(COMPARISONS, _compare),
     "arg_max": _arg_max,
     "arg_min": _arg_max,
+    "topk_v2": _topk_v2,
     "average_pool_2d": _pool,
     "cast": _cast,
     "dequantize": _dequantize,

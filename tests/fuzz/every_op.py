@@ -108,7 +108,7 @@ def _cases(lacking: bool) -> Growers:
     """Return the growers of all cases whose ops LiteRT runs or, with `lacking`, of all others."""
     found = {f"case of {kind}": draw for kind, draw in GENERATORS.items() if (kind in NOT_IN_LITERT) == lacking}
     found |= {f"rewritten {kind}": draw for kind, draw in (lowered.NUMPY if lacking else lowered.LITERT).items()}
-    return {name: (4 if lacking else 0.4, of_case(draw, name.rpartition(" ")[2])) for name, draw in found.items()}
+    return {name: (6 if lacking else 0.4, of_case(draw, name.rpartition(" ")[2])) for name, draw in found.items()}
 
 
 EVERY_OP: Growers = FILED | _cases(lacking=False)

@@ -55,6 +55,16 @@ def embedding_lookup(rng: Rng) -> Iterator[tuple[str, Graph]]:
         yield text(table.shape), graph_of("embedding_lookup", [tokens, table], out, {})
 
 
+def one_hot(rng: Rng) -> Iterator[tuple[str, Graph]]:
+    """Draw matrices of two values along the last axis."""
+    for number in range(CASES):
+        indices, depth = Tensor("indices", _shape(rng, int(rng.integers(1, 4))), "int32"), int(rng.integers(1, 9))
+        out = activation("output", (*indices.shape, depth), rng)
+        on, off = (constant(name, np.int8(rng.integers(-128, 128)), out.quant) for name in ("on", "off"))
+        attrs = {"axis": (-1, len(indices.shape))[number % 2]}
+        yield text(out.shape), graph_of("one_hot", [indices, constant("depth", np.int32(depth)), on, off], out, attrs)
+
+
 def reverse_v2(rng: Rng) -> Iterator[tuple[str, Graph]]:
     """Reverse axes that follow one another, which LiteRT demands."""
     for number in range(CASES):
@@ -162,6 +172,7 @@ LITERT: Generators = {
     "embedding_lookup": embedding_lookup,
     "fill": _computed("fill"),
     "fully_connected": fully_connected,
+    "one_hot": one_hot,
     "reverse_sequence": reverse_sequence,
     "reverse_v2": reverse_v2,
     "select": select,

@@ -5,117 +5,28 @@ Each layer is drawn among those that fit the current map, as ONNX Runtime judges
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnxruntime
+from fuzz import onnx_quantised
+from fuzz.onnx_growth import Layer, Network, run
 from fuzz.whole_way import SAMPLES
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import tinyweave as tw
 
-OPSET, IR_VERSION = 21, 10
 LEAST_SQNR_DB = 10.0  # of the int8 networks, half of which reach 42 dB
-MOST_CHANNELS, MOST_ROWS, MOST_ELEMENTS = 24, 20, 4000
+MOST_CHANNELS, MOST_ROWS = 24, 20
 STATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
-Layer = Callable[["Network"], str | None]
-
-
-class Network:
-    """A network under construction: its nodes, its constants, and its maps, which later layers may read."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng, self.draw = random.Random(seed), np.random.default_rng(seed)
-        spatial = (self.rng.randint(5, 12),) if seed % 4 == 3 else (self.rng.randint(5, 12), self.rng.randint(5, 12))
-        self.shape: tuple[int, ...] = (1, self.rng.randint(1, 8), *spatial)
-        self.example = self.floats(*self.shape)
-        self.nodes: list[Any] = []
-        self.constants: dict[str, np.ndarray] = {}
-        self.maps = [("x", self.shape)]
-
-    @property
-    def x(self) -> str:
-        """The name of the current map."""
-        return self.maps[-1][0]
-
-    def floats(self, *shape: int) -> np.ndarray:
-        return self.draw.standard_normal(shape).astype(np.float32)
-
-    def weights(self, *shape: int) -> str:
-        """Add weights, whose products with an input of variance 1 have about this variance, too."""
-        return self.constant(self.floats(*shape) / np.sqrt(max(np.prod(shape[1:]), 1)))
-
-    def constant(self, values: Any, dtype: Any = np.float32) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(values, dtype)
-        return name
-
-    def integers(self, *values: int) -> str:
-        return self.constant(values, np.int64)
-
-    def node(self, op: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; return the name of its output, or a list of names of several outputs."""
-        made = [f"{op}{len(self.nodes)}_{index}" for index in range(outputs)]
-        self.nodes.append(helper.make_node(op, inputs, made, name=made[0], **attributes))
-        return made[0] if outputs == 1 else made
-
-    def file(self, output: str, input_shape: Sequence[int]) -> bytes:
-        """Return the file of the nodes that the output depends on."""
-        needed, nodes = {output}, []
-        for node in reversed(self.nodes):
-            if needed.intersection(node.output):
-                needed.update(node.input)
-                nodes.insert(0, node)
-        graph = helper.make_graph(
-            nodes,
-            "random",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, input_shape)],
-            [helper.make_empty_tensor_value_info(output)],
-            [numpy_helper.from_array(values, name) for name, values in self.constants.items() if name in needed],
-        )
-        opset = [helper.make_opsetid("", OPSET)]
-        return bytes(helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION).SerializeToString())
-
-    def grow(self, layers: Sequence[Layer]) -> None:
-        """Add a random layer that fits; none if twenty tries fail."""
-        for _ in range(20):
-            count, constants = len(self.nodes), dict(self.constants)
-            output = self.rng.choice(layers)(self)
-            value = None if output is None else run(self.file(output, self.shape), self.example)
-            if value is not None and fits(value):
-                self.maps.append((str(output), value.shape))
-                return
-            del self.nodes[count:]
-            self.constants = constants
-
-
-def run(file: bytes, x: np.ndarray) -> np.ndarray | None:
-    """Return the output that ONNX Runtime computes; None if it refuses the network."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
-    try:
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        return np.asarray(session.run(None, {"x": x})[0])
-    except Exception:
-        return None
-
-
-def fits(value: np.ndarray) -> bool:
-    """Return whether a map is neither too large, nor constant, nor far from 1."""
-    if value.dtype != np.float32:
-        return value.dtype == np.int64
-    if not 0 < value.size <= MOST_ELEMENTS or not np.isfinite(value).all():
-        return False
-    most = np.abs(value).max()
-    return bool(0.05 < most < 100 and np.ptp(value) > 0.1 * most)
 
 
 def network(seed: int) -> tuple[bytes, np.ndarray]:
-    """Return the file of a seed's network, and an example input."""
+    """Return the file of a seed's network, and an example input. Some networks are int8 (`onnx_quantised`)."""
+    if onnx_quantised.is_quantised(seed):
+        return onnx_quantised.network(seed)
     made = Network(seed)
     for _ in range(made.rng.randint(2, 7)):
         made.grow(LAYERS.get(len(made.maps[-1][1]), [unary]))
@@ -125,7 +36,7 @@ def network(seed: int) -> tuple[bytes, np.ndarray]:
 
 
 def loaded(seed: int) -> tuple[tw.Model, np.ndarray]:
-    """Return the network of a seed as a float model, and samples for its calibration."""
+    """Return the network of a seed as a float or int8 model, and samples for its calibration."""
     file, example = network(seed)
     samples = np.random.default_rng(seed).standard_normal((SAMPLES, *example.shape)).astype(np.float32)
     with TemporaryDirectory() as folder:
@@ -196,6 +107,7 @@ def norm(n: Network) -> str:
         lambda: n.node("InstanceNormalization", n.x, scale, bias, epsilon=0.1),
         lambda: n.node("GroupNormalization", n.x, scale, bias, num_groups=groups, epsilon=0.1),
         lambda: n.node("LayerNormalization", n.x, last, epsilon=0.1),
+        lambda: n.node("RMSNormalization", n.x, last, axis=-1, epsilon=0.1),
         lambda: n.node("LRN", n.x, size=n.rng.choice([3, 5]), alpha=0.1, bias=1.0),
         lambda: n.node("LpNormalization", n.x, axis=n.rng.choice([1, -1])),
         lambda: n.node("MeanVarianceNormalization", n.node("Add", n.x, n.constant(n.floats(1, 1, *rest))), axes=pixels),
@@ -205,7 +117,7 @@ def norm(n: Network) -> str:
 def unary(n: Network) -> str:
     """Apply a function of one element; arguments of functions with a pole are moved away from it."""
     low, beta = round(n.rng.uniform(-1, 0.5), 3), round(n.rng.uniform(0.3, 2), 3)
-    simple = "Abs Asinh Atan Ceil Cos Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Softplus Softsign Tanh"
+    simple = "Abs Asinh Atan Ceil Erf Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Softplus Softsign Tanh"
     limits = [n.constant(low), n.constant(low + 1.5)]
     positive = n.node("Add", n.node("Abs", n.x), n.constant(0.5))
     clipped = n.node("Clip", n.x, *limits)
@@ -214,6 +126,7 @@ def unary(n: Network) -> str:
         *(lambda op=op: n.node(op, positive) for op in ("Log", "Reciprocal", "Sqrt")),
         *(lambda op=op: n.node(op, clipped) for op in ("Cosh", "Exp", "Sinh")),
         *(lambda op=op: n.node(op, n.node("Mul", n.node("Sin", n.x), n.constant(0.9))) for op in ("Acos", "Asin", "Atanh")),
+        *(lambda op=op: n.node(op, n.node("Mul", n.node("Tanh", n.x), n.constant(1.5))) for op in ("Sin", "Cos")),
         lambda: n.node("Tan", n.node("Tanh", n.x)), lambda: n.node("Acosh", n.node("Add", positive, n.constant(0.6))),
         lambda: n.node("Clip", n.x, limits[0]),
         lambda: n.node("Clip", n.x, "", limits[1]), lambda: n.node("Clip", n.x, n.constant(0), n.constant(6)),
@@ -291,6 +204,18 @@ def reduction(n: Network) -> str:
     return n.node("Add", n.x, n.node("Mul", found, n.constant(0.1)))
 
 
+def of_indices(n: Network) -> str:
+    """Select by the index of an extreme element: a row of a constant table, or a one in a row of zeros."""
+    axis = n.rng.randrange(1, len(n.maps[-1][1]))
+    depth = n.maps[-1][1][axis]
+    index = n.node(n.rng.choice(["ArgMax", "ArgMin"]), n.x, axis=axis, keepdims=0)
+    return n.rng.choice([
+        lambda: n.node("Gather", n.weights(depth, n.rng.randint(1, 6)), index, axis=0),
+        lambda: n.node("OneHot", index, n.integers(depth), n.constant([-0.5, 1]), axis=n.rng.choice([1, -1])),
+        lambda: n.node("Mul", n.x, n.node("OneHot", index, n.integers(depth), n.constant([0.5, 1]), axis=axis)),
+    ])()  # fmt: skip
+
+
 def moved(n: Network) -> str:
     """Copy elements in another order."""
     shape = n.maps[-1][1]
@@ -308,6 +233,7 @@ def moved(n: Network) -> str:
         lambda: n.node("Slice", n.x, n.integers(-1), n.integers(-(2**40)), along, n.integers(-1)),
         lambda: n.node("Gather", n.x, n.integers(*(n.rng.randrange(extent) for _ in range(4))), axis=axis),
         lambda: n.x if extent == middle else n.node("Concat", *n.node("Split", n.x, first, outputs=2, axis=axis), axis=axis),
+        lambda: n.node("TopK", n.x, n.integers(min(3, extent)), outputs=2, axis=axis, largest=n.rng.randint(0, 1))[0],
         lambda: n.node("CumSum", n.node("Mul", n.x, n.constant(0.2)), n.constant(axis, np.int64)),
         lambda: n.node("Tile", n.x, second),
         lambda: n.node("Pad", n.x, n.integers(*amounts), *([n.constant(at / 4)] if mode == "constant" else []), mode=mode),
@@ -366,12 +292,15 @@ def dense(n: Network) -> str:
     return n.rng.choice([
         lambda: y, lambda: n.node("Softmax", y), lambda: n.node("LogSoftmax", n.node("Relu", y)),
         lambda: n.node(n.rng.choice(["ArgMax", "ArgMin"]), y, axis=1, keepdims=n.rng.randint(0, 1)),
-        lambda: n.node("TopK", y, n.integers(1), outputs=2)[0],
+        lambda: n.node("TopK", y, n.integers(n.rng.choice([1, 3])), outputs=2)[n.rng.randint(0, 1)],
     ])()  # fmt: skip
 
 
 def recurrent(n: Network) -> str:
-    """Add a recurrent layer on the steps of a map [1, c, steps], and its output or its final state."""
+    """Add a recurrent layer on the steps of a map [1, c, steps], and its output or a final state.
+
+    In half of the networks, its first states are computed from the map.
+    """
     op, cells, direction = (
         n.rng.choice(list(STATES)),
         n.rng.randint(1, 6),
@@ -381,9 +310,14 @@ def recurrent(n: Network) -> str:
     more = {"linear_before_reset": n.rng.randint(0, 1)} if op == "GRU" else {}
     sequence = n.node("Transpose", n.x, perm=[2, 0, 1])
     weights = [n.weights(count, rows, n.maps[-1][1][1]), n.weights(count, rows, cells), n.weights(count, 2 * rows)]
-    y, state = n.node(op, sequence, *weights, outputs=2, hidden_size=cells, direction=direction, **more)
+    states = 1 + (op == "LSTM")
+    means = n.node("ReduceMean", sequence, n.integers(0), keepdims=1)
+    products = [n.node("MatMul", means, n.weights(n.maps[-1][1][1], cells)) for _ in range(count * states)]
+    first = [n.node("Concat", *products[at::states], axis=0) for at in range(states)]
+    given, how = ["", *first] if n.rng.random() < 0.5 else [], {"hidden_size": cells, "direction": direction, **more}
+    y, *final = n.node(op, sequence, *weights, *given, outputs=1 + (states if given else 1), **how)
     if n.rng.random() < 0.5:
-        return n.node("Reshape", state, n.integers(1, -1))
+        return n.node("Reshape", n.rng.choice(final), n.integers(1, -1))
     together = n.node("Transpose", y, perm=[0, 2, 1, 3])
     return n.node("Reshape", together, n.integers(0, 0, -1))
 
@@ -397,6 +331,7 @@ SHARED = [
     earlier,
     selection,
     reduction,
+    of_indices,
     moved,
     moved,
     convolution,

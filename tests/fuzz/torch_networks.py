@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from cases.from_torch import trained
+from fuzz import torch_quantised
+from fuzz.torch_growth import Layer, Network, grow
+from fuzz.torch_heads import classifier, linear_of_steps, recurrent, stepped
 from fuzz.whole_way import SAMPLES
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,32 +31,12 @@ FRESH = (
 MOST_CHANNELS, MOST_ROWS = 24, 20
 WORDS = 30
 LEAST_SQNR_DB = -math.inf  # the ranges of some networks are too wide for int8
-Layer = Callable[[random.Random, "Network", list[int]], Callable[[Tensor], Any] | None]
-
-
-class Network(nn.Module):
-    """A chain of layers, some of which also read earlier maps."""
-
-    def __init__(self, shape: Sequence[int]):
-        super().__init__()
-        self.parts, self.steps, self.shapes = nn.ModuleList(), [], [list(shape)]
-        self.maps: list[Tensor] = []
-        self.first: nn.Module | None = None  # makes the first map of tokens
-
-    def use(self, part: nn.Module) -> nn.Module:
-        self.parts.append(part)
-        return part
-
-    def forward(self, x: Tensor) -> Any:
-        self.maps = [x if self.first is None else self.first(x).transpose(1, 2)]
-        for step in self.steps:
-            self.maps.append(step(self.maps[-1]))
-        found, self.maps = self.maps[-1], []
-        return found
 
 
 def network(seed: int) -> tuple[nn.Module, Tensor]:
-    """Return the network of a seed in evaluation mode, and an example input."""
+    """Return the network of a seed in evaluation mode, and an example input. Some networks are int8 (`torch_quantised`)."""
+    if torch_quantised.is_quantised(seed):
+        return torch_quantised.network(seed)
     rng = random.Random(seed)
     torch.manual_seed(seed)
     is_sequence, has_tokens = seed % 5 == 4, seed % 20 == 19
@@ -69,38 +52,16 @@ def network(seed: int) -> tuple[nn.Module, Tensor]:
     for _ in range(rng.randint(3, 9)):
         grow(rng, made, example, LAYERS[len(shape)])
     grow(rng, made, example, HEADS[len(shape)])
-    return made.eval(), example
+    return trained(made, seed), example
 
 
 def loaded(seed: int) -> tuple[tw.Model, np.ndarray]:
-    """Return the network of a seed as a float model, and samples for its calibration."""
+    """Return the network of a seed as a float or int8 model, and samples for its calibration."""
     module, example = network(seed)
     rng, shape = np.random.default_rng(seed), (SAMPLES, *example.shape)
     is_float = example.is_floating_point()
     samples = rng.standard_normal(shape).astype(np.float32) if is_float else rng.integers(0, WORDS, shape)
-    return tw.load(trained(module, seed), example, name=f"network_{seed}"), samples
-
-
-def grow(rng: random.Random, made: Network, example: Tensor, layers: Sequence[Layer]) -> None:
-    """Add a random layer that fits; none if twenty tries fail."""
-    for _ in range(20):
-        count = len(made.parts)
-        step = rng.choice(layers)(rng, made, made.shapes[-1])
-        if step is None:
-            continue
-        made.steps.append(step)
-        with torch.no_grad():
-            out = made.eval()(example)
-        if (
-            isinstance(out, Tensor)
-            and out.numel() > 0
-            and max(out.shape) <= 400
-            and (not out.is_floating_point() or 1e-3 * out.abs().max() < out.max() - out.min() < 1e4)
-        ):
-            made.shapes.append(list(out.shape))
-            return
-        made.steps.pop()
-        del made.parts[count:]
+    return tw.load(module, example, name=f"network_{seed}"), samples
 
 
 def size(rng: random.Random, shape: list[int], most: int = 5) -> tuple[int, int]:
@@ -166,16 +127,42 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: torch.minimum(x, x * x), lambda x: torch.sub(x, x * x, alpha=0.5), lambda x: x.detach().contiguous(),
         lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
         lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
+        lambda x: torch.exp(-x.abs()),
         torch.abs, torch.erf, torch.sin, torch.cos, lambda x: torch.log(x.abs() + 0.2), lambda x: (x.square() + 0.1).sqrt(),
         lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5, torch.atan,
         torch.asinh, torch.expm1, torch.frac, torch.trunc, torch.sinc, torch.erfc, functional.hardsigmoid,
         functional.tanhshrink, lambda x: torch.log1p(x.abs()), lambda x: torch.log2(x.abs() + low + 1.2),
         lambda x: torch.exp2(x.clamp_max(low)), lambda x: torch.asin(0.9 * torch.sin(x)),
         lambda x: torch.atanh(0.9 * torch.cos(x)),
+        lambda x: (x.square() + 0.3).rsqrt(),
         lambda x: torch.acosh(x.abs() + 1.1), lambda x: torch.tan(x.clamp(-1, low)), lambda x: torch.sinh(x.clamp(-1, 1)),
         lambda x: torch.cosh(x.clamp(-1, 1)), lambda x: torch.log10(x.square() + 0.3), lambda x: torch.acos(torch.tanh(x)),
         lambda x: torch.where(x > low, x, low * x), lambda x: x.masked_fill(x <= low, low), lambda x: x * (x < low).float(),
         lambda x: torch.where((x > low) & ~(x >= low + 1), x, -x), lambda x: x.cumsum(-1) / x.shape[-1],
+    ])  # fmt: skip
+
+
+def selection(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Select elements by two comparisons."""
+    low = rng.uniform(-1, 0.5)
+    first = rng.choice([torch.gt, torch.le, torch.lt])
+    second = rng.choice([lambda x: x.clamp_min(low) == x, lambda x: x.clamp_max(low + 0.5) != x])
+    both = rng.choice([
+        lambda a, b: a & b, lambda a, b: a | b, torch.bitwise_and, torch.bitwise_or, torch.logical_and, torch.logical_or,
+        lambda a, b: torch.logical_not(a) & b,
+    ])  # fmt: skip
+    return lambda x: torch.where(both(first(x, low), second(x)), x, low * x)
+
+
+def by_index(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Look up the index of the largest or smallest element of an axis in a table, or make a one-hot vector of it."""
+    axis = rng.randrange(1, len(shape))
+    depth = shape[axis]
+    table = torch.randn(depth, shape[-1])
+    return rng.choice([
+        lambda x: functional.one_hot(x.argmax(axis), depth).float() * table.mean(1),
+        lambda x: x * torch.movedim(functional.one_hot(x.argmin(axis), depth).float() + 0.5, -1, axis),
+        lambda x: functional.embedding(x.argmax(axis), table),
     ])  # fmt: skip
 
 
@@ -279,6 +266,8 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
     """Add a function that becomes several ops."""
     axis, c, value = rng.randrange(1, len(shape)), shape[1], rng.uniform(-1, 1)
     groups = rng.choice([d for d in range(1, c + 1) if c % d == 0])
+    count, real_or_imaginary = math.prod(shape), rng.randint(0, 1)
+    vector = torch.randn(count)
     linear = made.use(nn.Linear(shape[-1], shape[-1]))
     matrix, mixing, shape_of_rows = linear.weight.detach(), torch.randn(shape[-2], shape[-2]) / shape[-2], shape[-1:]
     return rng.choice([
@@ -298,6 +287,11 @@ def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x[:, :2].prod(1, keepdim=True) + x, lambda x: torch.slice_scatter(x, x[:, :1] * value, 1, c - 1),
         lambda x: x - torch.var_mean(x, axis, False, True)[1], lambda x: (x.abs() + 0.5) / (x.square() + 1),
         lambda x: x + torch.full_like(x[:, :1], value) + torch.ones_like(x[:, :1]),
+        lambda x: torch.view_as_real(torch.fft.rfft(x, dim=axis, norm="ortho"))[..., real_or_imaginary],
+        lambda x: x - torch.real(torch.fft.rfft(x, dim=axis, norm="ortho")).mean(axis, keepdim=True),
+        lambda x: x * (torch.dot(x.flatten(), vector) / count**0.5),
+        lambda x: x.unflatten(1, (groups, c // groups)).mean(2), lambda x: x - x.topk(1, axis, largest=value < 0)[0],
+        lambda x: x.topk(min(3, shape[axis]), axis, largest=value < 0)[0],
         lambda x: torch.cat([part(torch.fft.rfft(x, dim=axis, norm="ortho")) for part in (torch.abs, torch.imag)], axis),
     ])  # fmt: skip
 
@@ -360,7 +354,7 @@ def resized(rng: random.Random, made: Network, shape: list[int]) -> Any:
         nn.Upsample(scale_factor=2), nn.Upsample(size=out), nn.Upsample(scale_factor=2, mode="bilinear"),
         nn.Upsample(size=out, mode="bilinear"), nn.Upsample(size=out, mode="bilinear", align_corners=True),
         nn.Upsample(scale_factor=1.3, mode="bilinear"), nn.Upsample(size=out, mode="bicubic"), nn.Upsample(scale_factor=1.7),
-        nn.Upsample(size=out, mode="nearest-exact"),
+        nn.Upsample(size=out, mode="nearest-exact"), nn.Upsample(scale_factor=2, mode="bicubic"),
     ]))  # fmt: skip
 
 
@@ -368,30 +362,6 @@ def rows(rng: random.Random, made: Network, shape: list[int]) -> Any:
     """Add a linear layer on the channels of each pixel."""
     linear = made.use(nn.Linear(shape[1], rng.randint(1, 12)))
     return lambda x: linear(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-
-
-def classifier(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Add a flattening or means, then linear layers."""
-    channels = shape[1]
-    if rng.random() < 0.5:
-        inner = [nn.Linear(channels, 8), rng.choice([nn.BatchNorm1d(8), nn.Identity()]), nn.Linear(8, 5)]
-        seen = made.use(nn.Sequential(*inner))
-        return rng.choice([
-            lambda x: seen(x.mean((2, 3))), lambda x: seen(functional.adaptive_avg_pool2d(x, 1).flatten(1)),
-            lambda x: seen(x.mean(3).mean(2)), lambda x: seen(x.mean((2, 3), keepdim=True).squeeze(3).squeeze(2)),
-        ])  # fmt: skip
-    flat = channels * shape[2] * shape[3]
-    if flat > 2000:
-        return None
-    seen = made.use(
-        nn.Sequential(*rng.choice([[], [nn.BatchNorm1d(flat), nn.ReLU()]]), nn.Linear(flat, 7), nn.ReLU(), nn.Linear(7, 4))
-    )
-    return rng.choice([
-        lambda x: seen(x.flatten(1)), lambda x: seen(x.contiguous().view(x.size(0), -1)),
-        lambda x: seen(x.reshape(x.size(0), -1)),
-        lambda x: torch.log_softmax(seen(x.flatten(1)), -1), lambda x: x.flatten(1), lambda x: seen(x.flatten(1)).argmax(1),
-        lambda x: seen(x.flatten(1)).argmin(1), lambda x: seen(x.flatten(1)).topk(1)[0],
-    ])  # fmt: skip
 
 
 def convolution_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
@@ -410,31 +380,7 @@ def pool_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return made.use(rng.choice([nn.MaxPool1d, nn.AvgPool1d])(2, rng.choice([1, 2]), 1)) if shape[2] > 2 else None
 
 
-def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    """Add a recurrent layer on the steps of a map, and ops on its outputs."""
-    kind, cells, first = rng.choice([nn.LSTM, nn.GRU, nn.RNN]), rng.randint(1, 8), rng.random() < 0.7
-    if shape[2] > 20:
-        return None
-    more: dict[str, Any] = {"bidirectional": rng.random() < 0.4}
-    more |= {"proj_size": rng.randint(1, cells - 1)} if kind is nn.LSTM and cells > 1 and rng.random() < 0.3 else {}
-    more |= {"nonlinearity": rng.choice(["tanh", "relu"])} if kind is nn.RNN else {}
-    layer = made.use(kind(shape[1], cells, rng.choice([1, 1, 2]), bias=rng.random() < 0.8, batch_first=first, **more))
-    width = (layer.proj_size or cells) * (1 + layer.bidirectional)
-    head = made.use(nn.Linear(width, 3))
-    order = (0, 2, 1) if first else (2, 0, 1)
-    if layer.num_layers == 1 and rng.random() < 0.3:
-        hidden = (lambda found: found[1][0]) if kind is nn.LSTM else (lambda found: found[1])
-        return lambda x: head(hidden(layer(x.permute(order))).reshape(1, width))
-    last = (lambda y: y[:, -1]) if first else (lambda y: y[-1])
-    return rng.choice([lambda x: head(last(layer(x.permute(order))[0])), lambda x: head(layer(x.permute(order))[0])])
-
-
-def linear_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    linear, (_, c, steps) = made.use(nn.Linear(shape[1] * shape[2], 4)), shape
-    return rng.choice([lambda x: linear(x.flatten(1)), lambda x: linear(x.reshape(1, c * steps)), lambda x: x.transpose(1, 2)])
-
-
-SHARED = [norm, activation, activation, function, function, function, earlier, composed, composed, kept]
+SHARED = [norm, activation, activation, *[function] * 5, earlier, *[composed] * 3, selection, by_index, kept]
 LAYERS: dict[int, list[Layer]] = {
     4: [
         *SHARED,
@@ -450,6 +396,7 @@ LAYERS: dict[int, list[Layer]] = {
         shuffle,
         shuffle,
         pad,
+        resized,
         resized,
         rows,
         selected,
@@ -470,5 +417,5 @@ LAYERS: dict[int, list[Layer]] = {
 }
 HEADS: dict[int, list[Layer]] = {
     4: [classifier, classifier, activation],
-    3: [recurrent, recurrent, linear_of_steps, adaptive],
+    3: [recurrent, recurrent, recurrent, stepped, stepped, linear_of_steps, adaptive],
 }

@@ -20,12 +20,15 @@ JUDGED = "LiteRT's reference kernels"
 
 
 def whole_way(loaded: tw.Model, samples: np.ndarray, core: str, kinds: Counter[str], least_sqnr_db: float = -inf) -> str | None:
-    """Return the fault of a float network, None if there is none; `kinds` counts the ops of its int8 form.
+    """Return the fault of a network, None if there is none; `kinds` counts the ops of its int8 form.
 
-    Without JUMPS, comparisons and choices of indices, the int8 form must have at least `least_sqnr_db`.
+    A float network is quantised first. Without JUMPS, comparisons and choices of indices, its int8 form must have at least
+    `least_sqnr_db`.
     """
-    done = tw.quantize(loaded, samples, method="minmax")
-    small, sqnr_db = done.model, done.fidelity.sqnr_db
+    small, sqnr_db = loaded, inf
+    if any(tensor.dtype == "float32" for tensor in loaded.graph.tensors.values()):
+        done = tw.quantize(loaded, samples, method="minmax")
+        small, sqnr_db = done.model, done.fidelity.sqnr_db
     kinds.update(op.kind for op in small.graph.ops)
     left = {tensor.name for tensor in small.graph.tensors.values() if tensor.dtype == "float32"}
     if left:

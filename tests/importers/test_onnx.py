@@ -85,6 +85,8 @@ CASES: dict[str, Case] = {
         {"x": CONV},
         {"c": np.float32(0.7), "d": np.float32(-0.2)},
     ),
+    "top-three": one("TopK", 1, 5, 7, given=[ints(3)], axis=-1),
+    "least-three": one("TopK", 1, 5, 7, 4, given=[ints(3)], axis=1, largest=0),
     "top": one("TopK", 1, 5, 7, given=[ints(1)], axis=1),
     "least-of-all": one("TopK", 1, 5, 7, given=[ints(1)], largest=0),
     "mat-mul-first": ([("MatMul", ("c", "x"), ("y",), {})], {"x": (1, 5, 12)}, {"c": floats(7, 5)}),

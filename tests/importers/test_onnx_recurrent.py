@@ -21,23 +21,30 @@ CLOSE = 1e-5
 
 
 def network(
-    kind: str, state: str = "none", output: str = "y", bias: bool = True, steps: int = TIME, **attributes: Any
+    kind: str,
+    state: str = "none",
+    output: str = "y",
+    bias: bool = True,
+    *,
+    steps: int = TIME,
+    batch: int = 1,
+    **attributes: Any,
 ) -> bytes:
-    """A recurrent node whose output is the sequence, [steps, 1, directions * cells], or the final hidden state."""
+    """A recurrent node whose output is the sequence, [steps, batch, directions * cells], or the final hidden state."""
     count, rows = 1 + (attributes.get("direction") == "bidirectional"), GATES[kind] * CELLS
     constants = {"w": 0.5 * floats(count, rows, DEPTH), "r": 0.5 * floats(count, rows, CELLS)}
     constants |= {"b": floats(count, 2 * rows)} if bias else {}
-    inputs: dict[str, tuple[int, ...]] = {"x": (steps, 1, DEPTH)}
+    inputs: dict[str, tuple[int, ...]] = {"x": (steps, batch, DEPTH)}
     given = {"none": "", "zero": "h", "constant": "h", "input": "h"}[state]
     if state == "input":
-        inputs["h"] = (count, 1, CELLS)
+        inputs["h"] = (count, batch, CELLS)
     elif given:
-        constants["h"] = floats(count, 1, CELLS) * (state == "constant")
+        constants["h"] = floats(count, batch, CELLS) * (state == "constant")
     names = ["x", "w", "r", "b" if bias else "", "", given]
     nodes: list[Node] = [(kind, names, ("s", "y" if output == "h" else ""), {"hidden_size": CELLS, **attributes})]
     if output == "y":
         nodes += [("Transpose", ("s",), ("t",), {"perm": [0, 2, 1, 3]}), ("Reshape", ("t", "shape"), ("y",), {})]
-        constants["shape"] = ints(steps, 1, -1)
+        constants["shape"] = ints(steps, batch, -1)
     return model((nodes, inputs, constants))
 
 

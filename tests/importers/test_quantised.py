@@ -13,6 +13,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
+from fuzz.steps import last, steps_apart  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -21,7 +22,6 @@ from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify  # noqa: E402
 from tinyweave.ir import Op as GraphOp  # noqa: E402
-from tinyweave.quantize.convert import quantised  # noqa: E402
 from tinyweave.quantize.prequantised import from_prequantised  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -64,7 +64,15 @@ def model(nodes: list[Op], shape: tuple[int, ...] = (1, C, 7, 6), edges: tuple[i
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
-OF_MICROSOFT = ("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearConcat", "QLinearGlobalAveragePool", "QGemm")
+OF_MICROSOFT = (
+    "QLinearAdd",
+    "QLinearMul",
+    "QLinearSigmoid",
+    "QLinearConcat",
+    "QLinearGlobalAveragePool",
+    "QLinearReduceMean",
+    "QGemm",
+)
 
 
 def pair(name: str, out: str, scale: str = "xs", zero: str = "xz") -> list[Op]:
@@ -141,25 +149,12 @@ BY_HAND: dict[str, tuple[list[Op], Any]] = {  # ops that ONNX's reference lacks,
     "mul": ([("QLinearMul", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x * x),
     "mean": ([("QLinearGlobalAveragePool", ["x", *X, *Y], "y", {})], lambda x: x.mean((2, 3), keepdims=True)),
     "concat": ([("QLinearConcat", [*Y, "x", *X, "x", *X], "y", {"axis": 1})], lambda x: np.concatenate([x, x], 1)),
+    "reduce-mean": ([("QLinearReduceMean", ["x", *X, *Y], "y", {"axes": [1]})], lambda x: x.mean(1, keepdims=True)),
     "gemm": (
         [("QGemm", ["x", *X, "m", "ms", "mz", "b", *Y], "y", {"transB": 1})],
         lambda x: x @ (SCALES["m"] * SCALES["ms"]).T + SCALES["b"] * SCALES["xs"] * SCALES["ms"],
     ),
 }
-
-
-def last(values: np.ndarray) -> np.ndarray:
-    return np.moveaxis(values, 1, -1) if values.ndim == 4 else values
-
-
-def steps_apart(graph: Graph, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the error of the int8 graph's output in quantisation steps; x and y are channels first."""
-    (source,), (target,) = ((graph.tensors[name] for name in names) for names in (graph.inputs, graph.outputs))
-    assert {tensor.dtype for tensor in graph.tensors.values()} <= {"int8", "int32"}
-    assert source.quant and target.quant
-    found = ops.run(graph, {source.name: quantised(last(x), source.quant)})[target.name]
-    wanted = quantised(last(y), target.quant).reshape(found.shape)
-    return np.abs(found.astype(np.int32) - wanted)
 
 
 def gives_litert_bytes(graph: Graph, litert: ModuleType) -> bool:
@@ -434,13 +429,14 @@ def test_models_of_torchaos_xnnpack_quantizer_give_nearly_its_outputs(name: str,
     from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
     from tinyweave.importers.pt2 import from_pt2
-    from tinyweave.importers.torch import from_program
+    from tinyweave.importers.torch import from_module, from_program
     from tinyweave.ir import diff
 
     module, example = network(name)
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
     made, program = converted(trained(module), example, quantizer)
     graph = from_program(program, name)
+    assert diff(from_module(made, example, name), graph) == []
     given = samples(tuple(example.shape), 10, 1)
     near(f"{name}, torchao", [steps_apart(graph, x, made(torch.from_numpy(x)).detach().numpy()) for x in given], 4, 0.3)
     assert gives_litert_bytes(graph, litert)
@@ -491,3 +487,41 @@ def test_scales_that_torchaos_x86_quantizer_leaves_out_are_derived_or_reported()
     _, program = converted(net[:3], example, x86.X86InductorQuantizer().set_global(config))
     with pytest.raises(CompileError, match="without a scale for '2', made by conv_2d; it cannot be inferred"):
         from_program(program, "x86")
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_an_int8_input_of_pytorch_is_read_with_its_scale(dtype: str, litert: ModuleType) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+    pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
+    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401, defines the ops
+    from cases.from_torch import Of
+
+    from tinyweave.importers.pt2 import from_pt2
+    from tinyweave.importers.torch import from_module
+    from tinyweave.ir import diff
+
+    q, kind, limits = torch.ops.quantized_decomposed, getattr(torch, dtype), np.iinfo(dtype)
+    how = (0.05, limits.min + 100, limits.min, limits.max, kind)
+
+    def pooled(m: Any, x: Any) -> Any:
+        y = torch.max_pool2d(q.dequantize_per_tensor(x, *how), 2)
+        return q.dequantize_per_tensor(q.quantize_per_tensor(y, *how), *how)
+
+    module, given = Of(pooled).eval(), np.random.default_rng(0).integers(limits.min, limits.max + 1, (1, 3, 6, 6), dtype)
+    example = torch.from_numpy(given)
+    graph = from_module(module, example, "net")
+    assert [op.kind for op in graph.ops] == ["max_pool_2d"] and graph.tensors[graph.inputs[0]].dtype == "int8"
+    assert steps_apart(graph, given, module(example).numpy()).max() == 0 and gives_litert_bytes(graph, litert)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, (example,)), file)
+    assert diff(from_pt2(file.getvalue(), "net"), graph) == []
+
+    file = io.BytesIO()
+    floats = Of(lambda m, x: x.float() * 0.05).eval()
+    torch.export.save(torch.export.export(floats, (example,)), file)
+    for load in (lambda: from_module(floats, example), lambda: from_pt2(file.getvalue(), "net")):
+        with pytest.raises(
+            CompileError, match="is an input of int8 or uint8 without a scale; read it with dequantize_per_tensor"
+        ):
+            load()

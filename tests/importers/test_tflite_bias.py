@@ -13,6 +13,7 @@ from tinyweave import tflite_schema
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Quant, Tensor
+from tinyweave.ops import check
 from tinyweave.ops.constraints import has_narrow_bias
 
 KINDS = ("conv_2d", "transpose_conv")
@@ -31,7 +32,7 @@ def test_a_narrow_bias_that_the_options_do_not_name_is_refused(kind: str, monkey
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("int64", "conv_2d"), ("int32", "depthwise_conv_2d")])
-def test_only_a_wide_bias_lets_a_depthwise_layer_on_int16_become_a_convolution(dtype: str, kind: str) -> None:
+def test_a_depthwise_layer_on_int16_becomes_a_convolution_if_its_bias_is_int64(dtype: str, kind: str) -> None:
     x, wide = Tensor("x", (1, 5, 5, 3), "int16", Quant((2.0**-7,), (0,))), Quant((2.0**-14,), (0,))
     weights = constant("w", np.ones((1, 3, 3, 3), np.int8), Quant((2.0**-7,), (0,)))
     attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
@@ -39,4 +40,8 @@ def test_only_a_wide_bias_lets_a_depthwise_layer_on_int16_become_a_convolution(d
         patch.setattr("cases.draw.check", lambda graph: graph)  # the kind has no form on int16
         bias = constant("b", np.ones(3, dtype), wide)
         graph = single_op("depthwise_conv_2d", [x, weights, bias], Tensor("y", (), "int16", Quant((0.125,), (0,))), attrs)
-    assert [op.kind for op in from_tflite(to_tflite(graph), "network").ops] == [kind]
+    loaded = from_tflite(to_tflite(graph), "network")
+    assert [op.kind for op in loaded.ops] == [kind]
+    if dtype == "int32":
+        with pytest.raises(CompileError, match="on int16, the bias must be int64: LiteRT's depthwise kernel reads"):
+            check(loaded)

@@ -41,6 +41,7 @@ APART = {  # rows whose outputs may overlap no input
     "tw_dequantize_s16_f32": "the same the other way round",
     "tw_select_v2": "each of its operands may be broadcast, and no order is declared",
     "tw_detection_postprocess_s8": "it reads any box at any time, and has several outputs",
+    "tw_topk_v2_s8": "it reads a row once for each element that it selects, and has two outputs",
     "memcpy": "state and what is read from it keep their places",
 }
 

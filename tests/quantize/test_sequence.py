@@ -83,3 +83,24 @@ def test_the_cell_states_of_an_lstm_are_int16_inputs_and_outputs() -> None:
     assert types == [["int8", "int8", "int16"], ["int8", "int8", "int16"]]
     given, found = (done.graph.tensors[names[2]] for names in (done.graph.inputs, done.graph.outputs))
     assert given.quant == found.quant and sqnr > 25
+
+
+@pytest.mark.parametrize("of_input", [False, True])
+def test_a_cell_state_is_requantised_where_other_ops_write_or_read_it(of_input: bool) -> None:
+    torch.manual_seed(0)
+
+    def states(m: nn.Module, x: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor) -> torch.Tensor:
+        first = cell if of_input else m.first(hidden).tanh()
+        last, last_cell = m.layer(x, (hidden, first))[1]
+        return m.head(last_cell) + torch.cat([last, last_cell, cell], 0).mean(0, keepdim=True)
+
+    parts = {
+        "layer": nn.LSTM(DEPTH, CELLS, batch_first=True),
+        "first": nn.Linear(CELLS, CELLS),
+        "head": nn.Linear(CELLS, CELLS),
+    }
+    done, sqnr = quantised(Of(states, **parts), (1, 3, DEPTH), (1, 1, CELLS), (1, 1, CELLS))
+    (op,) = [op for op in done.graph.ops if op.kind == "stateless_lstm"]
+    cells = [done.graph.input(op, 6), done.graph.outputs_of(op)[1]]
+    assert [cell.dtype for cell in cells] == ["int16", "int16"] and cells[0].quant == cells[1].quant
+    assert done.graph.tensors[done.graph.inputs[2]].dtype == "int8" and sqnr > 25

@@ -30,6 +30,7 @@ from .program import (
     Ref,
     changed_in_place,
     check_computed,
+    check_quantised_inputs,
     checked_state,
     graph_of,
     input_type_advice,
@@ -47,7 +48,7 @@ MAX_RANK = 8
 MAX_ELEMENTS = 1 << 24  # elements of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
-INTEGERS = (4, 5)  # int32 and int64
+INTEGERS, BYTES = (4, 5), (1, 2)  # int32 and int64; uint8 and int8
 STORED = {
     1: "u1",
     2: "i1",
@@ -166,7 +167,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
     if len(graph["nodes"]) > MAX_NODES:
         raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
-    inputs, sources, integers = dict[str, tuple[int, ...]](), dict[str, str](), set[str]()
+    inputs, sources, integers, quantised = dict[str, tuple[int, ...]](), dict[str, str](), set[str](), set[str]()
     buffers = dict[str, str]()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
@@ -174,6 +175,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
         if kind == "user_input":
             inputs[name] = _input_shape(name, graph["tensor_values"][name])
             integers |= {name} if graph["tensor_values"][name]["dtype"] in INTEGERS else set()
+            quantised |= {name} if graph["tensor_values"][name]["dtype"] in BYTES else set()
         else:
             fields = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
             if kind not in fields:
@@ -212,6 +214,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
                 stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
     if stale & {ref.name for ref in outputs}:
         raise CompileError(CHANGED, "use the out-of-place op", tensor=outputs[0].name)
+    check_quantised_inputs(quantised, nodes, outputs)
     return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers, states)
 
 
@@ -227,7 +230,7 @@ def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
 
     Raise CompileError if it is dynamic, or neither float32 nor integers.
     """
-    if meta["dtype"] not in (FLOAT32, *INTEGERS):
+    if meta["dtype"] not in (FLOAT32, *INTEGERS, *BYTES):
         raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)

@@ -29,9 +29,8 @@ class Refusal(NamedTuple):
 REFUSALS = (
     Refusal(
         "sorting is left to the program around the network",
-        "sort the output outside the network",
-        "TOPK_V2",
-        "argsort, kthvalue, median, msort, sort",
+        "select elements with topk (TOPK_V2) and a constant k, or sort the output outside the network",
+        torch="argsort, kthvalue, median, msort, sort",
     ),
     Refusal(
         "a spectrum has too wide a range for int8",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from .program import (
     Node,
     Ref,
     changed_in_place,
+    check_quantised_inputs,
     checked_state,
     graph_of,
     input_type_advice,
@@ -112,9 +113,13 @@ def _torch() -> Any:
 
 @contextmanager
 def _evaluation_mode(module: Any) -> Iterator[None]:
-    """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again."""
+    """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again.
+
+    An exported module, such as a model quantised by torchao, has no modes: the exporter has fixed what each op computes.
+    """
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    with suppress(NotImplementedError):
+        module.eval()
     try:
         yield
     finally:
@@ -129,7 +134,7 @@ def _converted(program: Any) -> ImportedProgram:
     tensors = {**program.state_dict, **program.constants}
     sources = {spec.arg.name: spec for spec in signature.input_specs}
     known, inputs = dict[str, Any](), dict[str, tuple[int, ...]]()
-    nodes, outputs, stale, integers = list[Node](), list[Ref](), set[str](), set[str]()
+    nodes, outputs, stale, integers, quantised = list[Node](), list[Ref](), set[str](), set[str](), set[str]()
     calls = {node.name: _node(torch, node) for node in program.graph.nodes if node.op == "call_function"}
     updates = _buffer_updates(signature)
     buffers = {name for name, spec in sources.items() if spec.kind.name == "BUFFER"}
@@ -141,7 +146,8 @@ def _converted(program: Any) -> ImportedProgram:
                 known[node.name] = tensors[spec.target]
             elif spec.target is None:
                 inputs[node.name] = _input_shape(torch, node)
-                integers |= {node.name} if node.meta["val"].dtype != torch.float32 else set()
+                integers |= {node.name} if node.meta["val"].dtype in (torch.int32, torch.int64) else set()
+                quantised |= {node.name} if node.meta["val"].dtype in (torch.int8, torch.uint8) else set()
         elif node.op == "output":
             kinds = [spec.kind.name for spec in signature.output_specs]
             found = [value for value, kind in zip(node.args[0], kinds, strict=True) if kind == "USER_OUTPUT"]
@@ -161,6 +167,7 @@ def _converted(program: Any) -> ImportedProgram:
                 nodes.append(calls[node.name])
         else:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
+    check_quantised_inputs(quantised, nodes, outputs)
     used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
     states = {
@@ -218,7 +225,7 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
         raise CompileError(f"is {value!r}, not a tensor", "make all inputs tensors", tensor=node.name)
     if not all(isinstance(extent, int) for extent in value.shape):
         raise CompileError(f"has the dynamic shape {list(value.shape)}", "export it with fixed shapes", tensor=node.name)
-    if value.dtype not in (torch.float32, torch.int32, torch.int64):
+    if value.dtype not in (torch.float32, torch.int32, torch.int64, torch.int8, torch.uint8):
         raise CompileError(f"is an input of {value.dtype}", input_type_advice(str(value.dtype)), tensor=node.name)
     return tuple(value.shape)
 

@@ -209,12 +209,19 @@ def sums_fit_int16(graph: Graph, op: Op) -> bool:
     return not sums_are_wide(graph, op) or wide_sums_fit(requant(graph, op)[1], bias)
 
 
+@on_integers
+def bias_beside_int16_is_int64(graph: Graph, op: Op) -> bool:
+    """on int16, the bias must be int64: LiteRT's depthwise kernel reads an int32 bias as int64, too"""
+    bias = graph.optional_input(op, 2)
+    return graph.input(op).dtype != "int16" or bias is None or bias.dtype == "int64"
+
+
 FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
 LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, window_is_bounded, activation_is_known, bounds_fit)
 
 ALSO_INT16: dict[Constraint, Constraint] = {input_is_int8_or_int4: input_is_narrow, bias_is_constant_int32: bias_is_constant}
 CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST, sums_fit_int16))
-DEPTHWISE = (*FIRST, depthwise_channels_match, *LAST)
+DEPTHWISE = (FIRST[0], bias_beside_int16_is_int64, *FIRST[1:], depthwise_channels_match, *LAST)
 
 convolution = partial(
     OpSpec,

@@ -1,7 +1,9 @@
-"""Ops that compare values: minimum, maximum, equal, less and the like, reduce_max, reduce_min, arg_max, arg_min; ops on bools.
+"""Ops that compare values: minimum, maximum, equal and the like, reduce_max, reduce_min, arg_max, arg_min, topk_v2.
+
+Ops on bools are here, too.
 
 minimum, maximum and the reductions compare the stored integers, whatever their scales; comparisons compare multiples of 1/256.
-Source: TFLite reference/maximum_minimum.h, reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h.
+Source: TFLite reference/maximum_minimum.h, reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h; topk_v2.cc.
 """
 
 from __future__ import annotations
@@ -81,6 +83,21 @@ def reference_arg_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.asarray(x.argmin(axis=axis) if op.kind == "arg_min" else x.argmax(axis=axis), graph.output(op).dtype)]
 
 
+def count_of(graph: Graph, op: Op) -> int:
+    """Return how many elements a topk_v2 selects along the last axis."""
+    return int(constant(graph, op, 1).ravel()[0])
+
+
+def infer_top(graph: Graph, op: Op) -> list[Shape]:
+    return [(*graph.input(op).shape[:-1], count_of(graph, op))] * 2
+
+
+def reference_top(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = operand(arrays)
+    order = np.argsort(-x.astype(np.float64), axis=-1, kind="stable")[..., : count_of(graph, op)]
+    return [np.take_along_axis(x, order, -1), order.astype(np.int32)]
+
+
 def inputs_have_one_type(graph: Graph, op: Op) -> bool:
     """both inputs and the output must have the same type"""
     return graph.input(op).dtype == graph.input(op, 1).dtype == graph.output(op).dtype
@@ -120,6 +137,20 @@ def axis_exists(graph: Graph, op: Op) -> bool:
     """the axis must be one number within the input's rank, and the input must not be empty"""
     axis, rank = constant(graph, op, 1), len(graph.input(op).shape)
     return axis.size == 1 and -rank <= int(axis.ravel()[0]) < rank and graph.input(op).elements > 0
+
+
+def outputs_are_values_and_indices(graph: Graph, op: Op) -> bool:
+    """must have 2 inputs and 2 outputs: values with the input's type, scale and zero point, and int32 indices"""
+    if len(op.inputs) != 2 or len(op.outputs) != 2:
+        return False
+    x, (values, indices) = graph.input(op), graph.outputs_of(op)
+    return (values.dtype, values.quant) == (x.dtype, x.quant) and indices.dtype == "int32"
+
+
+def count_is_within_the_axis(graph: Graph, op: Op) -> bool:
+    """k must be one number from 1 to the extent of the last axis, and the input must not be empty"""
+    k, x = constant(graph, op, 1), graph.input(op)
+    return k.size == 1 and len(x.shape) > 0 and 1 <= int(k.ravel()[0]) <= x.shape[-1] and x.elements > 0
 
 
 PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)
@@ -222,5 +253,14 @@ SPECS = (
             scale="own",
         )
         for kind in ("arg_max", "arg_min")
+    ),
+    OpSpec(
+        "topk_v2",
+        infer_top,
+        reference_top,
+        (outputs_are_values_and_indices, operands_are_constant, count_is_within_the_axis),
+        family="index",
+        uint8="same",
+        scale="shared",
     ),
 )

@@ -91,7 +91,9 @@ def calibrate(
     differing = {group: choices for group, choices in candidates.items() if group not in settled}
     if differing:
         settled |= _best_candidates(graph, inputs, differing, groups, settled=settled, progress=progress)
-    # the only groups that are left consist of requantised copies, which have no histogram
+    # the only groups that are left consist of requantised copies, which have no histogram; int8 has 1/256 of the steps of int16
+    for copy, cell in groups.narrowed.items():
+        settled.setdefault(groups.group(copy), ("given", Quant((256 * settled[groups.group(cell)][1].scale[0],), (0,))))
     settled |= {group: ("minmax", affine(0, 0)) for group in members if group not in settled}
     quants = {group: quant for group, (_, quant) in settled.items()}
     return Calibration(groups, _coarsened(graph, groups, quants), {group: name for group, (name, _) in settled.items()})

@@ -132,7 +132,7 @@ def to_int8(
         for index, tensor in enumerate(graph.inputs_of(op)):
             if (op.name, index) in groups.requantised and tensor is not None:
                 inputs[index] = copy = groups.requantised[op.name, index]
-                tensors[copy] = replace(tensor, name=copy, dtype="int8", quant=of[copy])
+                tensors[copy] = replace(tensor, name=copy, dtype=groups.dtype(copy), quant=of[copy])
                 ops.append(Op(f"quantize_for_{op.name}_{index}", "quantize", (tensor.name,), (copy,)))
         own = replace(op, inputs=tuple(inputs))
         ops.append(_with_integer_constants(graph, own, of, tensors, weights.get(op.name, INT8)))
@@ -234,7 +234,7 @@ def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: d
         if bias is not None:
             inputs[bias_index] = _add(tensors, op, quantised_bias(bias.name, real, source.scale[0], scales))
     for index, output in zip((sequence.STATE, sequence.CELL), op.outputs, strict=False):
-        state = graph.optional_input(op, index)
+        state = graph.tensors.get(inputs[index] or "") if index < len(inputs) else None  # None for a requantised copy
         if state is not None and state.data is not None:
             dtype = "int16" if index == sequence.CELL else "int8"
             inputs[index] = _add(tensors, op, quantised_constant(state, of[output], dtype))

@@ -24,15 +24,16 @@ from ..ops.spec import LEAST_SCALE
 class ScaleGroups:
     """The scale groups of a graph: sets of activations that must share a scale and zero point.
 
-    A group is named after one of its tensors. If an op cannot share the scale of an input, it reads a copy of the input that is
-    requantised to the scale of the op's output: `requantised` maps (op, input index) to the name of the copy.
+    A group is named after one of its tensors. If an op cannot share the scale or the type of an input, it reads a requantised
+    copy of the input: `requantised` maps (op, input index) to the name of the copy.
     """
 
     parent: dict[str, str] = field(default_factory=dict)  # union-find: tensor -> tensor of the same group, or itself
     fixed: dict[str, Quant] = field(default_factory=dict)  # group -> the scale that its op demands, such as 1/256 of softmax
-    # (op, input index) -> a new tensor, which the op reads instead: a copy of the input requantised to the output's scale
+    # (op, input index) -> a new tensor, which the op reads instead: a copy of the input with another scale or type
     requantised: dict[tuple[str, int], str] = field(default_factory=dict)
     cells: set[str] = field(default_factory=set)  # cell states of LSTMs, which are int16
+    narrowed: dict[str, str] = field(default_factory=dict)  # int8 copy of a cell state -> the cell state
 
     def members(self) -> dict[str, list[str]]:
         """Return a dict from the name of each group to the names of its tensors."""
@@ -88,25 +89,74 @@ def scale_groups(graph: Graph) -> ScaleGroups:
     """
     read = [op.inputs[0] or "" for op in graph.ops if op.kind == "read_variable"]
     groups = ScaleGroups({name: name for name in (*graph.inputs, *read) if is_float(graph.tensors[name])})
+    groups.cells.update(cell_states(graph))
     for op in graph.ops:
-        spec = SPECS[op.kind]
+        spec, inputs = SPECS[op.kind], _copied_cells(graph, op, groups)
         outputs = [t.name for t in graph.outputs_of(op) if is_float(t)]
         groups.parent.update((name, name) for name in outputs if name not in groups.parent)
         if spec.output_quant is not None:
             groups.fixed.update((name, spec.output_quant) for name in outputs)
         if spec.shares_scale and outputs:
             constants = [t.data for t in graph.inputs_of(op) if is_float(t) and t is not None and t.data is not None]
-            _tie(groups, op, list(float_inputs(graph, op)), outputs, constants)
+            _tie(groups, op, list(inputs.items()), outputs, constants)
         if spec.family == "recurrent":
             out, hidden, cell = outputs
             groups.parent[hidden] = groups.group(out)
             groups.cells.add(cell)
         if spec.family == "sequence":
-            inputs = dict(float_inputs(graph, op))
             for index, output in zip((sequence.STATE, sequence.CELL), outputs, strict=False):
                 _tie(groups, op, [(index, inputs[index])] if index in inputs else [], [output])
-            groups.cells.update((*outputs[1:], *(name for index, name in inputs.items() if index == sequence.CELL)))
     return groups
+
+
+def cell_states(graph: Graph) -> set[str]:
+    """Return the names of the int16 tensors: the cell states that stateless LSTMs write, and what ops move from them alone.
+
+    A network input is int16, too, if nothing but LSTMs read it, perhaps after moves, and all of them as their first cell state.
+    """
+    cells = {op.outputs[1] for op in graph.ops if _has_cell(op)}
+    feeding = set[str]()  # tensors that nothing but LSTMs read, as cell states
+    for name in reversed([*graph.inputs, *(name for op in graph.ops for name in op.outputs)]):
+        readers = [graph.ops[index] for index in graph.consumers.get(name, ()) if index >= 0]
+        if readers and name not in graph.outputs and all(_feeds(op, name, feeding) for op in readers):
+            feeding.add(name)
+    cells.update(feeding.intersection(graph.inputs))
+    for op in graph.ops:
+        floats = {tensor.name for tensor in graph.inputs_of(op) if tensor is not None and is_float(tensor)}
+        if SPECS[op.kind].moves and floats and floats <= cells:
+            cells.update(op.outputs)
+    return cells
+
+
+def _feeds(op: Op, name: str, feeding: set[str]) -> bool:
+    """Return whether an op reads the tensor `name` as a cell state, or moves it into tensors of the set `feeding`."""
+    if _has_cell(op):
+        return [index for index, read in enumerate(op.inputs) if read == name] == [sequence.CELL]
+    return SPECS[op.kind].moves and feeding.issuperset(op.outputs)
+
+
+def _has_cell(op: Op) -> bool:
+    return SPECS[op.kind].family == "sequence" and sequence.has_cell(op)
+
+
+def _copied_cells(graph: Graph, op: Op, groups: ScaleGroups) -> dict[int, str]:
+    """Return input index -> name of each float activation that an op reads, with copies for inputs of another type.
+
+    A copy is int16 if the op reads the input as a cell state, and int8 if the input is a cell state that the op reads as int8.
+    The copies are added to `groups`.
+    """
+    inputs = dict(float_inputs(graph, op))
+    for index, name in inputs.items():
+        is_wide = index == sequence.CELL if _has_cell(op) else op.outputs[0] in groups.cells
+        if is_wide == (name in groups.cells):
+            continue
+        inputs[index] = copy = groups.requantised[op.name, index] = f"{name}.for_{op.name}_{index}"
+        groups.parent[copy] = copy
+        if is_wide:
+            groups.cells.add(copy)
+        else:
+            groups.narrowed[copy] = name
+    return inputs
 
 
 def _tie(

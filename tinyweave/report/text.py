@@ -133,18 +133,26 @@ def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles
 
 
 def show_model(out: Console, record: Record) -> None:
-    """Show the model's name, its number of ops and MACs, and its inputs and outputs."""
+    """Show the model's name, its number of ops and MACs, the samples of a call if there are several, the inputs and outputs."""
     model = record["model"]
     heading(out, model["name"])
     is_padded = record["macs_original"] != record["macs"]
     original = f" ({record['macs_original']:,} in the file, padding counted)" if is_padded else ""
-    out.print(Text(f"  {counted(model['ops'], 'op')}, {record['macs']:,} MACs{original}"))
+    samples = samples_per_call([t["shape"] for t in model["inputs"]], [t["shape"] for t in model["outputs"]])
+    several = f"; each call computes {samples} samples" if samples > 1 else ""
+    out.print(Text(f"  {counted(model['ops'], 'op')}, {record['macs']:,} MACs{original}{several}"))
     rows = [
         (word, clean(t["name"], 26), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
         for word, key in (("input", "inputs"), ("output", "outputs"))
         for t in model[key]
     ]
     _show_indented(out, hanging(rows, frozenset({3}), out.width - 2))
+
+
+def samples_per_call(inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> int:
+    """Return the batch size of a network with these shapes of inputs and outputs, 1 if an input is no batch of images."""
+    first = {shape[0] for shape in inputs if len(shape) == 4} | {shape[0] if shape else 1 for shape in outputs}
+    return first.pop() if len(first) == 1 and all(len(shape) == 4 for shape in inputs) else 1
 
 
 def show_layers(out: Console, record: Record) -> None:

@@ -56,6 +56,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_reduce_prod": elementwise.emit_reduce_prod,
     "tw_reduce_extremum": elementwise.emit_reduce_extremum,
     "tw_arg_max": elementwise.emit_arg_max,
+    "tw_topk_v2": elementwise.emit_topk,
     "tw_resize_nearest": movement.emit_resize_nearest,
     "tw_resize_bilinear": movement.emit_resize_bilinear,
     "tw_resize_bilinear_float": movement.emit_resize_bilinear_float,

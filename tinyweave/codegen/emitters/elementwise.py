@@ -27,6 +27,7 @@ from ...ops.spec import hwc
 from ..layer import Code, Layer
 from .calls import (
     Members,
+    call,
     clamp,
     fused_activation,
     image_code,
@@ -236,6 +237,14 @@ def emit_arg_max(layer: Layer) -> Code:
     members = {"outer": prod(extents[:axis]), "depth": extents[axis], "inner": prod(extents[axis + 1 :])}
     members["flip"] = -int(layer.op.kind == "arg_min")
     return plain_code(layer, members, note=f"along axis {axis}")
+
+
+def emit_topk(layer: Layer) -> Code:
+    """Emit the C of topk_v2."""
+    x, k = layer.input(), extrema.count_of(layer.graph, layer.op)
+    struct = layer.struct({"rows": x.elements // x.shape[-1], "depth": x.shape[-1], "k": k})
+    addresses = [layer.address(tensor) for tensor in (x, *layer.graph.outputs_of(layer.op))]
+    return Code(struct, call(layer.row.name, f"&{layer.name}", *addresses))
 
 
 def emit_requantization(layer: Layer) -> Code:

@@ -102,6 +102,7 @@ OPS: dict[str, Function] = {
     "min": axes.max_or_min("reduce_min", "minimum"),
     "minimum": elementwise.binary("minimum"),
     "mm": attention.matmul,
+    "movedim": axes.movedim,
     "mul": elementwise.binary("mul"),
     "mv": attention.matmul,
     "neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
@@ -168,6 +169,6 @@ OPS: dict[str, Function] = {
 }
 # ops whose output shares the memory of their first argument: an in-place op on one of them changes both
 VIEWS = frozenset(
-    "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
+    "chunk contiguous detach dropout feature_dropout flatten getitem movedim permute reshape select slice split "
     "split_with_sizes squeeze to transpose unbind unflatten unsqueeze view".split()
 )

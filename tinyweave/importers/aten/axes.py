@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import prod
@@ -201,11 +202,26 @@ def glu(b: Builder, x: Map, dim: int = -1) -> Map:
 
 
 def top(b: Builder, x: Map, k: Any, dim: int = -1, largest: bool = True, sort: bool = True) -> Any:
-    """Import aten.topk with k = 1: return the maximum (or minimum, if not `largest`) along `dim`, and its index."""
-    if k != 1:
-        raise Unsupported(f"its k is {k}, but only the first element is found; sort the output outside the network")
-    pair: Any = max_or_min("reduce_max", "maximum") if largest else max_or_min("reduce_min", "minimum")
-    return pair(b, x, dim, True)
+    """Import aten.topk: return the `k` largest elements (or smallest, if not `largest`) along `dim`, and their indices.
+
+    For k = 1 these are the maximum (or minimum) and its index. The smallest elements are the largest ones of the negated map.
+    """
+    dim = normalised_axis(len(x.axes), dim)
+    if k == 1:
+        pair: Any = max_or_min("reduce_max", "maximum") if largest else max_or_min("reduce_min", "minimum")
+        return pair(b, x, dim, True)
+    if not 1 <= k <= x.shape[dim]:
+        raise Unsupported(f"its k is {k}, but its axis has {x.shape[dim]} elements")
+    if not largest:
+        negated = binary("mul")(b, x, -1.0)
+        values, indices = top(b, negated, k, dim)
+        return [binary("mul")(b, values, -1.0), indices]
+    order, out = ordered_tensor(b, x)[0], b.new_axis(k)
+    rest = [x.axes[axis] for axis in order if axis != dim]
+    operands, dims = (b.tensor(x, (*rest, x.axes[dim])), b.constant(k, "k", "int32")), (*rest, out)
+    names = b.op("topk_v2", operands, [extents(dims)] * 2, {}, "top")
+    b.tensors[names[1]] = replace(b.tensors[names[1]], dtype="int32")
+    return [Map(name, with_axis(x.axes, dim, out), dims) for name in names]
 
 
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
@@ -342,9 +358,9 @@ def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
     else:
         left = [b.new_axis(table.shape[axis]) for axis in rest]
         data = b.constant(np.moveaxis(table, dim, 0), "table")
-    vectors = b.reshape(b.tensor(indices, indices.axes), (*indices.shape, 1))
+    vectors = b.reshape(indices.tensor, (*extents(indices.dims), 1))
     axes, rank = (*indices.axes, *left), len(indices.axes)
-    found = b.map("gather_nd", (data, vectors), axes, axes)
+    found = b.map("gather_nd", (data, vectors), axes, (*indices.dims, *left))
     return permute(b, found, [*range(rank, rank + dim), *range(rank), *range(rank + dim, len(axes))])
 
 
@@ -488,6 +504,14 @@ def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
     one, two = normalised_axis(len(axes), one), normalised_axis(len(axes), two)
     axes[one], axes[two] = axes[two], axes[one]
     return Map(x.tensor, tuple(axes), x.dims)
+
+
+def movedim(b: Builder, x: Map, source: Any, destination: Any) -> Map:
+    """Import aten.movedim: move each axis in `source` to its place in `destination`; the others keep their order."""
+    rank = len(x.axes)
+    places, moved = ([normalised_axis(rank, axis) for axis in np.atleast_1d(each)] for each in (destination, source))
+    left, taken = iter(axis for axis in range(rank) if axis not in moved), dict(zip(places, moved, strict=True))
+    return permute(b, x, [taken[axis] if axis in taken else next(left) for axis in range(rank)])
 
 
 def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:

@@ -1,4 +1,4 @@
-"""Import PyTorch's GRU, RNN and LSTM as one op for each layer and direction.
+"""Import PyTorch's GRU, RNN and LSTM as one op for each layer, direction and sample of the batch.
 
 An LSTM that goes forward from the states 0 becomes TFLite's LSTM, which keeps its state from one inference to the next. If each
 inference is a sequence of its own, the application must reset the state. All other layers start each inference from their
@@ -8,6 +8,7 @@ initial state, as in torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,12 @@ LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent on
 
 
 def _sequence_of(b: Builder, x: Map, batch_first: bool, dropout: float, train: bool) -> Map:
-    """Return a sequence as the map [1, time, features].
-
-    Raise Unsupported for a batch above 1, and for dropout in training mode.
-    """
+    """Return a sequence of one sample as the map [1, time, features]; raise Unsupported for dropout in training mode."""
     if dropout and train:
         raise Unsupported("it is in training mode; call eval() first")
     if len(x.axes) == 2:
         return axes.unsqueeze(b, x, 0)
     x = x if batch_first else axes.transpose(b, x, 0, 1)
-    if x.axes[0]:
-        raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1, as of the example x[:1]")
     return x
 
 
@@ -267,17 +263,52 @@ def cell(kind: str, **numbers: float) -> Callable[..., Any]:
     return apply
 
 
+def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return a function that calls `function`, the importer of a recurrent layer, for each sample, and joins the outputs.
+
+    The samples share the weights. The batch is the first axis of the sequence if `batch_first` is set, else the second axis;
+    it is the second axis of states.
+    """
+
+    def apply(b: Builder, x: Map, states: Any, *options: Any, reverses: Sequence[bool] = ()) -> list[Any]:
+        batch_first = len(options) > BATCH_FIRST and options[BATCH_FIRST]
+        at = 0 if batch_first else 1
+        if len(x.axes) < 3 or x.shape[at] == 1:
+            return function(b, x, states, *options, reverses=reverses)
+
+        def sample(value: Any, axis: int, index: int) -> Any:
+            if isinstance(value, Map):
+                return axes.slice_(b, value, axis, index, index + 1)
+            return value[:, index : index + 1] if np.ndim(value) == 3 else value
+
+        found = []
+        for index in range(x.shape[at]):
+            is_list = isinstance(states, (list, tuple))
+            first = [sample(state, 1, index) for state in states] if is_list else sample(states, 1, index)
+            found.append(function(b, sample(x, at, index), first, *options, reverses=reverses))
+
+        def joined(place: int, axis: int) -> Map:
+            parts = [each[place]() if callable(each[place]) else each[place] for each in found]
+            return axes.concatenation(b, parts, axis)
+
+        last = [each if isinstance(each, Unavailable) else partial(joined, place, 1) for place, each in enumerate(found[0])]
+        return [joined(0, at), *last[1:]]
+
+    return apply
+
+
+BATCH_FIRST = 6  # index of the option `batch_first` behind the states
 TANH = {"relu": 0.0}
 RELU = {"relu": 1.0}
 AFTER = {"reset_after": 1.0}  # the hidden state is multiplied by the recurrent weights, then by the reset gate
-GRU_BEFORE = recurrent("gru", reset_after=0.0)  # ONNX's default: the reset gate multiplies the hidden state first
+GRU_BEFORE = by_sample(recurrent("gru", reset_after=0.0))  # ONNX's default: the reset gate multiplies the hidden state first
 RECURRENT: dict[str, Callable[..., Any]] = {
-    "gru": recurrent("gru", **AFTER),
+    "gru": by_sample(recurrent("gru", **AFTER)),
     "gru_cell": cell("gru", **AFTER),
-    "lstm": lstm,
+    "lstm": by_sample(lstm),
     "lstm_cell": cell(LSTM),
-    "rnn_relu": recurrent("simple_rnn", **RELU),
+    "rnn_relu": by_sample(recurrent("simple_rnn", **RELU)),
     "rnn_relu_cell": cell("simple_rnn", **RELU),
-    "rnn_tanh": recurrent("simple_rnn", **TANH),
+    "rnn_tanh": by_sample(recurrent("simple_rnn", **TANH)),
     "rnn_tanh_cell": cell("simple_rnn", **TANH),
 }

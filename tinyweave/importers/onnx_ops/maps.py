@@ -300,7 +300,7 @@ def argmax(kind: str) -> Function:
 
 
 def top(b: Builder, x: Map, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    """Import ONNX's TopK with a constant k of 1: return the extreme element along `axis`, and its index."""
+    """Import ONNX's TopK with a constant k: return the extreme elements along `axis`, and their indices."""
     (count,) = constant_integers(k, "k")
     return axes.top(b, x, count, axis, bool(largest))
 

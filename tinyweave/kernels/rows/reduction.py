@@ -22,4 +22,5 @@ ROWS: tuple[Variant, ...] = (
     row("tw_reduce_prod_s8", ("reduce_prod",), "tw_reduce_prod", has_part=False),
     arg_max("tw_arg_max_s8_s32", types=("int8", "int32")),
     arg_max("tw_arg_max_s8_s64", types=("int8", "int64")),
+    Variant("tw_topk_v2_s8", ("topk_v2",), "tw_topk_v2", has_part=False),
 )

@@ -44,6 +44,14 @@ void tw_arg_max_s8_s32(const tw_arg_max *p, const void *in, void *out);
 /* Where along an axis the largest or smallest int8 element lies, as int64. Needs no scratch. */
 void tw_arg_max_s8_s64(const tw_arg_max *p, const void *in, void *out);
 
+/* The k largest elements of each row of `depth` elements, in falling order; of equal ones, the first comes first. */
+typedef struct {
+    int32_t rows, depth, k;
+} tw_topk_v2;
+
+/* The k largest int8 elements of each row, and their places in the row as int32. Needs no scratch. */
+void tw_topk_v2_s8(const tw_topk_v2 *p, const void *in, void *values, void *indices);
+
 /* int8 mean over any axes. The input is [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]], the output
  * [kept[0]][kept[1]][kept[2]]; absent axes are 1. A spatial mean is kept = {n, c, 1}, reduced = {h * w, 1}. */
 typedef struct {
