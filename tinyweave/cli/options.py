@@ -58,7 +58,10 @@ Overhead = Annotated[
 ]
 Json = Annotated[bool, option("--json", "Print the result as JSON; `tinyweave docs json` explains the keys.")]
 Inputs = Annotated[
-    Path | None, option("--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin.")
+    Path | None,
+    option(
+        "--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin; floats in arrays are quantised."
+    ),
 ]
 Samples = Annotated[int, option("--samples N", "Number of samples to compare, those of --inputs included.", min=1, max=100_000)]
 Seed = Annotated[int, option("--seed N", "Seed of the random samples.", min=0)]

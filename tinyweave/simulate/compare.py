@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
+from ..ir import CompileError, Graph, Tensor, array_type, channels_last, limits, packed, unpacked
+from ..ops.quantization import quantized
 from ..planning import Plan, Progress
 from .litert import CannotRunError
 from .run import Inference
@@ -95,13 +96,17 @@ def _random(tensor: Tensor, rng: np.random.Generator, extents: Mapping[str, int]
 
 
 def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    if array.dtype != array_type(tensor.dtype) or array.size != tensor.elements:
+    """Return a sample in the type and shape of an input: floats are quantised, and channels that come first are moved last."""
+    if array.dtype.kind == "f" and tensor.quant is not None and tensor.dtype != "float32":
+        array = quantized(array.astype(np.float32), tensor)
+    values = channels_last(array, tensor)
+    if array.dtype != array_type(tensor.dtype) or values is None:
         raise CompileError(
             f"needs {tensor.dtype}{list(tensor.shape)}, but the input is {array.dtype}{list(array.shape)}",
-            "give inputs of the model's own type and shape",
+            "give inputs of this shape, in the model's own type or as floats, which are quantised",
             tensor=tensor,
         )
-    return np.ascontiguousarray(array.reshape(tensor.shape))
+    return np.ascontiguousarray(values)
 
 
 @dataclass(frozen=True, eq=False)
