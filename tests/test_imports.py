@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "packages": {"codegen", "command_words", "devices", "ir", "kernels", "planning", "simulate", "version"},
     "simulate": {"installing", "ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
+        "command_words",
         "importers",
         "lazy",
         "installing",

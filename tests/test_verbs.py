@@ -158,7 +158,7 @@ def test_a_plan_of_another_model_or_core_is_refused(model: tw.Model, tmp_path: P
         ),
         (lambda model: tw.verify(model, samples=0), "0 samples"),
         (lambda model: tw.verify(model, seed=-1), "the seed -1"),
-        (lambda model: tw.profile(model, sample=np.zeros((1, 49, 32, 1))), r"needs int8\[1, 49, 32, 1\]"),
+        (lambda model: tw.profile(model, sample=np.zeros((1, 49, 32, 1), np.int16)), r"needs int8\[1, 49, 32, 1\]"),
         (lambda model: tw.compare(model, sample=np.zeros(1, np.int8)), r"needs int8\[1, 49, 32, 1\]"),
         (lambda model: tw.compare(model, ram="5k"), "ram has no effect"),
         (lambda model: tw.plan(model, ram=-1), "'-1' is not a size"),

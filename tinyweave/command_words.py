@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,3 +29,21 @@ def quoted(word: str) -> str:
         return shlex.quote(word)
     plain = (letter if letter.isascii() and letter.isprintable() and letter not in "'\\" else None for letter in word)
     return "$'" + "".join(p or f"\\U{ord(letter):08x}" for p, letter in zip(plain, word, strict=True)) + "'"
+
+
+def shell_lines(command: str, width: int) -> list[str]:
+    """Return a shell command as lines of at most `width` characters, all but the last of which end with a backslash.
+
+    Lines are broken before options and redirections only, so a line with a long path or value exceeds `width`. A command with
+    quotes is returned as one line, because a quoted word must not be broken.
+    """
+    if len(command) <= width or "'" in command or '"' in command:
+        return [command]
+    first, *parts = re.split(r" (?=[->])", command)
+    lines = [first]
+    for part in parts:
+        if len(f"{lines[-1]} {part} \\") <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]

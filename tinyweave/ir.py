@@ -230,6 +230,21 @@ def is_constant(tensor: Tensor) -> bool:
     return tensor.data is not None
 
 
+def channels_last(values: NDArray[Any], tensor: Tensor) -> NDArray[Any] | None:
+    """Reshape a sample to the shape of the input `tensor`, or return None if the shapes do not match.
+
+    The sample may lack axes of extent 1, be flat, or have channels first as in PyTorch, `[N, C, H, W]` for `[N, H, W, C]`.
+    """
+    shape, own = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
+    if own == shape or (values.ndim == 1 and values.size == tensor.elements):
+        return values.reshape(tensor.shape)
+    if len(tensor.shape) == 4:
+        first = tensor.shape[0], tensor.shape[3], *tensor.shape[1:3]
+        if own == tuple(e for e in first if e != 1):
+            return np.moveaxis(values.reshape(first), 1, -1).reshape(tensor.shape)
+    return None
+
+
 def rebuild(graph: Graph, **changes: Any) -> Graph:
     """Return a copy of `graph` with the fields `changes` replaced, and without tensors that no op, input or output uses."""
     changed = replace(graph, **changes)

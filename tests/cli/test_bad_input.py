@@ -28,6 +28,7 @@ from tinyweave.ir import CompileError, Graph, Op
         (("plan", "{chain}", "--ram", "64q"), "'64q' is not a size"),
         (("plan", "{chain}", "--ram", "0"), "'0' is not a size"),
         (("plan", "{chain}", "--device", "stm32f74"), "did you mean stm32f746"),
+        (("export", "{chain}"), "Missing option '--format' (Build system: cmake, arduino, platformio, "),
         (("plan", "{chain}", "--device", ""), "unknown device ''"),
         (("plan", "{chain}", "--device", "{folder}/none.toml"), "No such file"),
         (("plan", "{chain}", "--schedule", "magic"), "unknown schedule 'magic'"),

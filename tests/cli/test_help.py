@@ -9,6 +9,15 @@ from pathlib import Path
 import pytest
 from cli.running import run
 
+from tinyweave.cli import app
+from tinyweave.cli.help import GROUPS
+
+
+def app_help(verb: str) -> str:
+    """Return the docstring of a command."""
+    (command,) = (each for each in app.registered_commands if (each.name or each.callback.__name__) == verb)
+    return command.callback.__doc__
+
 
 @pytest.mark.parametrize(
     "verb",
@@ -31,6 +40,17 @@ def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0
     printed = capsys.readouterr().out
     assert f"Example: tinyweave {verb}" in printed and "--json" in printed
+
+
+@pytest.mark.parametrize("verb", " ".join(GROUPS.values()).split())
+def test_the_help_of_every_verb_fits_80_columns_and_its_example_is_one_shell_command(capsys, monkeypatch, verb: str):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(verb, "--help") == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80 and "{" not in printed
+    example = printed.split("Example: ")[1].split("\n\n")[0]
+    (command,) = example.replace("\\\n", "").splitlines()
+    assert f"Example: {' '.join(command.split())}" in " ".join(app_help(verb).split())
 
 
 def test_without_arguments_the_help_lists_every_command_untruncated(capsys):
@@ -72,11 +92,14 @@ DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
         ("reorder", DIGITS),
         ("devices",),
         ("devices", "stm32h743"),
+        pytest.param(("profile", DIGITS, "--device", "nrf52840"), marks=pytest.mark.emulator),
+        pytest.param(("deploy", DIGITS, "--device", "nrf52840", "-o", "firmware"), marks=pytest.mark.emulator),
     ],
 )
 @pytest.mark.parametrize("columns", [80, 100])
-def test_text_output_fits_the_columns_and_has_thousands_separators(capsys, monkeypatch, arguments, columns):
+def test_text_output_fits_the_columns_and_has_thousands_separators(capsys, monkeypatch, tmp_path, arguments, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.chdir(tmp_path)
     assert run(*arguments) == 0
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= columns

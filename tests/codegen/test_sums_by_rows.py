@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from cases.draw import integers
+from cases.strict import c99
+from codegen.emitted import compile_strictly
 
+from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.ops import check
@@ -46,6 +49,8 @@ def test_row_wise_sums_equal_the_reference(kind: str, channels: int, width: int,
     for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()
+    host = toolchain.host()
+    compile_strictly(host, tmp_path / "sums.c", (*c99(host.name), "-DTW_PLAIN_C"))
     result = compare.verify(plan, tmp_path, "sums", compare.samples(graph, 6, channels), cores=())
     assert result.ok, result.first_difference
 

@@ -16,7 +16,7 @@ from tinyweave.cli import export
 from tinyweave.packages import FORMATS
 
 PAGE = (ROOT / "docs" / "EXPORT.md").read_text()
-BLOCK = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+BLOCK = re.compile(r"(?<!-->\n)```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)  # without blocks that are not run
 
 
 @pytest.mark.emulator
@@ -26,11 +26,15 @@ def test_the_commands_of_the_page_print_the_documented_output(
     needs("cmake", "arm-none-eabi-gcc", "qemu-system-arm")
     for name in ("digits.tflite", "inputs.npy"):
         shutil.copy(DIGITS.parent / name, tmp_path)
+    for language, name in (("cmake", "CMakeLists.txt"), ("c", "main.c")):
+        (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+        (tmp_path / name).write_text(text)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     blocks = BLOCK.findall(PAGE)
     printed = [run("sh", "-e", "-c", commands, cwd=tmp_path) for commands, _ in blocks]
-    assert [bool(text) for _, text in blocks] == [False, True, False] and printed[1] == blocks[1][1]
-    table = printed[2].splitlines()
+    assert [bool(text) for _, text in blocks] == [False, True, False, True, False]
+    assert printed[1] == blocks[1][1] and printed[3] == blocks[3][1]
+    table = printed[4].splitlines()
     assert table[1].split() == ["layer", "estimated", "measured", "ratio"]
     assert all(0 < float(line.split()[-1]) < 10 for line in table[2:]), "a timer of QEMU stands for the counter"
 

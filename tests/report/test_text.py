@@ -69,6 +69,7 @@ def known(**changes):
     base = {
         "device": {"name": "stm32f746", "core": "cortex-m7"},
         "core": "cortex-m7",
+        "compiler": "arm-gcc (14:1.rel1-2) 14.1.0 20260101: -mcpu=cortex-m7 -O2",
         "plain_c": [],
         "macs": 1000,
         "instructions": 2500,
@@ -270,6 +271,7 @@ def test_a_deployment_shows_spare_memory_boards_and_next_steps():
     rows = {name.strip(): row for name, *row in memory_rows(record)}
     assert rows["RAM"] == ["1,024", "limit 1,000", "24 B too many"]
     assert rows["Flash"] == ["4,000", "limit 5,000", "1,000 B left"]
+    assert rows["code"] == ["500", "", "built by arm-gcc 14.1.0"]
     assert board_lines(record) == ["listed boards with room for it: board0, board1, board2, board3, board4 and 2 with more RAM"]
     assert board_lines(known(boards=[])) == ["none of the listed boards has room for it"]
     assert "tinyweave export a.tflite --device stm32f746 --format cmake" in [
@@ -296,5 +298,6 @@ def test_memory_rows_name_streamed_inputs_and_outputs(streamed_inputs: list[str]
         "flash": dict.fromkeys(("total", "weights", "tables", "code", "row_source")),
         "limits": {"ram": None, "memories": None, "flash": None, "latency_ms": None},
         "excess": {"ram": None, "flash": None, "latency_ms": None},
+        "compiler": None,
     }
     assert memory_rows(record)[1][3] == f"activations, scratch, {said}"

@@ -12,7 +12,7 @@ from cases.tiny import NETWORKS
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Tensor, channels_last
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
@@ -127,7 +127,25 @@ def test_samples_begin_with_the_given_ones_and_the_extreme_values() -> None:
 
 def test_a_sample_of_another_type_is_refused() -> None:
     with pytest.raises(CompileError, match="needs int8"):
-        compare.samples(NETWORKS["chain"](), 1, 0, [[np.zeros((1, 8, 8, 1), np.float32)]])
+        compare.samples(NETWORKS["chain"](), 1, 0, [[np.zeros((1, 8, 8, 1), np.int16)]])
+
+
+def test_samples_of_floats_are_quantised_as_the_emitted_c_does() -> None:
+    graph: Graph = NETWORKS["chain"]()
+    (x,) = (graph.tensors[name] for name in graph.inputs)
+    steps = np.linspace(-200, 200, 64)  # beyond the range of int8 at both ends
+    reals = (steps * x.scale).reshape(1, 1, 8, 8)
+    ((found,),) = compare.samples(graph, 1, 0, [[reals]])
+    expected = np.clip(np.sign(steps) * np.floor(np.abs(steps) + 0.5) + x.zero_point, -128, 127)
+    assert found.dtype == np.int8 and np.array_equal(found, expected.reshape(x.shape))
+
+
+def test_channels_that_come_first_are_moved_last() -> None:
+    tensor = Tensor("x", (1, 2, 2, 3), "int8")
+    sample = np.arange(12, dtype=np.int8).reshape(1, 3, 2, 2)
+    moved = channels_last(sample, tensor)
+    assert moved is not None and np.array_equal(moved, sample.transpose(0, 2, 3, 1))
+    assert np.array_equal(channels_last(moved[0], tensor), moved) and channels_last(sample.reshape(2, 6), tensor) is None
 
 
 @pytest.mark.parametrize(

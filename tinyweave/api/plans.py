@@ -159,7 +159,7 @@ def baseline_plans(
     plans = dict[str, Plan | CompileError]()
     for number, strategy in enumerate(OTHER_SCHEDULES):
         if progress:
-            progress(f"schedule {strategy}", number, len(OTHER_SCHEDULES))
+            progress(f"planning with schedule {strategy}", number, len(OTHER_SCHEDULES))
         overhead = request.max_mac_overhead if strategy in planning.RECOMPUTING else None
         one = replace(request, strategy=strategy, objective=None, limits=limits, max_mac_overhead=overhead)
         try:

@@ -419,6 +419,7 @@ def deploy_model(
         return make_plan(model, asked, known=known)
 
     core, cases, emitted = emulated_core(device), proof.samples(model), list[str]()
+    report = progress or (lambda what, done, of: None)
 
     def build(planned: Plan) -> target.Build:
         for name in emitted:
@@ -426,6 +427,7 @@ def deploy_model(
         made = emit_c(model, planned, device, code)
         write(made, folder)
         emitted[:] = made.files
+        report(f"building for {compare.place_of(core)}", 0, 1)
         return target.build(planned, folder, model.name, core)
 
     trades_flash = planning.trades_flash(model.graph, with_defaults(model, replace(request, limits=allowed)).core)
@@ -456,6 +458,7 @@ def deploy_model(
         built = build(replanned)
         there = run(built)
     right = reference_outputs(model, cases, progress)
+    report(f"building for {compare.place_of(target.HOST)}", 0, 1)
     here = run(target.build(built.plan, folder, model.name, target.HOST), caches=None)
     verification = compare.verdict(right, cases, [here, there], progress)
     if proof.second_emulator:

@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except USAGE_ERROR as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "tinyweave"
-        return _bad_input(f"{error.format_message().rstrip('.')}; see {command} --help")
+        about = f" ({error.param.help.rstrip('.')})" if type(error).__name__ == "MissingParameter" and error.param else ""
+        return _bad_input(f"{error.format_message().rstrip('.')}{about}; see {command} --help")
     except (BrokenPipeError, SystemExit):
         # the reader of our output closed it early, such as `head`; typer turns that into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,7 +14,7 @@ from .. import __version__
 from ..api.options import SAMPLES, SEED
 from ..command_words import quoted
 from . import steps
-from .help import GroupedCommands
+from .help import App, GroupedCommands
 from .modules import (
     api,
     columns,
@@ -59,7 +59,7 @@ from .options import (
     with_options,
 )
 
-app = typer.Typer(
+app = App(
     name="tinyweave",
     cls=GroupedCommands,
     help="Fits int8 neural networks into microcontrollers: plans the memory, writes plain C, proves every byte.",

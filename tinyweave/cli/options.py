@@ -58,7 +58,10 @@ Overhead = Annotated[
 ]
 Json = Annotated[bool, option("--json", "Print the result as JSON; `tinyweave docs json` explains the keys.")]
 Inputs = Annotated[
-    Path | None, option("--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin.")
+    Path | None,
+    option(
+        "--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin; floats in arrays are quantised."
+    ),
 ]
 Samples = Annotated[int, option("--samples N", "Number of samples to compare, those of --inputs included.", min=1, max=100_000)]
 Seed = Annotated[int, option("--seed N", "Seed of the random samples.", min=0)]
@@ -95,14 +98,15 @@ def schedule_options(
         str,
         option(
             "--schedule NAME",
-            "Strategy: best; unfused or layer, without fused stages; or another planner's: patch, patch:N:K, msf, stream2d.",
+            "Strategy: best; unfused or layer (no fused stages); patch, patch:N:K, msf or stream2d (as other planners do).",
         ),
     ] = "best",
     optimize: Annotated[
         str | None,
         option(
             "--optimize balanced|speed|size|flash",
-            "Minimise RAM x cycles, cycles, RAM or Flash; by default speed if a RAM limit is given, else balanced.",
+            "Minimise RAM x cycles (balanced), cycles (speed), RAM (size) or Flash; "
+            "by default speed if a RAM limit is given, else balanced.",
         ),
     ] = None,
     stream_inputs: StreamInputs = False,

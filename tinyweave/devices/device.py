@@ -220,8 +220,11 @@ def find(name_or_path: str) -> Device:
     families = [device.name for device in all_devices()]
     close = [name for name in families if query and name.startswith(query)][:MOST_MEANT]
     close = close or difflib.get_close_matches(query, [*by_name, *CORES], n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known families: {', '.join(families)}"
-    raise CompileError(f"unknown device '{name_or_path}'", f"{hint} (a path to a TOML file of your own works too)")
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    hint = (
+        "'tinyweave devices' lists the known ones; the name of a core, such as cortex-m4, or a TOML file of your own works too"
+    )
+    raise CompileError(f"unknown device '{name_or_path}'", f"{meant}{hint}")
 
 
 def parse_size(text: str | int) -> int:

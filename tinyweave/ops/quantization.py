@@ -8,11 +8,12 @@ quantize.cc, reference/requantize.h, dequantize.h, cast.cc.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, array_type, limits
+from ..ir import Graph, Op, Tensor, array_type, limits
 from .constraints import arity, per_tensor
 from .fixed_point import Rescale, quantize_multiplier, requantize, round_half_away
 from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
@@ -28,14 +29,23 @@ def requant(graph: Graph, op: Op) -> Rescale:
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
 
 
-@np.errstate(over="ignore")
 def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, out = operand(arrays), graph.output(op)
     if x.dtype == np.float32:
-        scaled = round_half_away(np.nan_to_num(x / np.float32(out.scale), nan=-1e30)).astype(np.float64)
-    else:
-        scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
-    return [np.clip(scaled + out.zero_point, *limits(out.dtype)).astype(array_type(out.dtype))]
+        return [quantized(x, out)]
+    scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
+    return [_integers(scaled, out)]
+
+
+@np.errstate(over="ignore")
+def quantized(reals: NDArray[np.float32], tensor: Tensor) -> NDArray[Any]:
+    """Return real numbers as integers of a tensor's quantisation, rounded as TFLite does."""
+    return _integers(round_half_away(np.nan_to_num(reals / np.float32(tensor.scale), nan=-1e30)).astype(np.float64), tensor)
+
+
+def _integers(scaled: NDArray[np.float64], tensor: Tensor) -> NDArray[Any]:
+    """Add the zero point of a tensor to whole multiples of its scale, and clamp the sums to the range of its type."""
+    return np.clip(scaled + tensor.zero_point, *limits(tensor.dtype)).astype(array_type(tensor.dtype))
 
 
 def each_byte(graph: Graph, op: Op) -> NDArray[np.uint8]:

@@ -113,7 +113,9 @@ def _build(package: Package, toolchains: list[str]) -> list[str]:
         return [use, here, f"For the core: {cross} builds the library."]
     semihosting = "-semihosting-config enable=on,target=native,arg=firmware,arg=FILE" if package.program else "-semihosting"
     run = f"`qemu-system-arm -M {package.device.name} -nographic {semihosting} -kernel build_board/example/{name}_example.elf`"
-    return [use, here, f"For the board: {cross}, then {run}."]
+    script = f"firmware/{package.device.name}.ld"
+    own = f"A program of your own: compile it with `firmware/startup.c`, link it with `-nostartfiles -T {script}`"
+    return [use, here, f"For the board: {cross}, then {run}.", f"{own}; `tinyweave docs export` shows its `CMakeLists.txt`."]
 
 
 def _placing(package: Package, scripts: Files) -> str:

@@ -76,7 +76,7 @@ def firmware_script(package: Package) -> str:
     """
     device = package.device
     if device is None or not is_qemu_board(device):
-        raise CompileError("a firmware is for a board that QEMU plays", f"give --device {', '.join(BOARDS)}")
+        raise CompileError("a firmware is for a board that QEMU emulates", f"give --device {', '.join(BOARDS)}")
     base = SECURE if device.core == "cortex-m55" else 0
     rows = [f"    {m.name} : ORIGIN = 0x{base + m.address:08x}, LENGTH = {m.bytes}" for m in device.memories]
     flash = next(memory.name for memory in device.memories if memory.kind == "flash")

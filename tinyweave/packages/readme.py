@@ -35,7 +35,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
     file = quoted(package.models[0].file)
     options = f" {package.options}" if package.options else ""
     profiled = code(f"tinyweave profile {file}{options} --measured log.txt")
-    log = f"Save what it prints, and hold it against the estimate: {profiled}."
+    log = f"Save what it prints, and compare it with the estimate: {profiled}."
     measure = f"\n**Measure:** {profile} The example then prints a line `tw-profile ...` for each layer. {log}\n"
     return filled(
         "README.md",

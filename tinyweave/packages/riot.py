@@ -12,6 +12,8 @@ def riot(package: Package) -> Files:
     name = package.name
     build = [
         "The example: `make -C example RIOTBASE=<your RIOT> BOARD=<your board> flash term`.",
+        "Without a board: `make -C example RIOTBASE=<your RIOT> BOARD=native64` builds a program for Linux, "
+        f"`example/bin/native64/{name}_example.elf`; Ctrl-C ends it.",
         f"In your application: `EXTERNAL_MODULE_DIRS += <this folder>` and `USEMODULE += {name}`.",
     ]
     return {

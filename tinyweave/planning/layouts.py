@@ -100,7 +100,7 @@ class LayoutSearch:
             if solution is None or (best is not None and cost(solution) >= cost(best)):
                 break
             if progress:
-                progress("plans laid out", number, 0)
+                progress("planning the memory", number, 0)
             candidates = self.lay_out(solution)
             if objective == "size" and cycle_limit == NEVER:
                 candidates, solution = self._smaller(candidates, solution)

@@ -184,7 +184,7 @@ class PlanSearch:
         by_bytes = dict[int, Plan]()
         for number, size in enumerate(sizes):
             if progress:
-                progress("plans of the front", number, len(sizes))
+                progress("planning the Pareto front", number, len(sizes))
             while size not in by_bytes:  # the fastest plan within `size` bytes may need fewer
                 by_bytes[size] = self._within_flash("speed", size)
                 size = _ram(by_bytes[size])
@@ -206,7 +206,7 @@ class PlanSearch:
         byte_limit = NEVER if ram_limit is None else ram_limit
         for done, number in enumerate(sorted(numbers, reverse=True)):
             if progress:
-                progress("plans by Flash", done, len(numbers))
+                progress("planning with less Flash", done, len(numbers))
             plans.append(self._layout_search(number).plan("speed", byte_limit))
         plans = [made for made in plans if _ram(made) <= byte_limit]
         plans = pareto_front(plans, lambda made: (self._cycles(made), constant_bytes(made.graph, made.variants)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import media
 from ..files import read_file
-from ..ir import CompileError, Graph, Quant, Tensor
+from ..ir import CompileError, Graph, Quant, Tensor, channels_last
 from ..media import Array
 from .scale_groups import is_float
 
@@ -109,7 +109,7 @@ class Samples:
             raise CompileError(
                 f"{what} holds {values.dtype}, which is not a type of number", "give floats or integers", tensor=tensor
             )
-        values = _channels_last(values, tensor, what)
+        values = _reshaped(values, tensor, what)
         if not np.isfinite(values).all():
             raise CompileError(f"{what} holds NaN or infinite values", "leave it out, or repair it", tensor=tensor)
         if not is_float(tensor):
@@ -123,18 +123,10 @@ class Samples:
             raise CompileError(why, "give one of each, or one per channel") from error
 
 
-def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
-    """Reshape a sample to the shape of the input `tensor`; `what` names the sample in messages.
-
-    The sample may lack axes of extent 1, be flat, or have channels first. Other shapes raise CompileError.
-    """
-    shape, own = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
-    if own == shape or (values.ndim == 1 and values.size == tensor.elements):
-        return values.reshape(tensor.shape)
-    if len(tensor.shape) == 4:
-        first = tensor.shape[0], tensor.shape[3], *tensor.shape[1:3]
-        if own == tuple(e for e in first if e != 1):
-            return np.moveaxis(values.reshape(first), 1, -1).reshape(tensor.shape)
+def _reshaped(values: Array, tensor: Tensor, what: str) -> Array:
+    """Reshape a sample as `ir.channels_last` does; raise CompileError for other shapes. `what` names the sample in messages."""
+    if (sample := channels_last(values, tensor)) is not None:
+        return sample
     why = f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}"
     raise CompileError(why, media.shape_advice(tensor), tensor=tensor)
 

@@ -98,7 +98,7 @@ def beside_bars(rows: Sequence[Sequence[str]], right: frozenset[int], width: int
     """
     lines = fitted(rows, right, width - GOOD_BAR - 2)
     is_narrow = max(map(len, lines)) > width - MIN_BAR - 1
-    return fitted(rows, right, width - GOOD_BAR - 2, dispensable) if is_narrow else lines
+    return fitted(rows, right, width - MIN_BAR - 1, dispensable) if is_narrow else lines
 
 
 def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) -> list[str]:

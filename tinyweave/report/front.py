@@ -176,17 +176,19 @@ def front_lines(record: Record) -> list[str]:
     if like is None:
         cost = "MACs as a multiple of the least, for no kernel's cycles are known"
     by_flash = ["by Flash: the fastest plans with fewer and fewer constants"] if record["by_flash"] else []
-    return [f"cycles x: {cost}", *by_flash, *proved_lines(record)]
+    others = [label for label, _ in front_entries(record) if label not in ("", "by Flash")]
+    standing = [f"{', '.join(others)}: other strategies, those of `--schedule`"] if others else []
+    return [f"cycles x: {cost}", *by_flash, *standing, *proved_lines(record)]
 
 
 def proved_lines(record: Record) -> list[str]:
     """Return sentences on what is proved about the Pareto front, and on why some strategies of other planners have no plan."""
-    proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
-    proved += ", moves between steps apart"
+    proved = "proved: of all plans with the orders, stages, tiles and kernels that the planner tries, none in as little RAM has"
+    proved += " fewer estimated cycles (moves between steps not counted)"
     if any(point["gap"] for point in record["points"]):
-        proved += "; with a gap: in that many bytes less, for placing the buffers took more than the busiest step needs"
+        proved += "; with a gap: in that many bytes less, because the buffers need more than the busiest step does"
     if record["limit_flash"] is not None:
-        proved += "; where Flash is short: of the kernels that were left to choose from"
+        proved += "; with a limit of Flash: of the kernels that fit it"
     left_out = {each["schedule"]: each["reason"] for each in record["schedules"] if "reason" in each}
     return [proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
 

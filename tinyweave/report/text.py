@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ..command_words import shell_lines
 from ..devices import Device
 from ..planning import Plan
 from ..planning.explain import Explanation
@@ -101,6 +102,12 @@ def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
             line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]:
             out.print(Text(part, style=style if index == 0 else ""))
+
+
+def _show_command(out: Console, command: str) -> None:
+    """Show a shell command, indented; one that is wider than the console in several lines, which a shell reads as one."""
+    for line in shell_lines(command, out.width - 4):
+        out.print(Text(f"    {line}"))
 
 
 def heading(out: Console, text: str) -> None:
@@ -196,7 +203,7 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
     """
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
-    lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
+    lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs", "ms"))
     spent = [layer[key] or 0 for layer in layers]
     _show_bars(out, lines, spent, ["bold yellow" if 0 < count == max(spent) else "" for count in spent])
     out.print()
@@ -204,10 +211,9 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
         heading(out, "changes")
         _show_indented(out, align(change_rows(record, before), frozenset({1, 2, 3})))
     if reasons := kernel_lines(record):
-        heading(out, "kernels that are not the fastest that there are")
+        heading(out, "layers that do not run on their fastest kernel (see `tinyweave docs time`)")
         show_lines(out, reasons)
         out.print()
-    show_lines(out, fast_share_lines(record))
 
 
 def show_measured(out: Console, record: Record) -> None:
@@ -302,7 +308,7 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
     for sentence, command in next_steps(record, folder, model):
         show_lines(out, [sentence])
         if command:
-            out.print(Text(f"    {command}"))
+            _show_command(out, command)
 
 
 def show_verdict(out: Console, record: Record) -> None:
@@ -319,7 +325,7 @@ def show_advice(out: Console, record: Record) -> None:
     for line, command in advice_lines(record):
         show_lines(out, [f"  {line}"], "green")
         if command:
-            out.print(Text(f"    {clean(command, 1000)}"))
+            _show_command(out, clean(command, 1000))
 
 
 def show_misfit(out: Console, record: Record) -> None:

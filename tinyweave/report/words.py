@@ -5,6 +5,7 @@ Functions that return "rows" return a header row and one row of cells per item.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 
@@ -233,9 +234,19 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", left.get("flash", "")),
         ("  weights", count_text(flash["weights"]), "", ""),
         ("  tables", count_text(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
-        ("  code", count_text(flash["code"]), "", ""),
+        (
+            "  code",
+            count_text(flash["code"]),
+            "",
+            f"built by {compiler_name(record['compiler'])}" if record["compiler"] else "",
+        ),
         *its_code,
     ]
+
+
+def compiler_name(compiler: str) -> str:
+    """Return name and version of a compiler, such as "arm-none-eabi-gcc 12.2.1", without its package and its flags."""
+    return re.sub(r" \(.*?\)| 20\d{6}$", "", compiler.partition(": -")[0])
 
 
 def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
@@ -457,9 +468,9 @@ def cycle_lines(record: Record) -> list[str]:
         spread = f" ({low} to {high})" if low != high else ""
         line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
     line += "" if record["energy_mj"] is None else f", {rounded(record['energy_mj'])} mJ"
-    counted_waits = f"{waits} cycles for each line that its caches miss in Flash"
-    flash = "Flash that answers at once, for its wait states are not known" if waits is None else counted_waits
-    return [f"{line}: estimated from the published timings of a {record['core']}, with {flash}"]
+    unknown = "; wait states of the Flash are unknown and not counted"
+    flash = unknown if waits is None else f", with {waits} cycles for each line that its caches miss in Flash"
+    return [f"{line}: estimated from the published timings of a {record['core']}{flash}"]
 
 
 def instructions_line(record: Record) -> str:
@@ -502,7 +513,7 @@ def comparison_lines(record: Record) -> list[str]:
     """Return notes on the table of `compare`: instructions per core, the peak, and boards measured on another core."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     is_timed = any(board["latency_ms"] is not None for board in record["compare"])
-    timed = "ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states"
+    timed = "ms: estimated from published timings, without wait states of the Flash; 'profile' counts them where they are known"
     lines = [
         f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}",
         *([timed] if is_timed else []),

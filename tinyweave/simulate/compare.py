@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
+from ..ir import CompileError, Graph, Tensor, array_type, channels_last, limits, packed, unpacked
+from ..ops.quantization import quantized
 from ..planning import Plan, Progress
 from .litert import CannotRunError
 from .run import Inference
@@ -95,13 +96,17 @@ def _random(tensor: Tensor, rng: np.random.Generator, extents: Mapping[str, int]
 
 
 def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    if array.dtype != array_type(tensor.dtype) or array.size != tensor.elements:
+    """Return a sample in the type and shape of an input: floats are quantised, and channels that come first are moved last."""
+    if array.dtype.kind == "f" and tensor.quant is not None and tensor.dtype != "float32":
+        array = quantized(array.astype(np.float32), tensor)
+    values = channels_last(array, tensor)
+    if array.dtype != array_type(tensor.dtype) or values is None:
         raise CompileError(
             f"needs {tensor.dtype}{list(tensor.shape)}, but the input is {array.dtype}{list(array.shape)}",
-            "give inputs of the model's own type and shape",
+            "give inputs of this shape, in the model's own type or as floats, which are quantised",
             tensor=tensor,
         )
-    return np.ascontiguousarray(array.reshape(tensor.shape))
+    return np.ascontiguousarray(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +142,13 @@ def verify(
         cases: The samples; each has one array per network input.
         cores: Names of emulated cores, keys of CORES.
         right: The reference outputs; if None, the numpy reference computes them.
-        progress: Called with the target (or the reference) that runs, index of the next sample, and number of samples.
+        progress: Called with the work that is done, index of the next sample, and number of samples.
     """
-    right = right or truth(plan.graph, cases, progress=progress)
-    builds = [build(plan, folder, name, target) for target in (HOST, *cores)]
+    report = progress or (lambda what, done, of: None)
+    right, builds = right or truth(plan.graph, cases, progress=progress), []
+    for target in (HOST, *cores):
+        report(f"building for {place_of(target)}", 0, 1)
+        builds.append(build(plan, folder, name, target))
     return verdict(right, cases, [run_samples(built, cases, progress=progress) for built in builds], progress)
 
 
@@ -154,12 +162,12 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
     expected: list[Arrays] = []
     state = ops.initial_state(graph)
     for index, sample in enumerate(cases):
-        report(NUMPY, index, len(cases))
+        report(f"running the {NUMPY}", index, len(cases))
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         expected.append([values[output] for output in graph.outputs])
     if reference is None:
         return Truth(expected, NUMPY, 0.0, None, "it was not requested")
-    report(LITERT, 0, 1)
+    report(f"running {LITERT}", 0, 1)
     try:
         outputs = [ops.defined(graph, each) for each in reference(cases)]
     except CannotRunError as error:
@@ -181,7 +189,13 @@ def run_samples(
     """
     report = progress or (lambda what, done, of: None)
     packed = [pack(built.plan.graph, sample) for sample in cases]
-    return run(built, packed, caches=caches, tell=lambda index: report(built.target, index, len(cases)))
+    title = f"running on {place_of(built.target)}"
+    return run(built, packed, caches=caches, tell=lambda index: report(title, index, len(cases)))
+
+
+def place_of(target: str) -> str:
+    """Return where the C for a target runs, in words: "this machine", or "the emulated cortex-m4"."""
+    return "this machine" if target == HOST else f"the emulated {target}"
 
 
 def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress: Progress | None = None) -> Verification:
@@ -203,7 +217,7 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
             diff, text, _ = _differ(graph, right.outputs, outputs[len(cases) :], f"the C on {place}, after a reset,")
             worst, first = max(worst, diff), first or text
     if progress:
-        progress("compared", len(cases), len(cases))
+        progress("comparing", len(cases), len(cases))
     return Verification(
         samples=len(cases),
         reference=right.reference,

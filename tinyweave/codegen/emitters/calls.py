@@ -73,8 +73,8 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
         view = "tw_whole_s4" if tensor.dtype == "int4" else "tw_whole"
         constant = f"{view}({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
-    if layer.row.sums(layer.graph, layer.op):
-        to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
+    if layer.row.sums(layer.graph, layer.op):  # through void *, or -Wcast-align warns
+        to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)(void *)({layer.sums})"
         return call(f"{layer.row.name}_rows", f"&{params}", *sources, to, layer.range, sums)
     return call(f"{layer.row.name}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range, *layer.scratch)
 

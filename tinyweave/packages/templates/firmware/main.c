@@ -1,4 +1,4 @@
-/* main.c - runs the example, on a computer or as the firmware of a board that QEMU plays. */
+/* main.c - runs the example, on a computer or as the firmware of a board that QEMU emulates. */
 #include "@{name}_example.h"
 
 #ifdef TW_FIRMWARE
