@@ -52,7 +52,6 @@ from .words import (
     foreseen_lines,
     instructions_line,
     layer_rows,
-    memory_limit_lines,
     memory_rows,
     next_steps,
     peak_text,
@@ -285,10 +284,9 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
     show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
     for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
         out.print(Text(f"  {line}"))
-    limits = [*memory_limit_lines(record), *time_limit_lines(record)]
     peak = [f"peak: {peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
     work = [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)]
-    show_lines(out, [*limits, "", *work, *peak])
+    show_lines(out, [*time_limit_lines(record), "", *work, *peak])
     show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
     show_lines(out, [*board_lines(record), ""])
     for sentence, command in next_steps(record, folder, model):

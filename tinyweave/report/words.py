@@ -270,14 +270,18 @@ def fits_line(record: Record) -> str:
     return f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()
 
 
-def memory_limit_lines(record: Record) -> list[str]:
-    """Return a line with the used and the available bytes of each memory for arenas.
+def _memory_limit_lines(record: Record) -> list[str]:
+    """Return a line with the used and the available bytes of each memory for arenas, and the excess of each memory.
 
     The list is empty if the device has only one such memory, or none is known.
     """
     room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
-    each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
-    return [f"    {', '.join(each)}"] if len(room) > 1 else []
+    over = {memory: used.get(memory, 0) - size for memory, size in room.items()}
+    each = (
+        f"{memory} {used.get(memory, 0):,} of {size:,} B" + (f", {over[memory]:,} B too many" if over[memory] > 0 else "")
+        for memory, size in room.items()
+    )
+    return [f"    {'; '.join(each)}"] if len(room) > 1 else []
 
 
 def time_limit_lines(record: Record) -> list[str]:
@@ -324,9 +328,11 @@ def verdict_lines(record: Record) -> list[str]:
             lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
             continue
         note = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
-        state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
-        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{note}")
-        lines += memory_limit_lines(record) if key == "ram" else []
+        by_memory = _memory_limit_lines(record) if key == "ram" else []
+        state = f", {over[key]:,} B too many" if over[key] else f", {limits[key] - need:,} B left"
+        if any("too many" in line for line in by_memory):
+            state = ""  # the sum of these excesses is not the difference to the limit
+        lines += [f"  {name}: {need:,} of {limits[key]:,} B{state}{note}", *by_memory]
     return [
         *lines,
         *time_limit_lines(record),
