@@ -73,6 +73,7 @@ def test_advice_with_the_fewest_changes_comes_first_with_correct_figures(capsys,
     printed = capsys.readouterr().out
     for proposal in proposals:
         assert f"    {proposal['command']}\n" in printed and f"arena {proposal['ram']:,} B, fits" in printed
+    assert "  --stream-inputs: your firmware delivers the input row by row" in printed and "  --stream-outputs:" not in printed
 
 
 def test_two_changes_are_advised_if_one_is_not_enough(capsys, ends):

@@ -41,6 +41,7 @@ from .record import Record, costs
 from .words import (
     ablation_rows,
     advice_lines,
+    advice_notes,
     advice_title,
     board_lines,
     bound_line,
@@ -310,6 +311,10 @@ def show_advice(out: Console, record: Record) -> None:
         show_lines(out, [f"  {line}"], "green")
         if command:
             out.print(Text(f"    {clean(command, 1000)}"))
+    if notes := advice_notes(record):
+        out.print()
+        show_lines(out, ["what these options mean; 'tinyweave docs ram' has more"], "bold")
+        show_lines(out, notes)
 
 
 def show_misfit(out: Console, record: Record) -> None:
@@ -319,7 +324,7 @@ def show_misfit(out: Console, record: Record) -> None:
     show_advice(out, record)
     out.print()
     by_time = not (record["excess"]["ram"] or record["excess"]["flash"])
-    why = "by the estimate it takes too long" if by_time else "no build can make this fit"
+    why = "by the estimate it takes too long" if by_time else "the plan alone exceeds a limit"
     out.print(Text(f"nothing was built or written: {why}"))
 
 

@@ -20,6 +20,12 @@ from .record import Record, costs
 MOST_BOARDS = 5  # named boards
 PICTURE_COLUMNS = 42  # columns of the drawing if WIDTH also holds offsets of seven digits and a name
 LIMITING = {"--device", "--flash", "--latency-ms"}  # options that change the limits rather than the plan or the network
+OPTION_NOTES = {  # option that the advice may propose -> what it asks of the firmware, or costs
+    "--stream-inputs": "your firmware delivers the input row by row, from a callback",
+    "--stream-outputs": "your firmware takes the output row by row, in a callback",
+    "--max-mac-overhead": "some layers compute rows twice, which takes longer; the output stays the same",
+    "--io": "your firmware writes and reads int8",
+}
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
 NUMBERS = (  # header of a column -> key of a layer's record
     ("MACs", "macs"),
@@ -412,6 +418,13 @@ def advice_lines(record: Record) -> list[tuple[str, str | None]]:
     lines = [(proposal_line(each), each["command"]) for each in keeping]
     lines += [(remedy_line(each), each["command"]) for each in record["remedies"] or ()]
     return [*lines, *((proposal_line(each), each["command"]) for each in fitting if each not in keeping)]
+
+
+def advice_notes(record: Record) -> list[str]:
+    """Return a line for each option of the advice that the firmware must serve or that costs time."""
+    shown = [each for each in (*(record["advice"] or ()), *(record["remedies"] or ())) if each.get("fits") is not False]
+    proposed = {option for each in shown for option in each["changes"]}
+    return [f"  {option}: {note}" for option, note in OPTION_NOTES.items() if option in proposed]
 
 
 def proposal_line(proposal: Record) -> str:
