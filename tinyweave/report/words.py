@@ -313,6 +313,8 @@ def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]
     `model` is the path of the model file, for the command.
     """
     options = f" --device {record['device']['name']}" if record["device"] else ""
+    if record["fits"] is False:
+        return [(f"the C is in {folder}, but it exceeds a limit; every layer, buffer and kernel:", f"{folder}/report.html")]
     return [
         (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),
         ("or write a project for a build system:", f"tinyweave export {model}{options} --format cmake"),
