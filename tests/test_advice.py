@@ -73,6 +73,21 @@ def test_advice_with_the_fewest_changes_comes_first_with_correct_figures(capsys,
     printed = capsys.readouterr().out
     for proposal in proposals:
         assert f"    {proposal['command']}\n" in printed and f"arena {proposal['ram']:,} B, fits" in printed
+    assert "  --stream-inputs: your firmware delivers the input row by row" in printed and "  --stream-outputs:" not in printed
+
+
+@pytest.mark.emulator
+def test_advice_after_a_run_reserves_the_measured_stack(capsys, mobile, tmp_path, emulator):
+    assert run("plan", mobile, "--optimize", "size", "--json") == 0
+    limit = json.loads(capsys.readouterr().out)["ram"]["arena"] + 100
+    words = ("--optimize", "size", "--ram", limit, "--samples", 1, "-o", tmp_path / "net")
+    assert run("deploy", mobile, *words, "--json") == 1
+    record = json.loads(capsys.readouterr().out)
+    fitting = [each for each in record["advice"] if each["fits"]]
+    assert fitting and all(each["ram"] + record["ram"]["static"] + record["ram"]["stack"] <= limit for each in fitting)
+    assert run("deploy", mobile, *words, *fitting[0]["changes"]) == 0
+    assert run("deploy", mobile, *words) == 1
+    assert "the C is in" in capsys.readouterr().out
 
 
 def test_two_changes_are_advised_if_one_is_not_enough(capsys, ends):

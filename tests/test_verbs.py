@@ -223,6 +223,17 @@ def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:
     assert all(0 <= x <= x + width <= WIDTH + 0.1 and 0 <= y <= y + height <= HEIGHT + 0.1 for x, y, width, height in bounds)
 
 
+@pytest.mark.emulator
+def test_a_notebook_shows_a_deployment_against_its_limits(model: tw.Model, tmp_path: Path) -> None:
+    done = tw.deploy(model, "nrf52840", folder=tmp_path / "c", samples=1)
+    measured, (ms, shown) = done.profile, (done.profile.latency_ms(done.device), done._repr_html_())
+    assert measured.cycles is not None and shown.endswith(measured._repr_html_())
+    for cell in ("fits", f"{measured.ram:,} B of 262,144 B", f"{measured.flash:,} B of 1,048,576 B", f"{ms:,.1f} ms"):
+        assert f"<td>{cell}</td>" in shown
+    for count in (measured.cycles.likely, measured.stack, *measured.arena.values(), measured.weights, measured.code):
+        assert f"<td>{count:,}</td>" in measured._repr_html_()
+
+
 def test_using_one_name_loads_no_other_package() -> None:
     code = "import sys, tinyweave as tw\ntw.PlanOptions(ram=1)\nprint({'numpy', 'tinyweave.planning'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -10,9 +10,11 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cases import tiny
+from cli.running import run
 
 from tinyweave.exporters.tflite import to_tflite
 
@@ -78,3 +80,10 @@ def test_ctrl_c_ends_with_code_130_and_leaves_no_files(tmp_path):
         os.close(writer)
     assert (process.returncode, out, err) == (130, "", "tinyweave: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["slow.tflite"]
+
+
+def test_an_interrupted_search_says_that_the_same_command_continues(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("torch", reason="needs torch")
+    monkeypatch.setattr("tinyweave.nas.prepare.task_of", Mock(side_effect=KeyboardInterrupt))
+    assert run("search", "--task", "sensors", "--data", tmp_path, "--device", "stm32f412", "-o", "found") == 130
+    assert capsys.readouterr().err == "tinyweave: the same command continues the run in 'found'\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from io import StringIO
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,3 +39,21 @@ def test_work_of_one_step_has_no_count(
         report(*seen[-1])
     last = terminal.getvalue()[before:]
     assert shown in last and hidden not in last.replace("\x1b", "")
+
+
+def test_the_clock_goes_on_and_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Mock(return_value=0.0)
+    monkeypatch.setattr("rich.console.monotonic", clock)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    with progress_bar() as report:
+        for now, work in (
+            (60, ("reading", 3, 3)),
+            (61, ("measuring", 0, 1)),
+            (100, ("rung 1", 0, 21)),
+            (160, ("rung 1", 6, 21)),
+        ):
+            clock.return_value = now
+            report(*work)
+    assert " 6/21, 0:02:30 more 0:02:40\n" in re.sub(r"\x1b\[\d+m", "", terminal.getvalue())

@@ -319,6 +319,13 @@ def test_an_int8_model_is_refused_as_quantised_already() -> None:
         to_int8(graph, scale_groups(graph), {})
 
 
+def test_an_int8_model_with_float_edges_is_refused_as_quantised_already() -> None:
+    rng = np.random.default_rng(0)
+    graph = single_op("quantize", [real_input("x", (1, 4))], activation("y", (), rng), {})
+    with pytest.raises(CompileError, match="it is quantised already"):
+        to_int8(graph, scale_groups(replace(graph, ops=())), {})
+
+
 def test_weights_that_are_not_finite_are_refused() -> None:
     weights = constant("w", np.array([[1.0, np.nan]], np.float32))
     graph = chain(

@@ -113,6 +113,12 @@ def test_the_verdict_names_the_excess_the_peak_and_boards_with_room():
     ]
 
 
+def test_the_verdict_names_the_memory_that_is_too_small():
+    ram, limits = known()["ram"] | {"memories": {"sram1": 900}}, {"memories": {"sram2": 300, "sram1": 700}}
+    lines = verdict_lines(known(ram=ram, limits=known()["limits"] | limits))
+    assert lines[1:3] == ["  RAM: 1,024 of 1,000 B", "    sram2 0 of 300 B; sram1 900 of 700 B, 200 B too many"]
+
+
 @pytest.mark.parametrize(
     ("missing", "cycles", "said"),
     [

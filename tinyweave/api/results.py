@@ -146,10 +146,12 @@ class Profile:
         )
 
     def _repr_html_(self) -> str:
-        counts = [("instructions", self.instructions), ("RAM, B", self.ram), ("Flash, B", self.flash)]
-        layers = [(name, f"{count:,}") for name, count in self.per_layer.items()]
-        head = table(["emulated core", self.core], [(what, f"{count:,}") for what, count in counts])
-        return head + table(["layer", "instructions"], layers)
+        counts = {"instructions": self.instructions, "cycles, about": self.cycles.likely if self.cycles else None}
+        counts |= {"RAM, B": self.ram, "- arena": sum(self.arena.values()), "- static data": self.static, "- stack": self.stack}
+        counts |= {"Flash, B": self.flash, "- weights": self.weights, "- tables": self.tables, "- code": self.code}
+        head = table(["emulated core", self.core], [(what, f"{n:,}") for what, n in counts.items() if n is not None])
+        layers = [(name, f"{count:,}", f"{count / self.instructions:.1%}") for name, count in self.per_layer.items()]
+        return head + table(["layer", "instructions", "share"], layers)
 
     def latency_ms(self, device: Device | None) -> float | None:
         """Return the likely milliseconds of one inference at the device's clock, or None if unknown.
@@ -263,10 +265,16 @@ class Deployment:
         )
 
     def _repr_html_(self) -> str:
-        rows = [("board", self.device.name if self.device else "none"), ("memory", _fit_text(self.fits))]
-        return (
-            table(["model", self.model.name], [*rows, ("bytes", _proof_text(self.verification))]) + self.profile._repr_html_()
-        )
+        needs = {"RAM": self.profile.ram + self.row_source_bytes, "Flash": self.profile.flash + self.row_source_flash}
+        taken = self.profile.latency_ms(self.device)
+        rows = [
+            ("board", self.device.name if self.device else "none"),
+            ("verdict", _fit_text(self.fits)),
+            *((name, _of_limit(need, getattr(self.limits, name.lower()))) for name, need in needs.items()),
+            ("time, about", "unknown" if taken is None else f"{taken:,.1f} ms"),
+            ("output", _proof_text(self.verification)),
+        ]
+        return table(["model", self.model.name], rows) + self.profile._repr_html_()
 
     @property
     def fits(self) -> bool:
@@ -340,6 +348,10 @@ def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int 
 
 def _fit_text(fits: bool) -> str:
     return "fits" if fits else "does not fit"
+
+
+def _of_limit(need: int, limit: int | None) -> str:
+    return f"{need:,} B" + ("" if limit is None else f" of {limit:,} B")
 
 
 def _proof_text(verification: Verification) -> str:

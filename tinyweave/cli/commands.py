@@ -59,6 +59,8 @@ from .options import (
     with_options,
 )
 
+MORE_STACK = 256  # bytes that advice adds to a measured stack, because other options may need a larger one
+
 app = App(
     name="tinyweave",
     cls=GroupedCommands,
@@ -360,6 +362,9 @@ def deploy(
         record = records.deployment_record(done)
         if record["excess"]["flash"]:
             record |= advise(done.plan, beside, flash=record["flash"]["total"])
+        elif record["excess"]["ram"]:
+            other = done.profile.static + done.profile.stack + MORE_STACK
+            record |= advise(done.plan, replace(beside, limits=beside.limits.less(other)))
         record |= {"command": command, "digests": manifest.digests(written.scratch)}
         entry = page.Entry(record, steps.front_of(loaded, board, beside, known=known) if request.strategy == "best" else None)
         reports = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +17,7 @@ from .commands import app
 from .modules import (
     api,
     arch,
+    columns,
     costs,
     devices,
     files,
@@ -141,7 +144,7 @@ def search(
         coefficients=coefficients if _is_mfcc(chosen) else 0,
     )
     target = _target(chosen)
-    with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
+    with _says_how_to_continue(chosen["out"]), nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         if search_plan:
             searched = spaces.with_plan_genes(
@@ -196,7 +199,7 @@ def train(
     )
     prepared = prepare.prepared_for(given, settings)
     target = _target(chosen)
-    with steps.progress_bar() as report:
+    with _says_how_to_continue(chosen["out"]), steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         prepare.check_network(given, samples)
         found = searching.search(
@@ -208,6 +211,17 @@ def train(
             progress=report,
         )
     return _finish(found, as_json=as_json)
+
+
+@contextmanager
+def _says_how_to_continue(out: Path) -> Iterator[None]:
+    """Print how to continue the run in the folder `out` if a signal, such as that of Ctrl-C, ends it."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            print(f"tinyweave: the same command continues the run in '{columns.clean(str(out), 400)}'", file=sys.stderr)
+        raise
 
 
 def _is_beside() -> bool:

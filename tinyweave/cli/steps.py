@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from ..api.runs import CodeOptions
 
     Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
+
+LEAST_LEFT_S = 5  # seconds: a progress bar shows no shorter estimate of the time that is left
 
 
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
@@ -279,7 +282,8 @@ def print_json(value: Any) -> int:
 def progress_bar() -> Iterator[planning.Progress]:
     """Yield a progress callback, which draws a bar on standard error if that is a terminal.
 
-    For work of one step, or of an unknown number of steps, the bar moves to and fro and shows no count.
+    For work of one step, or of an unknown number of steps, the bar moves to and fro and shows no count. Once a few steps of
+    other work are done, the bar shows the estimated time that this work still takes. The clock counts the whole command.
     """
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
@@ -287,14 +291,21 @@ def progress_bar() -> Iterator[planning.Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    parts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    parts = (TextColumn("{task.description}"), BarColumn(16), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, count="")
+        bar.add_task("", total=None, count="")
+        (task,) = bar.tasks
+        start = (0, 0, 0.0)  # of the work in progress: all its steps, the steps done when it was first seen, and the time then
 
         def report(what: str, done: int, total: int) -> None:
-            known = total > 1
-            bar.update(task, description=columns.clean(what, 40), count=f"{done:,}/{total:,}" if known else "")
-            # `update` would ignore a total of None
-            bar.tasks[0].total, bar.tasks[0].completed = (total, done) if known else (None, 0)
+            nonlocal start
+            now, known = bar.get_time(), total > 1
+            if total != start[0] or done < start[1]:
+                start = (total, done, now)
+            left = (now - start[2]) * (total - done) / max(1, done - start[1])
+            more = f", {timedelta(seconds=round(left))} more" if left >= LEAST_LEFT_S else ""
+            bar.update(task.id, description=columns.clean(what, 40), count=f"{done:,}/{total:,}{more}" if known else "")
+            # `update` would ignore a total of None, and stop the clock once all steps are done
+            task.total, task.completed, task.finished_time = total if known else None, done if known else 0, None
 
         yield report

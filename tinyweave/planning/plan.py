@@ -154,7 +154,8 @@ class Plan:
         for buffer in buffers:
             begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
             rows.append((buffer.memory, f"{begin:,}", f"{begin + buffer.bytes:,}", f"{buffer.bytes:,}", steps, buffer.name))
-        return f"<p>{escape(repr(self)[1:-1])}</p>{maps}{table(('memory', 'from', 'to', 'bytes', 'steps', 'buffer'), rows)}"
+        head = f"{repr(self)[1:-1]}. From left to right: steps; from bottom to top: addresses."
+        return f"<p>{escape(head)}</p>{maps}{table(('memory', 'from', 'to', 'bytes', 'steps', 'buffer'), rows)}"
 
     @property
     def gap(self) -> int:

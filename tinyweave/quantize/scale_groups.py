@@ -62,8 +62,15 @@ def is_float(tensor: Tensor | None) -> bool:
 def check_quantisable(graph: Graph) -> None:
     """Raise one CompileError for all ops that have no quantised form, or a state that cannot be quantised.
 
-    Recurrent layers and ops on variables may have a state. Raise CompileError, too, if no activation is float32.
+    Recurrent layers and ops on variables may have a state. Raise CompileError, too, if no op computes on float32 activations.
+    Conversions from and to float32, as at the edges of quantised models, do not count.
     """
+    computing = [op for op in graph.ops if spec_of(op).family != "conversion"]
+    if not any(is_float(t) and t.data is None for op in computing for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t):
+        raise CompileError(
+            "no layer of the model computes on float32",
+            "it is quantised already: use plan, compile or verify; quantize and prune need the float model it was made from",
+        )
     keeping = [op for op in graph.ops if spec_of(op).scale and spec_of(op).family in ("recurrent", "state")]
     refused = [op for op in graph.ops if not spec_of(op).scale or (_has_state(graph, op) and op not in keeping)]
     states = {t.name for op in keeping for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t and t.role == "state"}
@@ -74,8 +81,6 @@ def check_quantisable(graph: Graph) -> None:
             f"{len(refused)} ops cannot be quantised: {counts}; the first is {refused[0].name}",
             f"kinds that can: {', '.join(sorted(kind for kind, spec in SPECS.items() if spec.scale))}",
         )
-    if not any(is_float(tensor) for tensor in graph.tensors.values() if tensor.data is None):
-        raise CompileError("the model has no float32 tensors", "it is quantised already: use plan, compile or verify")
 
 
 def _has_state(graph: Graph, op: Op) -> bool:

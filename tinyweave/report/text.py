@@ -42,6 +42,7 @@ from .record import Record, costs
 from .words import (
     ablation_rows,
     advice_lines,
+    advice_notes,
     advice_title,
     board_lines,
     bound_line,
@@ -53,7 +54,6 @@ from .words import (
     foreseen_lines,
     instructions_line,
     layer_rows,
-    memory_limit_lines,
     memory_rows,
     next_steps,
     peak_text,
@@ -299,10 +299,9 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
     show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
     for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
         out.print(Text(f"  {line}"))
-    limits = [*memory_limit_lines(record), *time_limit_lines(record)]
     peak = [f"peak: {peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
     work = [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)]
-    show_lines(out, [*limits, "", *work, *peak])
+    show_lines(out, [*time_limit_lines(record), "", *work, *peak])
     show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
     show_lines(out, [*board_lines(record), ""])
     for sentence, command in next_steps(record, folder, model):
@@ -326,6 +325,10 @@ def show_advice(out: Console, record: Record) -> None:
         show_lines(out, [f"  {line}"], "green")
         if command:
             _show_command(out, clean(command, 1000))
+    if notes := advice_notes(record):
+        out.print()
+        show_lines(out, ["what these options mean; 'tinyweave docs ram' has more"], "bold")
+        show_lines(out, notes)
 
 
 def show_misfit(out: Console, record: Record) -> None:
@@ -335,7 +338,7 @@ def show_misfit(out: Console, record: Record) -> None:
     show_advice(out, record)
     out.print()
     by_time = not (record["excess"]["ram"] or record["excess"]["flash"])
-    why = "by the estimate it takes too long" if by_time else "no build can make this fit"
+    why = "by the estimate it takes too long" if by_time else "the plan alone exceeds a limit"
     out.print(Text(f"nothing was built or written: {why}"))
 
 

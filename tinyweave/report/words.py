@@ -21,6 +21,12 @@ from .record import Record, costs
 MOST_BOARDS = 5  # named boards
 PICTURE_COLUMNS = 42  # columns of the drawing if WIDTH also holds offsets of seven digits and a name
 LIMITING = {"--device", "--flash", "--latency-ms"}  # options that change the limits rather than the plan or the network
+OPTION_NOTES = {  # option that the advice may propose -> what it asks of the firmware, or costs
+    "--stream-inputs": "your firmware delivers the input row by row, from a callback",
+    "--stream-outputs": "your firmware takes the output row by row, in a callback",
+    "--max-mac-overhead": "some layers compute rows twice, which takes longer; the output stays the same",
+    "--io": "your firmware writes and reads int8",
+}
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
 NUMBERS = (  # header of a column -> key of a layer's record
     ("MACs", "macs"),
@@ -281,14 +287,18 @@ def fits_line(record: Record) -> str:
     return f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()
 
 
-def memory_limit_lines(record: Record) -> list[str]:
-    """Return a line with the used and the available bytes of each memory for arenas.
+def _memory_limit_lines(record: Record) -> list[str]:
+    """Return a line with the used and the available bytes of each memory for arenas, and the excess of each memory.
 
     The list is empty if the device has only one such memory, or none is known.
     """
     room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
-    each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
-    return [f"    {', '.join(each)}"] if len(room) > 1 else []
+    over = {memory: used.get(memory, 0) - size for memory, size in room.items()}
+    each = (
+        f"{memory} {used.get(memory, 0):,} of {size:,} B" + (f", {over[memory]:,} B too many" if over[memory] > 0 else "")
+        for memory, size in room.items()
+    )
+    return [f"    {'; '.join(each)}"] if len(room) > 1 else []
 
 
 def time_limit_lines(record: Record) -> list[str]:
@@ -314,6 +324,8 @@ def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]
     `model` is the path of the model file, for the command.
     """
     options = f" --device {record['device']['name']}" if record["device"] else ""
+    if record["fits"] is False:
+        return [(f"the C is in {folder}, but it exceeds a limit; every layer, buffer and kernel:", f"{folder}/report.html")]
     return [
         (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),
         ("or write a project for a build system:", f"tinyweave export {model}{options} --format cmake"),
@@ -335,9 +347,11 @@ def verdict_lines(record: Record) -> list[str]:
             lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
             continue
         note = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
-        state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
-        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{note}")
-        lines += memory_limit_lines(record) if key == "ram" else []
+        by_memory = _memory_limit_lines(record) if key == "ram" else []
+        state = f", {over[key]:,} B too many" if over[key] else f", {limits[key] - need:,} B left"
+        if any("too many" in line for line in by_memory):
+            state = ""  # the sum of these excesses is not the difference to the limit
+        lines += [f"  {name}: {need:,} of {limits[key]:,} B{state}{note}", *by_memory]
     return [
         *lines,
         *time_limit_lines(record),
@@ -417,6 +431,13 @@ def advice_lines(record: Record) -> list[tuple[str, str | None]]:
     lines = [(proposal_line(each), each["command"]) for each in keeping]
     lines += [(remedy_line(each), each["command"]) for each in record["remedies"] or ()]
     return [*lines, *((proposal_line(each), each["command"]) for each in fitting if each not in keeping)]
+
+
+def advice_notes(record: Record) -> list[str]:
+    """Return a line for each option of the advice that the firmware must serve or that costs time."""
+    shown = [each for each in (*(record["advice"] or ()), *(record["remedies"] or ())) if each.get("fits") is not False]
+    proposed = {option for each in shown for option in each["changes"]}
+    return [f"  {option}: {note}" for option, note in OPTION_NOTES.items() if option in proposed]
 
 
 def proposal_line(proposal: Record) -> str:
