@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from tinyweave import installing
+from tinyweave.cli.docs import EXAMPLE
 from tinyweave.installing import install, pip
 
 if sys.version_info >= (3, 11):
@@ -111,7 +112,8 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
             pytest.skip(f"needs {needed}")
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for folder in ("docs", "examples"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copytree(ROOT / "tinyweave", tmp_path / "tinyweave", ignore=shutil.ignore_patterns("__pycache__"))
     words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--quiet", "-w", "built", "."]
     done = subprocess.run([sys.executable, "-m", "pip", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -120,7 +122,8 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
     found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tinyweave/")}
     files = (path.relative_to(tmp_path) for path in (tmp_path / "tinyweave").rglob("*") if path.is_file())
     pages = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-    assert found == {*map(Path.as_posix, files), *pages}
+    example = (f"tinyweave/examples/keywords/{name}" for name in EXAMPLE)
+    assert found == {*map(Path.as_posix, files), *pages, *example}
 
 
 def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:
