@@ -55,7 +55,7 @@ def test_in_a_checkout_the_command_installs_the_checkout(monkeypatch: pytest.Mon
 def test_an_installed_copy_is_installed_from_its_recorded_origin(
     recorded: Callable[[dict | None], str], tmp_path: Path
 ) -> None:
-    folder, wheel = tmp_path / "a folder", tmp_path / "tinyweave-0.1.0-py3-none-any.whl"
+    folder, wheel = tmp_path / "a folder", tmp_path / "tinyweave-1.0.0-py3-none-any.whl"
     folder.mkdir()
     wheel.write_bytes(b"")
     assert recorded({"url": folder.as_uri(), "dir_info": {}}) == f"'{folder}[verify]'"
@@ -66,7 +66,7 @@ def test_an_installed_copy_is_installed_from_its_recorded_origin(
     }
     assert recorded(git) == "'tinyweave[verify] @ git+https://example.org/tinyweave.git@c0ffee'"
     assert recorded({**git, "subdirectory": "python"}).endswith("@c0ffee#subdirectory=python'")
-    away = {"url": "https://example.org/tinyweave-0.1.0-py3-none-any.whl", "archive_info": {}}
+    away = {"url": "https://example.org/tinyweave-1.0.0-py3-none-any.whl", "archive_info": {}}
     assert recorded(away) == f"'tinyweave[verify] @ {away['url']}'"
 
 
