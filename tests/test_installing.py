@@ -17,8 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tinyweave import installing
-from tinyweave.cli.docs import EXAMPLE
+from tinyweave import __version__, installing
 from tinyweave.installing import install, pip
 
 if sys.version_info >= (3, 11):
@@ -122,8 +121,15 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
     found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tinyweave/")}
     files = (path.relative_to(tmp_path) for path in (tmp_path / "tinyweave").rglob("*") if path.is_file())
     pages = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-    example = (f"tinyweave/examples/keywords/{name}" for name in EXAMPLE)
-    assert found == {*map(Path.as_posix, files), *pages, *example}
+    assert found == {*map(Path.as_posix, files), *pages, "tinyweave/examples/keywords/digits.tflite"}
+
+
+def test_all_files_that_name_the_version_name_the_same() -> None:
+    """Otherwise the emitted C does not compile, or a wheel says another version than `tinyweave --version`."""
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
+    major, minor, patch = map(int, __version__.split("."))
+    kernels = (ROOT / "tinyweave" / "kernels" / "portable" / "tw.h").read_text()
+    assert f"\n#define TW_VERSION {major * 10_000 + minor * 100 + patch}\n" in kernels
 
 
 def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:

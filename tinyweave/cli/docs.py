@@ -14,8 +14,6 @@ from .commands import app
 from .modules import files, ir, text
 from .options import option
 
-EXAMPLE = ("digits.tflite", "inputs.npy")  # a network that recognises spoken digits, and ten recordings
-
 
 def pages() -> dict[str, Path]:
     """Return the files of the pages by name, such as "deploy", in the order of the start page."""
@@ -37,8 +35,7 @@ def docs(
         str | None, typer.Argument(metavar="PAGE", help="Page to print, such as deploy.", autocompletion=complete)
     ] = None,
     example: Annotated[
-        Path | None,
-        option("--example DIR", "Copy the example network digits.tflite, and inputs.npy with ten recordings, to DIR."),
+        Path | None, option("--example DIR", "Copy digits.tflite, a network that recognises spoken digits, to DIR.")
     ] = None,
 ) -> int:
     """List the pages of the documentation, print one, or copy the example network.
@@ -48,11 +45,9 @@ def docs(
     Example: tinyweave docs deploy
     """
     if example is not None:
-        source = files.shipped_folder("examples/keywords")
-        files.write_files({example / name: (source / name).read_bytes() for name in EXAMPLE})
-        network, recordings = (quoted(str(example / name)) for name in EXAMPLE)
-        print(f"wrote {network} and {recordings}; deploy the network:")
-        print(f"    tinyweave deploy {network} --device nrf52840 --inputs {recordings}")
+        network = example / "digits.tflite"
+        files.write_file(network, (files.shipped_folder("examples/keywords") / network.name).read_bytes())
+        print(f"wrote {network}; deploy it: tinyweave deploy {quoted(str(network))} --device nrf52840")
         return 0
     known = pages()
     sources = {name: re.sub(r"<!--.*?-->\n?", "", path.read_text("utf-8"), flags=re.DOTALL) for name, path in known.items()}
