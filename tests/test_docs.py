@@ -384,7 +384,8 @@ def test_contributing_and_changelog_name_existing_files_and_options() -> None:
         assert set(re.findall(r"\bmake (setup|check|sweep|test)\b", text)) <= set(targets)
         said = set(re.findall(r"`(--[a-z][a-z-]+)", text)) - {"--json"}
         assert said <= options, said - options
-    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
+    newest = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert newest == "Unreleased" or re.fullmatch(rf"{re.escape(tw.__version__)} - \d{{4}}-\d\d-\d\d", newest)
 
 
 def test_every_key_of_the_schema_is_documented_in_json_md() -> None:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tinyweave import installing
+from tinyweave import __version__, installing
 from tinyweave.installing import install, pip
 
 if sys.version_info >= (3, 11):
@@ -54,7 +54,7 @@ def test_in_a_checkout_the_command_installs_the_checkout(monkeypatch: pytest.Mon
 def test_an_installed_copy_is_installed_from_its_recorded_origin(
     recorded: Callable[[dict | None], str], tmp_path: Path
 ) -> None:
-    folder, wheel = tmp_path / "a folder", tmp_path / "tinyweave-0.1.0-py3-none-any.whl"
+    folder, wheel = tmp_path / "a folder", tmp_path / "tinyweave-1.0.0-py3-none-any.whl"
     folder.mkdir()
     wheel.write_bytes(b"")
     assert recorded({"url": folder.as_uri(), "dir_info": {}}) == f"'{folder}[verify]'"
@@ -65,7 +65,7 @@ def test_an_installed_copy_is_installed_from_its_recorded_origin(
     }
     assert recorded(git) == "'tinyweave[verify] @ git+https://example.org/tinyweave.git@c0ffee'"
     assert recorded({**git, "subdirectory": "python"}).endswith("@c0ffee#subdirectory=python'")
-    away = {"url": "https://example.org/tinyweave-0.1.0-py3-none-any.whl", "archive_info": {}}
+    away = {"url": "https://example.org/tinyweave-1.0.0-py3-none-any.whl", "archive_info": {}}
     assert recorded(away) == f"'tinyweave[verify] @ {away['url']}'"
 
 
@@ -111,7 +111,8 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
             pytest.skip(f"needs {needed}")
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for folder in ("docs", "examples"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copytree(ROOT / "tinyweave", tmp_path / "tinyweave", ignore=shutil.ignore_patterns("__pycache__"))
     words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--quiet", "-w", "built", "."]
     done = subprocess.run([sys.executable, "-m", "pip", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -120,7 +121,11 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
     found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tinyweave/")}
     files = (path.relative_to(tmp_path) for path in (tmp_path / "tinyweave").rglob("*") if path.is_file())
     pages = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-    assert found == {*map(Path.as_posix, files), *pages}
+    assert found == {*map(Path.as_posix, files), *pages, "tinyweave/examples/keywords/digits.tflite"}
+
+
+def test_the_version_of_the_package_is_that_of_its_metadata() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
 
 
 def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:

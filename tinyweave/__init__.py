@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .simulate.compare import Verification
     from .toolchain import cache
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "CompileError",
     "Deployment",

@@ -17,14 +17,14 @@ from pathlib import Path
 from .ir import CompileError
 
 SCRATCH = ".tinyweave-"  # prefix of scratch folders
-DOCS = [parent / "docs" for parent in Path(__file__).parents[:2]]  # pages of a wheel, of a checkout
+SOURCES = Path(__file__).parents[:2]  # where docs/ and examples/ are: the package in a wheel, the root of a checkout
 
 
-def docs_folder() -> Path:
-    """Return the folder with the pages of the documentation; raise CompileError if this copy was installed without them."""
-    folder = next((folder for folder in DOCS if (folder / "index.md").is_file()), None)
+def shipped_folder(name: str) -> Path:
+    """Return the path of a folder such as "docs"; raise CompileError if this copy of tinyweave was installed without it."""
+    folder = next((source / name for source in SOURCES if (source / name).is_dir()), None)
     if folder is None:
-        raise CompileError("this copy of tinyweave was installed without its pages", "install it with pip, which adds them")
+        raise CompileError(f"this copy of tinyweave was installed without {name}", "install it with pip, which adds the folder")
     return folder
 
 

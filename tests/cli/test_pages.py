@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,11 +35,21 @@ def test_every_command_is_in_one_group_that_of_the_readme() -> None:
 
 def test_the_list_has_every_page_with_its_title(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("docs") == 0
-    *lines, empty, last = capsys.readouterr().out.splitlines()
+    *lines, empty, last, example = capsys.readouterr().out.splitlines()
     files = {path.stem.lower(): path for path in (ROOT / "docs").glob("*.md") if path.stem != "index"}
     listed = dict(re.split(r"  +", line, maxsplit=1) for line in lines)
     assert listed == {name: path.read_text().splitlines()[0].removeprefix("# ") for name, path in files.items()}
     assert (lines[0], empty, last) == ("deploy         Deploy a model", "", "print a page: tinyweave docs PAGE")
+    assert example == "copy the example network: tinyweave docs --example DIR"
+
+
+def test_the_example_is_copied_with_the_command_that_deploys_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "a folder"
+    assert run("docs", "--example", str(target)) == 0
+    program, command, *words = shlex.split(capsys.readouterr().out.partition("deploy it: ")[2])
+    assert (program, command) == ("tinyweave", "deploy") and run("plan", *words) == 0
+    (network,) = target.iterdir()
+    assert network.read_bytes() == (ROOT / "examples" / "keywords" / "digits.tflite").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["streaming", "STREAMING", "STREAMING.md", "docs/STREAMING.md"])
@@ -77,13 +88,13 @@ def _python(*words: str, cwd: Path, **more: str) -> str:
     return done.stdout
 
 
-def test_a_wheel_brings_the_pages(tmp_path: Path) -> None:
+def test_a_wheel_brings_the_pages_and_the_example(tmp_path: Path) -> None:
     """The wheel that pip builds, unpacked into an empty folder: `docs` reads no file of the checkout."""
     for needed in ("pip", "setuptools"):
         if find_spec(needed) is None:
             pytest.skip(f"needs {needed}")
     source, target = tmp_path / "source", tmp_path / "target"
-    for folder in ("tinyweave", "docs"):
+    for folder in ("tinyweave", "docs", "examples/keywords"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
@@ -93,7 +104,10 @@ def test_a_wheel_brings_the_pages(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("tinyweave-*.whl")
     _python("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
     printed = _python("-m", "tinyweave", "docs", cwd=tmp_path, PYTHONPATH=str(target))
-    assert printed.count("\n") == len(pages()) + 2
+    assert printed.count("\n") == len(pages()) + 3
+    _python("-m", "tinyweave", "docs", "--example", ".", cwd=tmp_path, PYTHONPATH=str(target))
+    planned = _python("-m", "tinyweave", "plan", "digits.tflite", "--device", "nrf52840", cwd=tmp_path, PYTHONPATH=str(target))
+    assert "fits" in planned
     assert "# Guard" in _python("-m", "tinyweave", "docs", "guard", cwd=tmp_path, PYTHONPATH=str(target))
 
 
@@ -118,6 +132,7 @@ def test_the_shell_completes_commands_options_pages_and_devices(tmp_path: Path, 
 def test_a_copy_without_pages_says_so_and_completes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(files, "DOCS", [tmp_path])
-    assert run("docs") == 2 and "installed without its pages" in capsys.readouterr().err
+    monkeypatch.setattr(files, "SOURCES", [tmp_path])
+    assert run("docs", "--example", str(tmp_path)) == 2 and "without examples/keywords;" in capsys.readouterr().err
+    assert run("docs") == 2 and "installed without docs;" in capsys.readouterr().err
     assert complete("d") == []

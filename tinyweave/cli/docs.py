@@ -1,4 +1,4 @@
-"""The command `docs`, which prints the pages of the documentation: of the checkout, or those in the wheel."""
+"""The command `docs`, which prints the pages of the documentation or copies the example, from the checkout or the wheel."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
+from ..command_words import quoted
 from .commands import app
 from .modules import files, ir, text
+from .options import option
 
 
 def pages() -> dict[str, Path]:
     """Return the files of the pages by name, such as "deploy", in the order of the start page."""
-    folder = files.docs_folder()
+    folder = files.shipped_folder("docs")
     names = re.findall(r"\]\(([A-Z_]+)\.md", (folder / "index.md").read_text("utf-8"))
     return {name.lower(): folder / f"{name}.md" for name in names}
 
@@ -32,13 +34,21 @@ def docs(
     page: Annotated[
         str | None, typer.Argument(metavar="PAGE", help="Page to print, such as deploy.", autocompletion=complete)
     ] = None,
+    example: Annotated[
+        Path | None, option("--example DIR", "Copy digits.tflite, a network that recognises spoken digits, to DIR.")
+    ] = None,
 ) -> int:
-    """List the pages of the documentation, or print one.
+    """List the pages of the documentation, print one, or copy the example network.
 
     A terminal shows the page formatted. For a pipe or a file it is printed as Markdown.
 
     Example: tinyweave docs deploy
     """
+    if example is not None:
+        network = example / "digits.tflite"
+        files.write_file(network, (files.shipped_folder("examples/keywords") / network.name).read_bytes())
+        print(f"wrote {network}; deploy it: tinyweave deploy {quoted(str(network))} --device nrf52840")
+        return 0
     known = pages()
     sources = {name: re.sub(r"<!--.*?-->\n?", "", path.read_text("utf-8"), flags=re.DOTALL) for name, path in known.items()}
     if page is None:
@@ -46,6 +56,7 @@ def docs(
         for name, source in sources.items():
             print(f"{name:{width}}  {source.splitlines()[0].removeprefix('# ')}")
         print("\nprint a page: tinyweave docs PAGE")
+        print("copy the example network: tinyweave docs --example DIR")
         return 0
     name = Path(page).stem.lower()
     if name not in known:

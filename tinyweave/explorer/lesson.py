@@ -16,7 +16,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from ..devices import all_devices
-from ..files import docs_folder
+from ..files import shipped_folder
 from ..nas.arch import Arch, blocks, layers, macs, mobilenet_v2
 from ..nas.arena import arena_of
 from ..nas.redistribute import by_patches, head_of, redistributed
@@ -56,7 +56,7 @@ def chapters(markdown: str) -> Iterator[tuple[str, str]]:
 
 def _body() -> str:
     """Return the HTML of the page: title, contents, and chapters."""
-    (title, introduction), *others = chapters((docs_folder() / "LESSON.md").read_text(encoding="utf-8"))
+    (title, introduction), *others = chapters((shipped_folder("docs") / "LESSON.md").read_text(encoding="utf-8"))
     links = "".join(f'<li><a href="#chapter-{number}">{name}</a></li>' for number, (name, _) in enumerate(others))
     contents = f'<nav aria-label="Chapters"><ul>{links}</ul></nav>'
     parts = [f'<section id="chapter-{number}"><h2>{name}</h2>{html}</section>' for number, (name, html) in enumerate(others)]

@@ -21,7 +21,7 @@
 #endif
 
 /* The version of tinyweave, 10203 for 1.2.3. A model's C asks for its own, because parameters change from one to another. */
-#define TW_VERSION 100
+#define TW_VERSION 10000
 
 typedef struct { int32_t h, w, c; } tw_shape;
 typedef struct { int32_t n, h, w, c; } tw_extents;
