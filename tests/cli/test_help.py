@@ -112,7 +112,8 @@ def test_text_output_fits_the_columns_and_has_thousands_separators(capsys, monke
 def test_a_deployment_that_fits_is_one_screen_of_80_columns_and_24_lines(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    shutil.copy(DIGITS, tmp_path)
-    assert run("deploy", "digits.tflite", "--device", "nrf52840") == 0
+    folder = Path("examples/keywords")
+    folder.mkdir(parents=True)
+    assert run("deploy", shutil.copy(DIGITS, folder), "--device", "nrf52840") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "fits nrf52840" and len(lines) <= 24

@@ -319,7 +319,7 @@ def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]
     options = f" --device {record['device']['name']}" if record["device"] else ""
     return [
         (
-            f"next: add the C of {folder} to your firmware ({record['model']['name']}.h shows how), or export it:",
+            f"next: add the C of {folder} to your firmware (see {record['model']['name']}.h), or export it:",
             f"tinyweave export {model}{options} --format cmake",
         ),
         (f"report of every layer, buffer and kernel: {folder}/report.html", ""),
