@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,14 @@ def test_text_output_fits_the_columns_and_has_thousands_separators(capsys, monke
     assert max(map(len, printed.splitlines())) <= columns
     assert not re.findall(r"(?<![\w.,-])[1-9]\d{3,}(?![\w.-])", printed), "thousands without separator"
     assert not re.findall(r"\de[+-]\d", printed), "powers of ten"
+
+
+@pytest.mark.emulator
+def test_a_deployment_that_fits_is_one_screen_of_80_columns_and_24_lines(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    folder = Path("examples/keywords")
+    folder.mkdir(parents=True)
+    assert run("deploy", shutil.copy(DIGITS, folder), "--device", "nrf52840") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "fits nrf52840" and len(lines) <= 24

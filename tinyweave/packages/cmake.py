@@ -103,7 +103,8 @@ def _build(package: Package, toolchains: list[str]) -> list[str]:
     `toolchains` has the path of the toolchain file for the core, or is empty if there is none.
     """
     name = package.name
-    use = f"`add_subdirectory({name})`, or `cmake --install` and `find_package({name})`; link `tinyweave::{name}`."
+    ways = f"`add_subdirectory({name})` with the name of this folder, or `cmake --install` and `find_package({name})`"
+    use = f"{ways}; link `tinyweave::{name}`."
     file = " < FILE" if package.program else ""
     here = f"On this computer: `cmake -B build && cmake --build build && build/example/{name}_example{file}`."
     if not toolchains:

@@ -295,7 +295,7 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
 
     `folder` and `model`, the path of the model file, are quoted for the shell.
     """
-    show_target(out, record)
+    heading(out, _title(record))
     show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
     for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
         out.print(Text(f"  {line}"))
@@ -431,9 +431,14 @@ def show_comparison(out: Console, record: Record) -> None:
 
 def show_target(out: Console, record: Record) -> None:
     """Show the name of the model, and the board that it is compiled for."""
-    target = f" for {target_text(record['device'])}" if record["device"] else ""
-    heading(out, f"{record['model']['name']}{target}")
+    heading(out, _title(record))
     out.print()
+
+
+def _title(record: Record) -> str:
+    """Return the name of the model, and the board that it is compiled for."""
+    target = f" for {target_text(record['device'])}" if record["device"] else ""
+    return f"{record['model']['name']}{target}"
 
 
 def _scale(tensor: Record) -> str:

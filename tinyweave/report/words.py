@@ -18,7 +18,7 @@ from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, roun
 from .kernel_shares import kernel_text
 from .record import Record, costs
 
-MOST_BOARDS = 5  # named boards
+MOST_BOARDS = 3  # named boards
 PICTURE_COLUMNS = 42  # columns of the drawing if WIDTH also holds offsets of seven digits and a name
 LIMITING = {"--device", "--flash", "--latency-ms"}  # options that change the limits rather than the plan or the network
 OPTION_NOTES = {  # option that the advice may propose -> what it asks of the firmware, or costs
@@ -217,6 +217,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if len(room) > 1 else "")
         for name, count in (ram["memories"] or {}).items()
     )
+    where = f" ({arenas})" if len({*room, *(ram["memories"] or {})}) > 1 else ""
     source, its_code = (
         [("  row source", count_text(part["row_source"]), "", about)] if part["row_source"] else []
         for part, about in ((ram, "brings the input"), (flash, "its code and tables"))
@@ -228,7 +229,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
     }
     return [
         ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", left.get("ram", "")),
-        ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
+        ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)}{where}" if arenas else ""),
         ("  static data", count_text(ram["static"]), "", ""),
         (
             "  stack",
@@ -265,12 +266,14 @@ def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
     lines = [f"{verdict}, {counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
     for title, said in (("not compared with LiteRT: ", verify["without_litert"]), ("", verify["first_difference"])):
         lines += [f"  {title}{clean(said, 400)}"] if said else []
+    places: dict[str, list[str]] = {}  # what is said of a place -> the places of which it is said
     for place, compiler in verify["compilers"].items():
         used, by = verify["touched"].get(place), f"; {compiler}" if compilers else ""
-        right = "arena touched up to its last byte and no further"
+        right = "arena used to its last byte, not beyond"
         if used != arena:
             right = f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
-        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}{by}")
+        places.setdefault(f"{right}{by}", []).append("this machine" if place == "host" else f"emulated {place}")
+    lines += [f"  {', '.join(names)}: {said}" for said, names in places.items()]
     for board, compiler in verify["boards"].items():
         by = f"; {compiler}" if compilers else ""
         lines.append(f"  as firmware on QEMU's {board}: every output byte was compared{by}")
@@ -315,11 +318,11 @@ def board_lines(record: Record) -> list[str]:
     if not boards:
         return [] if boards is None else ["none of the listed boards has room for it"]
     shown, more = ", ".join(boards[:MOST_BOARDS]), len(boards) - MOST_BOARDS
-    return [f"listed boards with room for it: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
+    return [f"listed boards with room: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
 
 
 def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
-    """Return what a user can do next with the C in `folder`, as pairs (sentence, command or file); "" if a step has neither.
+    """Return what a user can do next with the C in `folder`, as pairs (sentence, command); the command is "" if there is none.
 
     `model` is the path of the model file, for the command.
     """
@@ -327,9 +330,11 @@ def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]
     if record["fits"] is False:
         return [(f"the C is in {folder}, but it exceeds a limit; every layer, buffer and kernel:", f"{folder}/report.html")]
     return [
-        (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),
-        ("or write a project for a build system:", f"tinyweave export {model}{options} --format cmake"),
-        ("or look at every layer, buffer and kernel:", f"{folder}/report.html"),
+        (
+            f"next: add the C of {folder} to your firmware (see {record['model']['name']}.h), or export it:",
+            f"tinyweave export {model}{options} --format cmake",
+        ),
+        (f"report of every layer, buffer and kernel: {folder}/report.html", ""),
     ]
 
 
@@ -489,9 +494,8 @@ def cycle_lines(record: Record) -> list[str]:
         spread = f" ({low} to {high})" if low != high else ""
         line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
     line += "" if record["energy_mj"] is None else f", {rounded(record['energy_mj'])} mJ"
-    unknown = "; wait states of the Flash are unknown and not counted"
-    flash = unknown if waits is None else f", with {waits} cycles for each line that its caches miss in Flash"
-    return [f"{line}: estimated from the published timings of a {record['core']}{flash}"]
+    flash = "without Flash wait states" if waits is None else f"with {waits} cycles for each line that its caches miss in Flash"
+    return [f"{line}: estimated from published timings, {flash}"]
 
 
 def instructions_line(record: Record) -> str:
@@ -499,9 +503,9 @@ def instructions_line(record: Record) -> str:
     count, macs = record["instructions"], record["macs"]
     if count is None:
         return "instructions: not measured"
-    each = f", {count / macs:.2f} per MAC executed" if macs else ""
+    each = f" ({count / macs:.2f} per MAC)" if macs else ""
     device, plain = record["device"], record["plain_c"]
-    parts = [f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"]
+    parts = [f"instructions: {count:,}{each}, counted on the emulated {record['core']}"]
     if device and device["core"] != record["core"]:
         parts.append(f"{device['name']} has a {device['core']}, which is not emulated: its counts and code size differ")
     parts += [f"{', '.join(plain)} ran as plain C, without the instructions of that core"] if plain else []
