@@ -108,6 +108,7 @@ static inline uint32_t last_word(const int8_t *end, int32_t depth, int32_t rest)
     return word;
 }
 
+/* Rescales all sums and writes the outputs. */
 static inline void put(const tw_fully_connected *p, const int32_t *sums, int8_t *to)
 {
     for (int32_t i = 0; i < p->out.c; ++i) {
