@@ -30,8 +30,8 @@ typedef struct {
 } tw_fully_connected_dsp;
 
 /* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. No scratch. The
- * _rows forms are those of tw_fully_connected.h, for rows of 4 n elements; `sums` hold what the kernel accumulates, which for
- * packed weights are packed sums. */
+ * _rows forms take flattened maps as those of tw_fully_connected.h do. Their rows must have a multiple of four elements. With
+ * packed weights, the values in `sums` are packed, too. */
 
 /* int8 weights. */
 void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
@@ -41,7 +41,8 @@ void tw_fully_connected_s8_dsp_rows(const tw_fully_connected_dsp *p, tw_view in,
 /* int8 weights of long rows. */
 void tw_fully_connected_s8_segments_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_segments_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
-void tw_fully_connected_s8_segments_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
+void tw_fully_connected_s8_segments_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range,
+                                             int32_t *sums);
 
 /* int8 weights, at most four outputs. */
 void tw_fully_connected_s8_few_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);

@@ -146,7 +146,7 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
     }
 }
 
-/* Computes the outputs of filter `unit` and those after it, at most eight. of_all: the factor of all filters, if they share it. */
+/* Computes the outputs of at most eight filters from `unit` on. of_all: the factor of all filters, if they share it. */
 static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
 {
     const int32_t count = tw_min(TW_FILTERS, p->out.c - unit);

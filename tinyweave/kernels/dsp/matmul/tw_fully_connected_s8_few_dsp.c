@@ -5,6 +5,7 @@
 #include "tw_few_dsp.h"
 #include "tw_fully_connected_dsp_rows.h"
 
+/* Rescales all sums and writes the outputs. */
 static inline void put(const tw_fully_connected *p, const int32_t *sums, int8_t *to)
 {
     for (int32_t i = 0; i < p->out.c; ++i) {

@@ -69,7 +69,7 @@ static inline void tw_fully_connected_end_rows(const tw_fully_connected *p, tw_r
     }
 }
 
-/* What the _rows forms below do. The weights of map row y are those from y times the elements of a row on. */
+/* Adds the products of rows of a flattened map to `sums`, as the _rows forms below. Row y uses the weights from y * row on. */
 TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums,
                                             int weight_bits, int32_t weights_zero, tw_products *dot)
 {
