@@ -166,7 +166,8 @@ def cast(g: Growth) -> None:
 
 
 def softmax_s16(g: Growth) -> None:
-    if all(2.0**-26 < g.tensors[name].scale < 15 for name in g.live):
+    maps = [g.tensors[name] for name in g.live]
+    if all(len(x.shape) <= 4 and x.shape[-1] < 4096 and 2.0**-26 < x.scale < 15 for x in maps):
         ends_here(g, "softmax", "int16", Quant((2.0**-16,), (-32768,)))
 
 

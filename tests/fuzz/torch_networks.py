@@ -116,8 +116,9 @@ def activation(rng: random.Random, made: Network, shape: list[int]) -> Any:
 
 
 def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Apply two functions of one element."""
     low = rng.uniform(-1, 0.5)
-    return rng.choice([
+    functions = [
         lambda x: x.clamp(low, low + 1), lambda x: x + x.ceil(), lambda x: x - x.floor(), lambda x: x.sign() + x.sin(),
         lambda x: (3 * x).round() - x,
         lambda x: x.clamp_min(low), lambda x: x.clamp_max(low + 1), lambda x: x.clamp(0, 6),
@@ -139,7 +140,9 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: torch.cosh(x.clamp(-1, 1)), lambda x: torch.log10(x.square() + 0.3), lambda x: torch.acos(torch.tanh(x)),
         lambda x: torch.where(x > low, x, low * x), lambda x: x.masked_fill(x <= low, low), lambda x: x * (x < low).float(),
         lambda x: torch.where((x > low) & ~(x >= low + 1), x, -x), lambda x: x.cumsum(-1) / x.shape[-1],
-    ])  # fmt: skip
+    ]  # fmt: skip
+    first, second = rng.choices(functions, k=2)
+    return lambda x: second(first(x))
 
 
 def selection(rng: random.Random, made: Network, shape: list[int]) -> Any:
@@ -252,8 +255,8 @@ def selected(rng: random.Random, made: Network, shape: list[int]) -> Any:
     few = [lambda x: x.repeat(1, 1, 2, 1), lambda x: x.repeat_interleave(2, axis), lambda x: x[:, :1].expand(-1, 3, -1, -1)]
     few += [lambda x: x.mean(axis, keepdim=True).expand_as(x) - x, lambda x: x[:, [c - 1, 0]]]
     few += [lambda x: functional.unfold(x, (2, 1), padding=1)[:, :, : h * w].reshape(x.size(0), -1, h, w)] if c < 9 else []
-    few += [nn.PixelShuffle(2)] * 3 if c % 4 == 0 else []
-    few += [nn.PixelUnshuffle(2)] * 3 if h % 2 == w % 2 == 0 else []
+    few += [nn.PixelShuffle(2)] * 6 if c % 4 == 0 else []
+    few += [nn.PixelUnshuffle(2)] * 6 if h % 2 == w % 2 == 0 else []
     if max(h, w) < 12 and rng.random() < 0.7:
         return rng.choice(few)
     return rng.choice([
@@ -380,7 +383,7 @@ def pool_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return made.use(rng.choice([nn.MaxPool1d, nn.AvgPool1d])(2, rng.choice([1, 2]), 1)) if shape[2] > 2 else None
 
 
-SHARED = [norm, activation, activation, *[function] * 5, earlier, *[composed] * 3, selection, by_index, kept]
+SHARED = [norm, activation, activation, *[function] * 5, earlier, *[composed] * 5, selection, by_index, kept]
 LAYERS: dict[int, list[Layer]] = {
     4: [
         *SHARED,
@@ -396,12 +399,9 @@ LAYERS: dict[int, list[Layer]] = {
         shuffle,
         shuffle,
         pad,
-        resized,
-        resized,
+        *[resized] * 3,
         rows,
-        selected,
-        selected,
-        selected,
+        *[selected] * 4,
     ],
     3: [
         *SHARED,

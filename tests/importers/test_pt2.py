@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
 
 import torch
 from cases.architectures import network
 from cases.from_torch import trained
+from fuzz.steps import steps_apart
 from fuzz.torch_networks import network as random_network
 from torch import nn
 
@@ -367,3 +369,25 @@ def test_a_loaded_pt2_file_is_written_as_tflite_without_change(file: bytes, tmp_
     assert diff(tw.load(again).graph, model.graph) == []
     with pytest.raises(CompileError, match="float32"):
         tw.plan(path)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_an_int8_input_of_pytorch_is_read_with_its_scale(dtype: str) -> None:
+    q, kind, limits = torch.ops.quantized_decomposed, getattr(torch, dtype), np.iinfo(dtype)
+    how = (0.05, limits.min + 100, limits.min, limits.max, kind)
+
+    def pooled(m: Any, x: Any) -> Any:
+        y = torch.max_pool2d(q.dequantize_per_tensor(x, *how), 2)
+        return q.dequantize_per_tensor(q.quantize_per_tensor(y, *how), *how)
+
+    module, given = Of(pooled).eval(), np.random.default_rng(0).integers(limits.min, limits.max + 1, (1, 3, 6, 6), dtype)
+    example = torch.from_numpy(given)
+    graph = from_module(module, example, "net")
+    assert [op.kind for op in graph.ops] == ["max_pool_2d"] and graph.tensors[graph.inputs[0]].dtype == "int8"
+    assert steps_apart(graph, given, module(example).numpy()).max() == 0
+    assert diff(from_pt2(saved(module, example), "net"), graph) == []
+    floats = Of(lambda m, x: x.float() * 0.05).eval()
+    message = "is an input of int8 or uint8 without a scale; read it with dequantize_per_tensor"
+    for load in (lambda: from_module(floats, example), lambda: from_pt2(saved(floats, example), "net")):
+        with pytest.raises(CompileError, match=message):
+            load()

@@ -292,7 +292,7 @@ def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
     return np.full(size, value, np.float32)
 
 
-BROADCAST = ("add", "div", "mul", "pow", "sub")
+BROADCAST = ("add", "div", "mul", "pow", "remainder", "sub")
 # ATen op -> numpy function, for the ops that are computed at import if all their arguments are constant
 CONSTANT: dict[str, Callable[..., Any]] = {
     "_weight_norm": lambda v, g, dim=0: _weight_norm(v, g, dim),
@@ -317,6 +317,7 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "permute": lambda x, dims: x.transpose(dims),
     "pow": lambda x, y: x**y,
     "relu": lambda x: np.maximum(x, 0),
+    "remainder": np.remainder,
     "reshape": lambda x, shape: x.reshape(shape),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": lambda x, dim, index: x.take(index, dim),
