@@ -117,7 +117,8 @@ def test_ops_that_mix_rows_or_channels_stay() -> None:
     )
     padded = b.g.emit("space_to_batch_nd", [b.reshape(q, 1, ROWS, 1, 4), block, padding], {}, quant)
     head = b.product(b.softmax(scores), q, turned=False)
-    graph = b.finish(head, b.binary("add", q, swapped, 1 / 16), b.binary("add", q, two, 1 / 16), padded)
+    sums = b.binary("add", q, swapped, 1 / 16), b.slice(b.binary("add", q, two, 1 / 16), (0, 0, 0), (1, ROWS, 4))
+    graph = b.finish(head, *sums, b.g.emit("relu", [padded], {}, quant))
     after = rewritten(graph)
     assert after.output(next(op for op in after.ops if op.kind == "softmax")).shape == (1, ROWS, 1, ROWS)
 

@@ -86,7 +86,8 @@ def _moved(traced: Trace, op: Op) -> Outputs:
 def _joined(traced: Trace, op: Op) -> Outputs:
     """Join the addresses of the inputs, of which none may be constant, as the op joins elements."""
     graph = traced.graph
-    arrays = [None if x is None or x.data is not None else traced.addresses(x.name) for x in graph.inputs_of(op)]
+    inputs, quant = [x for x in graph.inputs_of(op) if x is not None], graph.output(op).quant
+    arrays = [traced.addresses(x.name) if x.data is None and x.quant == quant else None for x in inputs]
     return None if any(array is None for array in arrays) else SPECS[op.kind].reference(graph, op, list(arrays))
 
 
