@@ -123,6 +123,18 @@ def test_ops_that_mix_rows_or_channels_stay() -> None:
     assert after.output(next(op for op in after.ops if op.kind == "softmax")).shape == (1, ROWS, 1, ROWS)
 
 
+def test_a_table_is_not_divided_among_heads() -> None:
+    """The table of 256 bytes has as many entries as the map has channels, of which a head reads a half."""
+    b = Builder(0)
+    x = b.input(ROWS, CHANNELS)
+    table = b.g.constant("table", b.g.numpy.integers(-128, 128, 256, dtype=np.int8))
+    bent = b.g.emit("lookup", [b.dense(x, 256), table], {}, b.near(1 / 32))
+    q, k = (b.slice(bent, (0, 0, at), (1, ROWS, 128)) for at in (0, 128))
+    after = rewritten(b.finish(b.product(b.softmax(b.product(q, k, turned=True)), x, turned=False)))
+    tables = [after.input(op, 1).shape for op in after.ops if op.kind == "lookup"]
+    assert tables == [(256,), (256,)]
+
+
 def test_a_mask_gets_the_shape_of_the_scores() -> None:
     b = Builder(0)
     x = b.input(ROWS, CHANNELS)
