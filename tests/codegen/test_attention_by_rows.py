@@ -78,6 +78,17 @@ def test_the_check_refuses_a_plan_that_overwrites_keys_or_values(index: int) -> 
         check(moved)
 
 
+def test_the_check_refuses_a_plan_that_overwrites_keys_after_the_first_row() -> None:
+    """The output's row 4 is written over the keys, which row 5 reads again."""
+    plan = fused(attention(crossing=False, causal=False), "")
+    begin = -(-plan.arena["sram"] // 4) * 4
+    keys, out = "fully_connected_1_out", plan.graph.outputs[0]
+    offsets = {**plan.offsets, out: begin, keys: begin + 4 * CHANNELS}
+    arena = begin + 4 * CHANNELS + plan.buffer(keys).bytes
+    with pytest.raises(UnsoundPlanError, match=r"reads row 0 of 'reshape_\d_out', which is not intact"):
+        check(replace(plan, offsets=offsets, arena={"sram": arena}))
+
+
 def test_the_arena_of_a_fused_head_is_keys_and_values_and_rows() -> None:
     """Counted by hand: the input, which the output overwrites row by row, keys, values, and five rows inside the stage.
 

@@ -84,10 +84,41 @@ def test_windows_of_other_kinds() -> None:
     assert windows(single_op("add", [b, tensor("c", 1, 4, 4, 1)], tensor("output"), NONE)) is None
     for axes, found in (((2,), (Window(), Window(4, 4))), ((1,), None), ((1, 2), None), ((3,), None)):
         assert windows(single_op("mean", [a, integers("axes", *axes)], tensor("output"), {"keep_dims": True})) == found
+    column, factor = tensor("a", 1, 4, 1, 6), tensor("c", 1, 4, 1, 1)
+    assert windows(single_op("mean", [column, integers("axes", 3)], tensor("output"), {"keep_dims": True})) == ONE_TO_ONE
+    assert windows(single_op("mul", [column, factor], tensor("output"), NONE)) == ONE_TO_ONE, "a channel that repeats"
     padded = single_op("pad", [a, integers("p", (0, 0), (1, 0), (2, 3), (0, 0))], tensor("output"), {})
     assert windows(padded) == (Window(pad=1), Window(pad=2))
     assert windows(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 3})) == ONE_TO_ONE
     assert windows(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 1})) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "turned", "by_rows"),
+    [
+        ((1, 4, 1, 6), (1, 1, 6, 3), (False, False), True),
+        ((1, 4, 1, 6), (1, 1, 3, 6), (False, True), True),
+        ((1, 4, 1, 6), (1, 4, 1, 6), (False, True), True),
+        ((1, 4, 1, 1), (1, 4, 1, 6), (False, False), False),  # row r of b is a matrix of one row
+        ((1, 4, 1, 6), (1, 4, 3, 6), (False, True), False),  # each row has a matrix of its own
+        ((1, 4, 1, 6), (1, 1, 1, 5), (True, False), False),  # each row is a product of a column and a row
+        ((1, 1, 4, 6), (1, 1, 6, 3), (False, False), False),  # one row
+        ((4, 6), (6, 3), (False, False), False),
+    ],
+)
+def test_products_by_rows(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[bool, bool], by_rows: bool) -> None:
+    attrs = {"adj_x": turned[0], "adj_y": turned[1]}
+    graph = single_op("batch_matmul", [tensor("a", *a), tensor("b", *b)], tensor("output"), attrs)
+    assert ops.SPECS["batch_matmul"].windows(graph, graph.ops[0]) == (ONE_TO_ONE if by_rows else None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "keeps", "by_rows"), [((1, 4, 2, 6), True, True), ((1, 4, 2, 6), False, False), ((4, 6), True, False)]
+)
+def test_dense_layers_by_rows(shape: tuple[int, ...], keeps: bool, by_rows: bool) -> None:
+    attrs = {**NONE, "keep_num_dims": keeps}
+    graph = single_op("fully_connected", [tensor("x", *shape), filters(3, 6)], tensor("output"), attrs)
+    assert ops.SPECS["fully_connected"].windows(graph, graph.ops[0]) == (ONE_TO_ONE if by_rows else None)
 
 
 def test_the_kinds_that_are_views() -> None:

@@ -94,6 +94,47 @@ def test_ops_that_are_not_connected_with_a_head_stay_as_they_are() -> None:
     assert [op.outputs[0] for op in other if graph.output(op).shape != after.output(op).shape] == []
 
 
+def test_tensors_of_other_ops_get_their_shapes_before_all_rows() -> None:
+    """The second input is read last, by the residual sum; its reshape would divide the stage."""
+    b = Builder(0)
+    x, y = b.input(ROWS, CHANNELS), b.input(ROWS, CHANNELS)
+    after = rewritten(b.finish(b.binary("add", b.head(x, x, CHANNELS), y, 1 / 32)))
+    assert kinds(after)[:3] == ["reshape", "reshape", "fully_connected"]
+
+
+def test_ops_that_mix_rows_or_channels_stay() -> None:
+    """One sum swaps channels, one repeats rows, and space_to_batch_nd adds a row of padding."""
+    b = Builder(0)
+    x = b.input(ROWS, CHANNELS)
+    q = b.dense(x, 4)
+    scores = b.product(q, b.dense(x, 4), turned=True)
+    halves = [b.slice(q, (0, 0, at), (1, ROWS, 2)) for at in (2, 0)]
+    quant = b.g.tensors[q].quant
+    swapped = b.g.emit("concatenation", list(halves), {"axis": 2, "activation": "none"}, quant)
+    two = b.g.constant("two", b.g.numpy.integers(-128, 128, (2, ROWS, 4), dtype=np.int8), b.near(1 / 64))
+    block, padding = (
+        b.g.constant(role, np.array(values, np.int32)) for role, values in (("b", [1, 1]), ("p", [[1, 0], [0, 0]]))
+    )
+    padded = b.g.emit("space_to_batch_nd", [b.reshape(q, 1, ROWS, 1, 4), block, padding], {}, quant)
+    head = b.product(b.softmax(scores), q, turned=False)
+    sums = b.binary("add", q, swapped, 1 / 16), b.slice(b.binary("add", q, two, 1 / 16), (0, 0, 0), (1, ROWS, 4))
+    graph = b.finish(head, *sums, b.g.emit("relu", [padded], {}, quant))
+    after = rewritten(graph)
+    assert after.output(next(op for op in after.ops if op.kind == "softmax")).shape == (1, ROWS, 1, ROWS)
+
+
+def test_a_table_is_not_divided_among_heads() -> None:
+    """The table of 256 bytes has as many entries as the map has channels, of which a head reads a half."""
+    b = Builder(0)
+    x = b.input(ROWS, CHANNELS)
+    table = b.g.constant("table", b.g.numpy.integers(-128, 128, 256, dtype=np.int8))
+    bent = b.g.emit("lookup", [b.dense(x, 256), table], {}, b.near(1 / 32))
+    q, k = (b.slice(bent, (0, 0, at), (1, ROWS, 128)) for at in (0, 128))
+    after = rewritten(b.finish(b.product(b.softmax(b.product(q, k, turned=True)), x, turned=False)))
+    tables = [after.input(op, 1).shape for op in after.ops if op.kind == "lookup"]
+    assert tables == [(256,), (256,)]
+
+
 def test_a_mask_gets_the_shape_of_the_scores() -> None:
     b = Builder(0)
     x = b.input(ROWS, CHANNELS)

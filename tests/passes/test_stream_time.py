@@ -8,13 +8,15 @@ from math import prod
 import numpy as np
 import pytest
 from cases import tiny
+from cases.draw import constant, single_op
 from cases.frames import Frames, keywords, random_network, wake_word
 
 from tinyweave import ops
-from tinyweave.ir import CompileError, Graph, array_type
+from tinyweave.ir import CompileError, Graph, Quant, Tensor, array_type
 from tinyweave.ops import macs
 from tinyweave.passes import time_rows
 from tinyweave.passes.stream_time import StreamedLayer, TimeStream, stream_time
+from tinyweave.passes.time_axis import Reading, TimeAxis, reading
 
 
 def calls_of(stream: TimeStream, count: int, seed: int = 0) -> list[list[np.ndarray]]:
@@ -193,3 +195,14 @@ def test_time_may_be_the_axis_of_columns_or_part_of_a_flat_input() -> None:
     assert stream.graph.tensors[stream.graph.inputs[0]].shape == (1, 4), "four values are a frame"
     assert first_wrong(stream, 24) is None
     assert prod(stream.window.tensors["frames"].shape) == 80
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 6), (1, 5, 1, 6)])
+def test_dense_layers_keep_the_time_axis(shape: tuple[int, ...]) -> None:
+    quant = Quant((0.5,), (0,))
+    tensors = [Tensor("x", shape, "int8", quant), constant("weights", np.ones((3, 6), np.int8), quant)]
+    attrs = {"activation": "none", "keep_num_dims": True}
+    graph = single_op("fully_connected", tensors, replace(tensors[0], name="output"), attrs)
+    time = TimeAxis(1, 1, 5, 1, 0, 5)
+    found = reading(graph, graph.ops[0], {"x": time})
+    assert isinstance(found, Reading) and found.outputs == (time,)

@@ -58,9 +58,7 @@ def _operands(row_map: RowMap, span: Span) -> list[Operand]:
     """Return the row maps that an op reads to compute a range of channels of its row map."""
     if not row_map.elementwise:
         return computed(row_map)
-    return [
-        Operand(tuple(_within(part, row_map, span) for part in operand.parts)) for operand in computed(row_map)
-    ]  # one part each
+    return [Operand(tuple(_within(part, row_map, span) for part in operand.parts)) for operand in computed(row_map)]
 
 
 def _within(part: Part, row_map: RowMap, span: Span) -> Part:
@@ -71,12 +69,16 @@ def _within(part: Part, row_map: RowMap, span: Span) -> Part:
 
 
 def _constant(row_map: RowMap, tensor: Tensor, span: Span) -> Tensor:
-    """Return the values of a constant operand for a range of channels: rows of weights, entries of a bias or of factors."""
+    """Return the values of a constant operand for a range of channels: rows of weights, entries of a bias or of factors.
+
+    The table of a function of one element, and a single number, are the same for all channels.
+    """
     begin, end = span
     is_weights = not row_map.elementwise
     axis = 0 if is_weights else -1
-    assert tensor.data is not None
-    if end - begin == row_map.channels or tensor.data.ndim == 0 or tensor.shape[axis] != row_map.channels:
+    assert tensor.data is not None and row_map.op is not None
+    is_for_all = SPECS[row_map.op.kind].family == "unary" or tensor.elements == 1
+    if end - begin == row_map.channels or is_for_all or tensor.shape[axis] != row_map.channels:
         return tensor
     data, quant = (tensor.data[begin:end] if is_weights else tensor.data[..., begin:end]), tensor.quant
     if quant is not None and quant.axis == 0 and is_weights:

@@ -75,7 +75,7 @@ def _moved(traced: Trace, op: Op) -> Outputs:
     x, out = graph.input(op, index), graph.output(op)
     keeps_rows = SPECS[op.kind].view and x.data is None and x.shape[-1:] == out.shape[-1:]
     addresses = traced.addresses(x.name) if keeps_rows else traced.at.get(x.name)
-    if addresses is None or any(tensor.quant != x.quant for tensor in graph.outputs_of(op)):
+    if addresses is None:
         return None
     arrays = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
     arrays[index] = addresses + PADDING
@@ -86,10 +86,8 @@ def _moved(traced: Trace, op: Op) -> Outputs:
 def _joined(traced: Trace, op: Op) -> Outputs:
     """Join the addresses of the inputs, of which none may be constant, as the op joins elements."""
     graph = traced.graph
-    inputs, out = [tensor for tensor in graph.inputs_of(op) if tensor is not None], graph.output(op)
-    if op.attrs.get("activation", "none") != "none" or any(x.data is not None or x.quant != out.quant for x in inputs):
-        return None
-    arrays = [traced.addresses(x.name) for x in inputs]
+    inputs, quant = [x for x in graph.inputs_of(op) if x is not None], graph.output(op).quant
+    arrays = [traced.addresses(x.name) if x.data is None and x.quant == quant else None for x in inputs]
     return None if any(array is None for array in arrays) else SPECS[op.kind].reference(graph, op, list(arrays))
 
 
