@@ -111,13 +111,15 @@ def test_optional_kernels_are_named_with_their_flash() -> None:
     graph = layer("conv_2d", ones(4, 3, 3, 4), 4)
     row, heavy = (variant_for(graph, graph.ops[0], "cortex-m4", flash_heavy=wanted) for wanted in (False, True))
     more = heavy.flash(graph, graph.ops[0]) - row.flash(graph, graph.ops[0])
-    assert reasons(graph) == {heavy.name: f"could run it, with {more} B more of constants in Flash", row.name: CHOSEN}
+    few = {"tw_conv_2d_s8_few_dsp": "requires that there are at most 2 output channels, but there are 4"}
+    assert reasons(graph) == {heavy.name: f"could run it, with {more} B more of constants in Flash", **few, row.name: CHOSEN}
     found = reasons(layer("conv_2d", ones(4, 3, 3, 6), 6))
     assert found[heavy.name] == "requires that the number of input channels is a multiple of 4, but it is 6"
 
 
 def test_kernels_for_other_weight_formats_are_not_explained() -> None:
-    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == ["tw_conv_2d_s8_winograd_dsp", "tw_conv_2d_s8_dsp"]
+    tried = [f"tw_conv_2d_s8_{form}" for form in ("winograd_dsp", "few_dsp", "dsp")]
+    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == tried
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3), "cortex-m0")) == ["tw_conv_2d_s8_offset"]
 
 

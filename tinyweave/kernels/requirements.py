@@ -144,12 +144,12 @@ def window_is_3x3(graph: Graph, op: Op) -> Check:
 
 
 def reads_single_pixels(graph: Graph, op: Op) -> Check:
-    """Each output pixel depends on the input pixel at its place: the window is 1x1, the stride 1, without padding."""
+    """The window is 1x1, with stride 1 and without padding."""
     (rows, columns), (down, across) = conv.kernel_size(graph, op), op.attrs["stride"]
     sides = {pad for axis in op.attrs["padding"] for pad in axis}
     return Check(
         (rows, columns, down, across) == (1, 1, 1, 1) and sides == {0},
-        f"the window is {rows}x{columns}, the stride {down}x{across}, the padding at most {max(sides)}",
+        f"it is {rows}x{columns}, with stride {down}x{across} and at most {max(sides)} pixels of padding",
     )
 
 

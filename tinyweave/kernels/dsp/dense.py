@@ -225,7 +225,7 @@ PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # requirements of the kernels of tw_fully_connected_dsp.h
 # requirements of tw_conv_2d_s8_few_dsp
-FEW_CHANNELS = (weights_are_int8, reads_single_pixels, has_1_or_2_outputs, has_one_group, has_weights, *RESCALED)
+FEW_CHANNELS = (has_1_or_2_outputs, weights_are_int8, reads_single_pixels, has_one_group, has_weights, *RESCALED)
 EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
 FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_once))
 SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
