@@ -1,6 +1,6 @@
 /* tw_add_s8_mve.c - int8 add or sub of maps of one shape with the Arm MVE extension, four elements at a time.
  *
- * Cost, fitted (layer_cycles.json): 5.3 instructions per element on a Cortex-M55. */
+ * Cost: 18 instructions per four elements. */
 #include "tw_add_s8_mve.h"
 
 #include "tw_mve.h"
@@ -21,18 +21,19 @@ static inline int8_t add_one(const tw_add_mve *p, int32_t plain, int32_t scaled)
 #if TW_HAS_MVE
 
 /* Computes whole fours of elements; returns how many elements. */
-static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
+TW_NOT_INLINE int32_t add_fours(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
 {
     const tw_add_mve p = *params; /* a copy, since stores through `to` might change the original */
     const int32x4_t low = vdupq_n_s32(p.out_min), high = vdupq_n_s32(p.out_max);
+    const int32x4_t shift = vdupq_n_s32(p.shift), out_shift = vdupq_n_s32(p.out_shift); /* core registers are scarce */
     const int32_t fours = count / 4, sign = p.shift < 0; /* 1 to round negative halves of `scaled` away from zero */
     for (int32_t i = fours; i > 0; --i) {
         const int32x4_t half = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(plain), p.plain_zero), HALVED_SHIFT);
         int32x4_t other = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(scaled), p.scaled_zero), SCALED_SHIFT);
         other = tw_mve_away(vqrdmulhq_n_s32(other, p.multiplier), sign);
-        int32x4_t sum = vaddq_s32(half, vrshlq_n_s32(other, p.shift));
+        int32x4_t sum = vaddq_s32(half, vrshlq_s32(other, shift));
         sum = tw_mve_away(vqrdmulhq_n_s32(sum, p.out_multiplier), 1);
-        sum = vaddq_n_s32(vrshlq_n_s32(sum, p.out_shift), p.out_zero);
+        sum = vaddq_n_s32(vrshlq_s32(sum, out_shift), p.out_zero);
         vstrbq_s32(to, vminq_s32(vmaxq_s32(sum, low), high));
         plain += 4;
         scaled += 4;
