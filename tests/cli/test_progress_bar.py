@@ -41,7 +41,8 @@ def test_work_of_one_step_has_no_count(
     assert shown in last and hidden not in last.replace("\x1b", "")
 
 
-def test_the_clock_goes_on_and_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("done", "said"), [(0, " 0/21 0:02:40\n"), (6, " 6/21, 0:02:30 more 0:02:40\n")])
+def test_the_clock_goes_on_and_says_what_is_left(monkeypatch: pytest.MonkeyPatch, done: int, said: str) -> None:
     clock = Mock(return_value=0.0)
     monkeypatch.setattr("rich.console.monotonic", clock)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
@@ -52,8 +53,8 @@ def test_the_clock_goes_on_and_says_what_is_left(monkeypatch: pytest.MonkeyPatch
             (60, ("reading", 3, 3)),
             (61, ("measuring", 0, 1)),
             (100, ("rung 1", 0, 21)),
-            (160, ("rung 1", 6, 21)),
+            (160, ("rung 1", done, 21)),
         ):
             clock.return_value = now
             report(*work)
-    assert " 6/21, 0:02:30 more 0:02:40\n" in re.sub(r"\x1b\[\d+m", "", terminal.getvalue())
+    assert said in re.sub(r"\x1b\[\d+m", "", terminal.getvalue())

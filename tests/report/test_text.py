@@ -278,8 +278,10 @@ def test_a_deployment_shows_spare_memory_boards_and_next_steps():
     assert board_lines(record) == ["listed boards with room: board0, board1, board2 and 4 with more RAM"]
     assert board_lines(known(boards=[])) == ["none of the listed boards has room for it"]
     assert "tinyweave export a.tflite --device stm32f746 --format cmake" in [
-        command for _, command in next_steps(record, "out/net", "a.tflite")
+        command for _, command in next_steps(record | {"fits": True}, "out/net", "a.tflite")
     ]
+    ((said, file),) = next_steps(record, "out/net", "a.tflite")
+    assert said.startswith("the C is in out/net, but it exceeds a limit") and file == "out/net/report.html"
     assert not any("arm-gcc" in line for line in proof_lines(record, compilers=False))
 
 

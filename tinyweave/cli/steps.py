@@ -282,8 +282,8 @@ def print_json(value: Any) -> int:
 def progress_bar() -> Iterator[planning.Progress]:
     """Yield a progress callback, which draws a bar on standard error if that is a terminal.
 
-    For work of one step, or of an unknown number of steps, the bar moves to and fro and shows no count. Once a few steps of
-    other work are done, the bar shows the estimated time that this work still takes. The clock counts the whole command.
+    For work of one step, or of an unknown number of steps, the bar moves to and fro and shows no count. Other work shows the
+    estimated time that it still takes, once a step has ended since the first call. The clock counts the whole command.
     """
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
@@ -302,7 +302,7 @@ def progress_bar() -> Iterator[planning.Progress]:
             now, known = bar.get_time(), total > 1
             if total != start[0] or done < start[1]:
                 start = (total, done, now)
-            left = (now - start[2]) * (total - done) / max(1, done - start[1])
+            left = (now - start[2]) * (total - done) / (done - start[1]) if done > start[1] else 0
             more = f", {timedelta(seconds=round(left))} more" if left >= LEAST_LEFT_S else ""
             bar.update(task.id, description=columns.clean(what, 40), count=f"{done:,}/{total:,}{more}" if known else "")
             # `update` would ignore a total of None, and stop the clock once all steps are done

@@ -30,6 +30,11 @@ COMPANIONS = {  # kind of samples -> the output of the C beside a network, and t
     "detection": ("boxes of its output", "the boxes"),
     "sounds": ("features of sound", "a ring of samples and features"),
 }
+TOO_MUCH = {
+    "ram": "B of RAM too many",
+    "flash": "B of Flash too many",
+    "latency_ms": "ms too long",
+}  # key of an excess -> words
 SHOWN = 10  # most candidates in the table of the model card
 RECORDED = 300  # most candidates in the record
 
@@ -226,15 +231,32 @@ def _facts(record: Record) -> list[str]:
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
     together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
-    over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
     if trained["supernet"]:
         lines += _width(trained["supernet"])
     return [
+        *fit_lines(record),
         *lines,
         f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights",
         f"{together if trained['supernet'] else f'trained: {of}'}, {trained['epochs']:,} epochs in all",
-        f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}",
+        proof,
     ]
+
+
+def fit_lines(record: Record) -> list[str]:
+    """Return a line that says whether the network fits and, if a searched one does not, a line with limits for another search.
+
+    A searched network can exceed a limit only if the estimates before the build were too low. So the proposed limits are lower
+    by the ratio of the limit to the measured value.
+    """
+    over, limits, deployed = record["excess"], record["limits"], record["deployed"]
+    device = f" {clean(record['device'], 40)}" if record["device"] else ""
+    if record["fits"]:
+        return [f"**fits{device}**"]
+    exceeded = [key for key in TOO_MUCH if over[key]]
+    said = ", ".join(f"{over[key]:,.{int(key == 'latency_ms')}f} {TOO_MUCH[key]}" for key in exceeded)
+    lower = " ".join(f"--{key.replace('_', '-')} {math.floor(limits[key] ** 2 / deployed[key])}" for key in exceeded)
+    again = f"The estimates before the build were too low. Search again with {lower} and another --out, or allow more."
+    return [f"**does not fit{device}**: {said}", *([again] if record["trained"]["candidates"] > 1 else [])]
 
 
 def _width(supernet: Record) -> list[str]:
