@@ -181,12 +181,12 @@ def front_lines(record: Record) -> list[str]:
 
 def proved_lines(record: Record) -> list[str]:
     """Return sentences on what is proved about the Pareto front, and on why some strategies of other planners have no plan."""
-    proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
-    proved += ", moves between steps apart"
+    proved = "proved: with the same orders, stages, tiles and kernels, no plan of at most as many bytes takes fewer cycles"
+    proved += ", moves of tensors between steps not counted"
     if any(point["gap"] for point in record["points"]):
-        proved += "; with a gap: in that many bytes less, for placing the buffers took more than the busiest step needs"
+        proved += "; with a gap: no plan of as many bytes less the gap, which was added because the buffers left holes"
     if record["limit_flash"] is not None:
-        proved += "; where Flash is short: of the kernels that were left to choose from"
+        proved += "; only kernels that the Flash limit left to choose from were compared"
     left_out = {each["schedule"]: each["reason"] for each in record["schedules"] if "reason" in each}
     return [proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
 
