@@ -267,8 +267,17 @@ def test_records_of_the_same_model_are_merged_and_others_are_refused(records: di
     assert entries_of([planned, ("record", plan)]) == [planned, Entry(plan)], "in the order in which they were given"
     assert entries_of([("record", plan), planned, ("front", front)]) == [Entry(plan, front)] * 2
     other = put(front, ("model", "sha256"), "0" * 64)
-    with pytest.raises(CompileError, match="the front of 'digits' has no plan of the same model"):
+    with pytest.raises(CompileError, match="the front of 'digits' has no plan of the same model for the same device; "):
         entries_of([("record", plan), ("front", other)])
+    board = put(plan, ("device", "name"), "another board")
+    core_alone = put(plan, ("device",), None)
+    assert entries_of([("record", board), ("record", core_alone), ("record", plan), ("front", front)]) == [
+        Entry(board),
+        Entry(core_alone),
+        Entry(plan, front),
+    ], "milliseconds of another device are not shown"
+    with pytest.raises(CompileError, match="for the same device"):
+        entries_of([("record", board), ("front", front)])
 
 
 def test_a_report_from_python_takes_records(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
@@ -292,6 +301,7 @@ const all = (what, of = document) => [...(of?.querySelectorAll(what) ?? [])];
 const section = (title) => all("section").find((each) => each.querySelector("h2")?.textContent === title);
 const map = section("Memory over time"), boxes = () => all("svg .box", map), told = map.querySelector(".told");
 const seen = { heads: all("h2").map((head) => head.textContent), boxes: boxes().length, marked: [] };
+seen.listed = all("nav a").map((link) => document.querySelector(link.hash).textContent);
 boxes()[0].focus();
 seen.first = told.textContent;
 boxes()[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
@@ -333,6 +343,8 @@ const cells = cellsOf("tr", section("Side by side"));
 seen.compared = Object.fromEntries(cells.map(([name, ...values]) => [name, values]));
 seen.boards = cellsOf("tbody tr", section("Boards with room for it"));
 seen.edges = all("tbody tr", layers).map((row) => row.className.replace("cursor", "").trim());
+const beside = document.querySelector(".side .scroll");
+seen.sideCut = beside ? beside.scrollWidth - beside.clientWidth : 0;
 seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
 """
@@ -353,6 +365,7 @@ def test_the_page_in_a_browser_shows_every_buffer_and_step(records: dict[str, di
     budgets = [-(-point["arena"] // unit) * unit for point in points]
     found = shown(page([Entry(plan, front)]), tmp_path, budgets=budgets)
     assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Again"} <= set(found["heads"])
+    assert found["listed"] == found["heads"], "each link of the contents leads to a head, in order"
     assert found["boxes"] == len(plan["buffers"])
     for text, buffer in zip((found["first"], found["second"]), plan["buffers"], strict=False):
         assert text.startswith(buffer["label"]) and f"{buffer['bytes']:,} B" in text and buffer["why"] in text
@@ -422,8 +435,10 @@ def test_the_page_works_on_a_narrow_screen_and_with_hostile_names(records: dict[
     assert marked[1:] == [each["name"] for each in second["layers"] if each["step"] == step]
     cycles, macs = records["plan"]["plan"]["cycles_at_least"], records["plan"]["macs"]
     assert found["compared"]["cycles, by the layers' shapes"] == [f"{cycles:,}"] * 2
-    assert found["compared"]["MACs"] == [f"{2 * macs:,}", f"{macs:,}  (−50 %)"]
-    assert "Side by side" in found["heads"] and found["first"].startswith(HOSTILE) and found["wide"] <= 0
+    assert found["compared"]["MACs"] == [f"{2 * macs:,}", f"{macs:,}  (−50\u00a0%)"]
+    assert (
+        "Side by side" in found["heads"] and found["sideCut"] <= 0 and found["first"].startswith(HOSTILE) and found["wide"] <= 0
+    )
 
 
 def test_every_definition_of_the_schema_is_used() -> None:

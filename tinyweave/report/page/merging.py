@@ -1,7 +1,7 @@
 """Merge records into the entries of the page.
 
-In: results, and records that commands printed with --json. Out: one entry per plan. Records of the same model, such as its
-Pareto front, are merged into its entry.
+In: results, and records that commands printed with --json. Out: one entry per plan. The quantisation of the same model is
+merged into its entry, and so is the Pareto front of the same model for the same device.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def entries_of(found: Sequence[Entry | tuple[str, dict[str, Any]]]) -> list[Entr
         found: an entry for each planned model, and (kind, record) for each record from a file.
 
     Raises:
-        CompileError: a record has no plan, and no plan of the same model is given.
+        CompileError: a record has no plan, and no plan of the same model is given, or none for the device of a Pareto front.
     """
     entries, others = list[Entry](), list[tuple[str, dict[str, Any]]]()
     for each in found:
@@ -68,9 +68,15 @@ def entries_of(found: Sequence[Entry | tuple[str, dict[str, Any]]]) -> list[Entr
         if kind not in MERGED:
             raise CompileError(f"a record of kind {kind} has no plan", "give one of plan or deploy")
         model = value["model"]
-        same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == model["sha256"]]
+        same = [
+            index
+            for index, entry in enumerate(entries)
+            if entry.record["model"]["sha256"] == model["sha256"]
+            and (kind != "front" or value["device"] == (entry.record["device"] or {}).get("name"))
+        ]
         if not same:
-            why = f"the {kind} of '{model['name']}' has no plan of the same model"
+            also = " for the same device" if kind == "front" else ""
+            why = f"the {kind} of '{model['name']}' has no plan of the same model{also}"
             raise CompileError(why, "give a record of plan or deploy, too")
         for index in same:
             entries[index] = entries[index]._replace(**{kind: value})

@@ -375,39 +375,43 @@ function comparison(entries) {
   ].map(([name, of]) => ({ name, values: entries.map((entry) => of(entry.record)) })).filter((row) => row.values.some(known));
   const share = (row, index) => {
     const [first] = row.values, value = row.values[index];
-    return !index || !known(first) || !known(value) || !first || value === first ? "" : `  (${value >= first ? "+" : "−"}${rounded(Math.abs(value / first - 1) * 100)} %)`;
+    return !index || !known(first) || !known(value) || !first || value === first ? "" : `  (${value >= first ? "+" : "−"}${rounded(Math.abs(value / first - 1) * 100)}\u00a0%)`;
   };
   const columns = [["", (row) => row.name], ...entries.map((entry, index) => [entry.title, (row) => row.values[index], { number: true, always: true, show: (value, row) => `${row.name.startsWith("ms") ? rounded(value) : grouped(value)}${share(row, index)}` }])];
-  return h("section", {}, h("h2", {}, "Side by side"), table(columns, rows));
+  return h("section", { class: "side" }, h("h2", {}, "Side by side"), table(columns, rows));
 }
 
 /** Fill the page with reports of the entries, each a record with what else is known of its model. */
 function report(page, entries) {
   const [first] = entries, several = entries.length > 1;
   const device = (record) => (record.device ? ` on ${record.device.name}` : "");
+  const parts = [
+    several ? comparison(entries) : null,
+    several ? section("Verdict", entries, () => true, (entry) => [verdict(entry), cards(entry.record)]) : h("section", {}, verdict(first), cards(first.record)),
+    section("The search", entries, (entry) => entry.search, searchFigure),
+    section("Memory over time", entries, () => true, memoryMap, "Each buffer is a rectangle: upwards the bytes that it takes, to the right the steps in which it is needed."),
+    section("What each step needs", entries, () => true, stepBars),
+    section("Fused stages", entries, (entry) => entry.record.stages.length, (entry) => entry.record.stages.map((stage) => stageFigure(entry.record, stage)),
+      "A fused stage computes its layers row by row, so that of each map inside only some rows are ever in RAM: the filled part of its box. Play, or the slider, shows which, turn by turn of its loop; grey rows were computed, read, and are gone."),
+    section("What RAM costs in time", entries, (entry) => entry.front, frontFigure),
+    section("What fits into how much RAM", entries, (entry) => entry.front, budgetExplorer, "Of these plans, which were made with the report: move the budget, and see which are left. The explorer of the command line plans anew for every knob."),
+    section("What each technique saves", entries, (entry) => entry.record.plan.ablation, (entry) => {
+      const rows = Object.entries(entry.record.plan.ablation);
+      return h("div", { class: "narrow" }, table([["", ([name]) => name], ["arena, B", ([, arena]) => arena, { number: true, bar: true }]], rows));
+    }),
+    section("Float, int8 and C", entries, (entry) => entry.quantisation, quality, "The C gives the bytes of the int8 network, so what is lost is lost in quantisation."),
+    section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
+    section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
+    section("Boards with room for it", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
+    section("What would make it fit", entries, (entry) => entry.says.advice.length, (entry) => entry.says.advice.map(([line, command]) => [h("p", {}, line), ...(command ? [h("pre", {}, command)] : [])])),
+    section("Again", entries, () => true, (entry) => reproduce(entry.record)),
+  ].filter((part) => part);
+  const heads = parts.map((part) => part.querySelector("h2")).filter((head) => head);
+  heads.forEach((head) => (head.id = head.textContent.toLowerCase().replaceAll(" ", "-")));
   page.replaceChildren(
     h("h1", {}, several ? entries.map((entry) => entry.title).join(" · ") : `${first.record.model.name}${device(first.record)}`),
-    ...[
-      several ? comparison(entries) : null,
-      several ? section("Verdict", entries, () => true, (entry) => [verdict(entry), cards(entry.record)]) : h("section", {}, verdict(first), cards(first.record)),
-      section("Memory over time", entries, () => true, memoryMap, "Each buffer is a rectangle: upwards the bytes that it takes, to the right the steps in which it is needed."),
-      section("What each step needs", entries, () => true, stepBars),
-      section("Fused stages", entries, (entry) => entry.record.stages.length, (entry) => entry.record.stages.map((stage) => stageFigure(entry.record, stage)),
-        "A fused stage computes its layers row by row, so that of each map inside only some rows are ever in RAM: the filled part of its box. Play, or the slider, shows which, turn by turn of its loop; grey rows were computed, read, and are gone."),
-      section("What RAM costs in time", entries, (entry) => entry.front, frontFigure),
-      section("What fits into how much RAM", entries, (entry) => entry.front, budgetExplorer, "Of these plans, which were made with the report: move the budget, and see which are left. The explorer of the command line plans anew for every knob."),
-      section("What each technique saves", entries, (entry) => entry.record.plan.ablation, (entry) => {
-        const rows = Object.entries(entry.record.plan.ablation);
-        return h("div", { class: "narrow" }, table([["", ([name]) => name], ["arena, B", ([, arena]) => arena, { number: true, bar: true }]], rows));
-      }),
-      section("Float, int8 and C", entries, (entry) => entry.quantisation, quality, "The C gives the bytes of the int8 network, so what is lost is lost in quantisation."),
-      section("The search", entries, (entry) => entry.search, searchFigure),
-      section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
-      section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
-      section("Boards with room for it", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
-      section("What would make it fit", entries, (entry) => entry.says.advice.length, (entry) => entry.says.advice.map(([line, command]) => [h("p", {}, line), ...(command ? [h("pre", {}, command)] : [])])),
-      section("Again", entries, () => true, (entry) => reproduce(entry.record)),
-    ].filter((part) => part),
+    h("nav", { class: "contents", "aria-label": "contents" }, heads.map((head) => h("a", { href: `#${head.id}` }, head.textContent))),
+    ...parts,
   );
   figures.forEach((again) => again());
 }
