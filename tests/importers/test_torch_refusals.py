@@ -70,6 +70,7 @@ def test_an_error_names_the_line_what_to_do_and_how_many_ops_are_imported() -> N
         (Of(lambda m, x: torch.std(x, 0)), (1, 4), "its variance of 1 elements divides by 0"),
         (Of(lambda m, x: x ** torch.arange(4.0)), (1, 4), "it has several exponents"),
         (Of(lambda m, x: (-2.0) ** x), (1, 4), "its base is not positive"),
+        (nn.GRU(8, 4), (3, 300, 8), "its batch is 300; at most 256 samples are supported"),
         (nn.Conv2d(3, 4, 1), (3, 8, 8), "its map has 3 axes but its filters have 4; it must be [n, c, h, w]"),
         (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
         (

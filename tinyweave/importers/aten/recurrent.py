@@ -275,6 +275,8 @@ def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         at = 0 if batch_first else 1
         if len(x.axes) < 3 or x.shape[at] == 1:
             return function(b, x, states, *options, reverses=reverses)
+        if x.shape[at] > MAX_BATCH:
+            raise Unsupported(f"its batch is {x.shape[at]}; at most {MAX_BATCH} samples are supported")
 
         def sample(value: Any, axis: int, index: int) -> Any:
             if isinstance(value, Map):
@@ -297,6 +299,7 @@ def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return apply
 
 
+MAX_BATCH = 256  # each sample becomes an op of its own
 BATCH_FIRST = 6  # index of the option `batch_first` behind the states
 TANH = {"relu": 0.0}
 RELU = {"relu": 1.0}
