@@ -158,6 +158,17 @@ def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatc
     assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
 
 
+def test_if_no_finalist_fits_candidates_that_were_dropped_are_asked(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6})
+    monkeypatch.setattr(halving, "train_one", train)
+    rungs, asked = [Rung(5, 1), Rung(2, 2), Rung(1, 4)], list[int]()
+    records = halving.successive_halving([ARCH] * 5, rungs, trainings, fits=lambda n: asked.append(n) or n in (0, 4))
+    assert asked == [1, 2, 3, 4] and [each["candidate"] for each in records if each["rung"] == 2] == [4], "the best that fits"
+    assert Path(train.calls[-1]["start"]).name == "0-4.pt", "its latest weights"
+
+
 def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file(0, "none")
     monkeypatch.setattr(halving, "train_one", train)

@@ -343,7 +343,8 @@ def successive_halving(
         trainings: What the trainings have in common. The seed of a training is that of `trainings` plus the candidate's index.
         starts: Files of initial weights of the first candidates; those of the others are random.
         fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
-            enter this rung, unless there are none.
+            enter this rung, unless there are none. If no candidate of the rung before fits, dropped candidates
+            are asked, too.
         kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
             At least one place of a rung still goes to a candidate for its accuracy.
     """
@@ -351,7 +352,7 @@ def successive_halving(
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = {key: record for key, record in read_results(folder).items() if key[0] < len(rungs)}  # without a final training
     survivors = list(range(min(len(candidates), rungs[0].candidates)))
-    initial = dict(enumerate(starts))  # weights at the start of a rung
+    initial = dict(enumerate(starts))  # candidate -> its latest weights
 
     def report(number: int) -> None:
         best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
@@ -361,8 +362,12 @@ def successive_halving(
     for number, rung in enumerate(rungs):
         if number:
             survivors = _with_kept(survivors, rung.candidates, kept)
-        fitting = list(islice(filter(fits, survivors), rung.candidates)) if fits and 0 < number == len(rungs) - 1 else []
-        survivors = fitting or survivors[: rung.candidates]
+        if fits and 0 < number == len(rungs) - 1:
+            first = best_candidates([record for (of_rung, _), record in done.items() if of_rung == 0], trainings.folds)
+            dropped = [record["candidate"] for record in first if record["candidate"] not in survivors]
+            fitting = (list(islice(filter(fits, group), rung.candidates)) for group in (survivors, dropped))
+            survivors = next(filter(None, fitting), survivors)
+        survivors = survivors[: rung.candidates]
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
         calls = [
@@ -378,7 +383,7 @@ def successive_halving(
             report(number)
         ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds)
         survivors = [record["candidate"] for record in ranking]
-        initial = {candidate: folder / done[number, candidate]["weights"] for candidate in survivors}
+        initial |= {candidate: folder / done[number, candidate]["weights"] for candidate in survivors}
     return [done[key] for key in sorted(done)]
 
 
