@@ -33,17 +33,17 @@
 #define TW_MVE_DOTS(one, one_step, four_0, four_1, four_2, four_3, four_step, count, sum_0, sum_1, sum_2, sum_3)      \
     do {                                                                                                              \
         const int8_t *const runs[4] = {four_0, four_1, four_2, four_3};                                               \
-        uint32_t sums[4] = {(uint32_t)sum_0, (uint32_t)sum_1, (uint32_t)sum_2, (uint32_t)sum_3};                      \
+        uint32_t dot_sums[4] = {(uint32_t)sum_0, (uint32_t)sum_1, (uint32_t)sum_2, (uint32_t)sum_3};                  \
         for (int32_t k = 0; k < (count); ++k) {                                                                       \
             const int32_t vector = k / TW_MVE_LANES, lane = k % TW_MVE_LANES;                                         \
             for (int run = 0; run < 4; ++run) {                                                                       \
-                sums[run] += (uint32_t)(one[vector * one_step + lane] * runs[run][vector * four_step + lane]);        \
+                dot_sums[run] += (uint32_t)(one[vector * one_step + lane] * runs[run][vector * four_step + lane]);    \
             }                                                                                                         \
         }                                                                                                             \
-        sum_0 = (int32_t)sums[0];                                                                                     \
-        sum_1 = (int32_t)sums[1];                                                                                     \
-        sum_2 = (int32_t)sums[2];                                                                                     \
-        sum_3 = (int32_t)sums[3];                                                                                     \
+        sum_0 = (int32_t)dot_sums[0];                                                                                 \
+        sum_1 = (int32_t)dot_sums[1];                                                                                 \
+        sum_2 = (int32_t)dot_sums[2];                                                                                 \
+        sum_3 = (int32_t)dot_sums[3];                                                                                 \
     } while (0)
 #endif
 
