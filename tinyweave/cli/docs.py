@@ -38,9 +38,9 @@ def docs(
         Path | None, option("--example DIR", "Copy digits.tflite, a network that recognises spoken digits, to DIR.")
     ] = None,
 ) -> int:
-    """List the pages of the documentation, print one, or copy the example network.
+    """Print the documentation, or copy the example network.
 
-    A terminal shows the page formatted. For a pipe or a file it is printed as Markdown.
+    Without PAGE it lists the pages. A terminal shows a page formatted. For a pipe or a file it is printed as Markdown.
 
     Example: tinyweave docs deploy
     """
