@@ -24,7 +24,8 @@ HEAD = f"""\
 - in [the table of refusals](#refused-on-purpose): it is not, and the table says what to do instead.
 - in neither: it is not supported yet.
 
-uint8 networks become int8 if that changes no byte.
+A uint8 network is computed in int8. By default its inputs and outputs stay uint8, and the outputs keep every byte that LiteRT
+computes; an op for which this is not so is refused.
 
 Generated from `tinyweave/ops` and `tinyweave/importers` (`pytest --update-golden tests/report/test_supported_ops.py`).
 
