@@ -49,6 +49,7 @@ class _Fused:
     plan: Plan
     schedule: RowSchedule
     number: Mapping[str, int]  # tensor -> the mark of its row 0
+    before: frozenset[str]  # the tensors that were in memory, intact, when the stage began; several may share bytes, as views do
     holds: Mapping[str, np.ndarray]  # memory -> the mark of each byte
     written: Mapping[str, np.ndarray]  # memory -> for each byte, whether the stage wrote it
     watch: Watch | None
@@ -114,12 +115,9 @@ class _Fused:
 
     def intact(self, name: str, row: int) -> bool:
         memory, begin, end = self.place(name, row)
+        if name in self.before:
+            return not self.written[memory][begin:end].any()
         return bool((self.holds[memory][begin:end] == self.number[name] + row).all())
-
-    def put(self, name: str, row: int) -> None:
-        """Mark the bytes of a row that is in memory before the stage runs."""
-        memory, begin, end = self.place(name, row)
-        self.holds[memory][begin:end] = self.number[name] + row
 
     def write(self, region: Region, what: int) -> None:
         memory, begin, end = region
@@ -198,11 +196,9 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
     number = {name: i << 32 for i, name in enumerate((*before, *computed))}
     holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}
     written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
-    fused = _Fused(plan, schedule, number, holds, written, watch)
+    fused = _Fused(plan, schedule, number, frozenset(before), holds, written, watch)
     for name in before:
         demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
-        for row in range(fused.height(name)):
-            fused.put(name, row)
     out = graph.ops[stage.ops[-1]].outputs[0]
     due, done = (
         {node: timing.first for node, timing in schedule.timings.items()},
