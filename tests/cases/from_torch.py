@@ -89,8 +89,10 @@ def distances(
     by_litert = litert.run(to_tflite(graph), [given])[0].outputs if runs else computed
     worst = [0.0, 0.0]
     for y, ours, theirs in zip(expected, computed, by_litert, strict=True):
-        wanted = channels_last(y, ours.shape)
-        span = max(float(np.ptp(wanted)), 1e-3 * float(np.abs(wanted).max()), 1e-6)
+        layouts = [channels_last(y, ours.shape)]
+        if ours.ndim == 4 and tuple(y.shape) == ours.shape:  # a cube: its shape does not say whether channels are first or last
+            layouts.append(y.detach().numpy())
+        span = max(float(np.ptp(layouts[0])), 1e-3 * float(np.abs(layouts[0]).max()), 1e-6)
         for index, found in enumerate((ours, theirs)):
-            worst[index] = max(worst[index], float(np.abs(found - wanted).max()) / span)
+            worst[index] = max(worst[index], min(float(np.abs(found - wanted).max()) for wanted in layouts) / span)
     return graph, *worst
