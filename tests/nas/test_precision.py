@@ -108,7 +108,8 @@ def test_the_commands_of_the_page_give_c_that_prints_the_same_boxes_as_python(
     record = json.loads(capsys.readouterr().out)
     assert faults(record, "search") == "" and record["verified"] and record["measure"] == "mAP"
     card = (Path("found") / "card.md").read_text()
-    assert card.splitlines()[2].startswith("- mAP on ")
+    verdict, accuracy = card.splitlines()[2:4]
+    assert verdict == "- **fits stm32f746**" and accuracy.startswith("- mAP on ")
     beside = record["companions"]
     assert beside["ram"] == MOST * 6 * 2 and 256 * (2 + 4) + 300 < beside["flash"] < 5000, "all boxes; two tables, code"
     assert f"{beside['flash']:,} B of Flash and {beside['ram']:,} B of RAM for the boxes" in card

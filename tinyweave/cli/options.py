@@ -53,7 +53,8 @@ Overhead = Annotated[
     float | None,
     option(
         "--max-mac-overhead F",
-        "Allow recomputation to save RAM, up to F times the network's MACs; 1.0 by default, unlimited for patch and msf.",
+        "Allow recomputation to save RAM, up to F times the network's MACs in total: 1.1 allows 10 % more. 1.0 (none) by "
+        "default; no limit for the strategies patch and msf.",
     ),
 ]
 Json = Annotated[bool, option("--json", "Print the result as JSON; `tinyweave docs json` explains the keys.")]

@@ -73,7 +73,12 @@ def search(
     *,
     chosen: Options,
     minutes: Annotated[
-        float | None, option("--minutes X", "Approximate time to train, 20 minutes by default.", min=0.1)
+        float | None,
+        option(
+            "--minutes X",
+            "Approximate time to train; by default 20 minutes, or for a supernet on a GPU as long as in its paper.",
+            min=0.1,
+        ),
     ] = None,
     strategy: Annotated[
         str,

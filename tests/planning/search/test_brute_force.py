@@ -70,7 +70,7 @@ def compare_with_all_plans(graph: Graph, *, brought: bool) -> None:
         budget = int(overhead * macs(graph))
         names = frozenset(op.name for op in graph.ops)
         kernels = [PORTABLE, KernelRule(CORE), KernelRule(CORE, flash_heavy=names), KernelRule(CORE, lean=names)]
-        kernels.append(KernelRule(CORE, copying=names))
+        kernels += [KernelRule(CORE, copying=names), KernelRule(CORE, frugal=names)]
         shared = shared_in(graph, order, parts=False)
         cycles_of = stage_cycles_of(graph, order, shared, kernels=kernels, streams=StreamedIO(streamed))
         search = PathSearch(cycles_of, order, shared.owner, budget=budget)
