@@ -68,6 +68,23 @@ def test_layer_norm_and_mlp_by_rows_equal_the_reference(core: str, tmp_path: Pat
     prove(plan, tmp_path)
 
 
+@pytest.mark.parametrize("core", ["", "cortex-m4"])
+def test_a_stage_reads_an_input_by_rows_and_as_a_matrix(core: str, tmp_path: Path) -> None:
+    """Two views share the bytes of the input; the output must not overwrite them, since each row reads the whole matrix."""
+    b = Builder(8, flat=True)
+    x = b.input(TIME, CHANNELS)
+    scores = b.product(x, x, turned=True)
+    graph = b.finish(b.product(b.softmax(scores), x, turned=False))
+    rest = tuple(i for i, op in enumerate(graph.ops) if op.kind != "reshape")
+    views = [(i,) for i in range(len(graph.ops)) if i not in rest]
+    plan = plan_in_stages(graph, [*views, rest], kernels=KernelRule(core))
+    assert plan.stages[-1].schedule is not None
+    prove(plan, tmp_path, ("cortex-m4",))
+    out = graph.outputs[0]
+    with pytest.raises(UnsoundPlanError, match=r"is not intact|which it reads"):
+        check(replace(plan, offsets={**plan.offsets, out: plan.offsets[x]}))
+
+
 @pytest.mark.parametrize("index", [1, 2], ids=["keys", "values"])
 def test_the_check_refuses_a_plan_that_overwrites_keys_or_values(index: int) -> None:
     """Each row reads all keys and values, so the row of the query must not be written over them."""

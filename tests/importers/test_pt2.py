@@ -87,7 +87,7 @@ def test_a_random_file_gives_the_same_graph_as_its_module(seed: int) -> None:
 
 
 def with_constants_of(theirs: Graph, ours: Graph) -> Graph:
-    """Return `ours` with each computed constant, such as a mean, as torch rounded it in `theirs`, if it is that but for rounding."""
+    """Return `ours` with each computed constant, such as a mean, as `theirs` has it, if only the rounding differs."""
     known = {name: tensor for name, tensor in theirs.tensors.items() if name.endswith(".constant") and tensor.data is not None}
     close = {
         name: replace(tensor, data=known[name].data)

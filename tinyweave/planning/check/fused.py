@@ -49,7 +49,7 @@ class _Fused:
     plan: Plan
     schedule: RowSchedule
     number: Mapping[str, int]  # tensor -> the mark of its row 0
-    before: frozenset[str]  # the tensors that were in memory, intact, when the stage began; several may share bytes, as views do
+    before: frozenset[str]  # tensors that were in memory, intact, when the stage began; views share bytes
     holds: Mapping[str, np.ndarray]  # memory -> the mark of each byte
     written: Mapping[str, np.ndarray]  # memory -> for each byte, whether the stage wrote it
     watch: Watch | None
