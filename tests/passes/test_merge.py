@@ -399,6 +399,17 @@ def test_a_flattening_of_no_map_with_rows_stays(shape: tuple[int, ...]) -> None:
     assert_unchanged(flatten_in_dense, flattened(shape))
 
 
+def test_a_dense_layer_reads_what_was_read_of_a_state_not_the_state() -> None:
+    """A read of a state is a view of its bytes, but the state may have another value when the dense layer runs."""
+    before = flattened((1, 4, 3, 2))
+    past = replace(int8("past", 1, 4, 3, 2), role="state")
+    zeros = replace(past, name="zeros", data=np.zeros(past.shape, np.int8), role="constant")
+    named = {**before.tensors, "past": past, "zeros": zeros, "flat": replace(past, name="flat", role="activation")}
+    read, write = Op("read", "read_variable", ("past",), ("flat",)), Op("write", "assign_variable", ("x",), ("past",))
+    init = (Op("init", "assign_variable", ("zeros",), ("past",)),)
+    assert_unchanged(flatten_in_dense, verify(replace(before, tensors=named, ops=(read, write, before.ops[-1]), init=init)))
+
+
 def test_a_mean_over_the_columns_keeps_its_axis_before_a_dense_layer() -> None:
     before = flattened((1, 4, 6))
     tensors = [*before.tensors.values(), int8("map", 1, 4, 5, 6), ints("axes", [2])]

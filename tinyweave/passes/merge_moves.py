@@ -91,7 +91,7 @@ def flatten_in_dense(graph: Graph) -> tuple[Graph, TensorMap]:
 
 def _flattened(graph: Graph, op: Op) -> Graph:
     view = maker(graph, graph.input(op)) if SPECS[op.kind].family == "dense" else None
-    if view is None or not SPECS[view.kind].view or len(graph.output(op).shape) != 2:
+    if view is None or SPECS[view.kind].family != "view" or len(graph.output(op).shape) != 2:
         return graph
     x, weights = graph.input(view), graph.input(op, 1)
     before = maker(graph, x) if is_only_for(graph, x, view) and is_only_for(graph, graph.input(op), op) else None
