@@ -13,7 +13,7 @@ from tinyweave.ir import Graph
 from tinyweave.planning import Plan, check, plan_in_stages
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import KernelRule
-from tinyweave.simulate import compare
+from tinyweave.simulate import compare, emulated
 
 TIME, KEYS, CHANNELS = 13, 9, 5
 
@@ -49,6 +49,8 @@ def attention(*, crossing: bool, causal: bool) -> Graph:
 @pytest.mark.parametrize("crossing", [False, True], ids=["self", "cross"])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 def test_attention_by_rows_equals_the_reference(core: str, crossing: bool, causal: bool, tmp_path: Path) -> None:
+    if core and (reason := emulated.missing(core)):
+        pytest.skip(reason[0])
     plan = fused(attention(crossing=crossing, causal=causal), core)
     assert plan.stages[-1].schedule is not None and set(plan.stages[-1].schedule.line_buffers.values()) == {1}
     prove(plan, tmp_path, (core,) if core else ("cortex-m4",))
