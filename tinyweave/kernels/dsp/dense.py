@@ -68,11 +68,21 @@ class Filters(NamedTuple):
         return Filters(*(np.concatenate([part, np.zeros((count - len(part), *part.shape[1:]), np.int64)]) for part in self))
 
 
+_FILTERS: WeakKeyDictionary[Graph, dict[Op, Filters]] = WeakKeyDictionary()  # cache of `filters`
+
+
 def filters(graph: Graph, op: Op) -> Filters:
-    """Return the filters of a conv_2d with one group, a depthwise_conv_2d or a fully_connected.
+    """Return the filters of a conv_2d with one group, a depthwise_conv_2d or a fully_connected, which callers must not change.
 
     The rescaling of a fully_connected rounds once, as TFLite does there: its shifts apply to the 64-bit product.
     """
+    known = _FILTERS.setdefault(graph, {})
+    if op not in known:
+        known[op] = _filters(graph, op)
+    return known[op]
+
+
+def _filters(graph: Graph, op: Op) -> Filters:
     x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
     assert weights is not None
     flat = weights.reshape(-1, weights.shape[3]).T if op.kind == "depthwise_conv_2d" else weights.reshape(len(weights), -1)
@@ -88,6 +98,11 @@ def filters(graph: Graph, op: Op) -> Filters:
     return with_constants(given, (low - out.zero_point, high - out.zero_point))
 
 
+def _in_range(exponents: Numbers) -> Mask:
+    """Return for each exponent whether it is one of EXPONENTS; `np.isin` takes longer."""
+    return np.asarray((exponents >= EXPONENTS[0]) & (exponents <= EXPONENTS[-1]))
+
+
 def with_constants(given: Filters, limits: tuple[int, int]) -> Filters:
     """Replace filters of extreme numbers whose output does not depend on the input by filters of zeros with the same output.
 
@@ -99,7 +114,7 @@ def with_constants(given: Filters, limits: tuple[int, int]) -> Filters:
         limits: The smallest and the largest output, less the output's zero point.
 
     """
-    extreme = (np.abs(given.bias) >= MOST_HIGH // 2) | ~np.isin(-given.shift, EXPONENTS)
+    extreme = (np.abs(given.bias) >= MOST_HIGH // 2) | ~_in_range(-given.shift)
     if not extreme.any():
         return given
     bounds = given.bounds()
@@ -132,7 +147,7 @@ def sums_fit(given: Filters) -> EachFilter:
 
 def shifts_fit(given: Filters) -> EachFilter:
     """Every filter's rescale shift is between -31 and -2."""
-    return EachFilter((given.multiplier == 0) | np.isin(-given.shift, EXPONENTS), "rescale shift", given.shift)
+    return EachFilter((given.multiplier == 0) | _in_range(-given.shift), "rescale shift", given.shift)
 
 
 def shifts_round_once(given: Filters) -> EachFilter:
