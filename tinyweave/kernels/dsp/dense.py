@@ -99,7 +99,7 @@ def _filters(graph: Graph, op: Op) -> Filters:
 
 
 def _in_range(exponents: Numbers) -> Mask:
-    """Return for each exponent whether it is one of EXPONENTS; `np.isin` takes longer."""
+    """Return for each exponent whether it is one of EXPONENTS; numpy.isin takes longer."""
     return np.asarray((exponents >= EXPONENTS[0]) & (exponents <= EXPONENTS[-1]))
 
 
