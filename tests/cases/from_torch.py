@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -83,16 +84,27 @@ def distances(
         answer = module(*inputs)
     expected = answer if isinstance(answer, (tuple, list)) else (answer,)
     tensors = [graph.tensors[name] for name in graph.inputs]
-    given = [channels_last(x, t.shape).astype(t.dtype) for x, t in zip(inputs, tensors, strict=True)]
-    computed = list(ops.run(graph, dict(zip(graph.inputs, given, strict=True))).values())
     runs = litert is not None and not {op.kind for op in graph.ops} & NOT_FLOAT_IN_LITERT
-    by_litert = litert.run(to_tflite(graph), [given])[0].outputs if runs else computed
-    worst = [0.0, 0.0]
-    for y, ours, theirs in zip(expected, computed, by_litert, strict=True):
-        layouts = [channels_last(y, ours.shape)]
-        if ours.ndim == 4 and tuple(y.shape) == ours.shape:  # a cube: its shape does not say whether channels are first or last
-            layouts.append(y.detach().numpy())
-        span = max(float(np.ptp(layouts[0])), 1e-3 * float(np.abs(layouts[0]).max()), 1e-6)
-        for index, found in enumerate((ours, theirs)):
-            worst[index] = max(worst[index], min(float(np.abs(found - wanted).max()) for wanted in layouts) / span)
-    return graph, *worst
+    found = list[tuple[float, float]]()
+    for given in product(*(layouts(x, t.shape) for x, t in zip(inputs, tensors, strict=True))):
+        values = [x.astype(t.dtype) for x, t in zip(given, tensors, strict=True)]
+        computed = list(ops.run(graph, dict(zip(graph.inputs, values, strict=True))).values())
+        by_litert = litert.run(to_tflite(graph), [values])[0].outputs if runs else computed
+        found.append((furthest(expected, computed), furthest(expected, by_litert)))
+    return graph, *min(found)
+
+
+def layouts(value: Any, shape: Sequence[int]) -> list[np.ndarray]:
+    """Return a torch value in each layout that a tensor may have: the shape of a cube does not say where its channels are."""
+    as_it_is = [value.detach().numpy()] if value.ndim == 4 and tuple(value.shape) == tuple(shape) else []
+    return [channels_last(value, shape), *as_it_is]
+
+
+def furthest(expected: Sequence[Any], computed: Sequence[np.ndarray]) -> float:
+    """Return the largest error of outputs relative to torch's, in ranges of the output."""
+    worst = 0.0
+    for y, ours in zip(expected, computed, strict=True):
+        wanted = layouts(y, ours.shape)
+        span = max(float(np.ptp(wanted[0])), 1e-3 * float(np.abs(wanted[0]).max()), 1e-6)
+        worst = max(worst, min(float(np.abs(ours - each).max()) for each in wanted) / span)
+    return worst

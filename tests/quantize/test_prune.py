@@ -220,7 +220,7 @@ def test_training_raises_the_sqnr_of_a_pruned_network(model: Path) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     samples = np.random.default_rng(0).normal(size=(300, 8, 8, 3)).astype(np.float32)
     limit = tw.prune(model, samples, ram="1m", epochs=0).needs[0].flash - 120
-    int8, cut, trained = tw.prune(model, samples, flash=limit, epochs=10, rate=3e-3).fidelities
+    int8, cut, trained = tw.prune(model, samples, flash=limit, epochs=30, rate=3e-3).fidelities
     assert int8.sqnr_db > trained.sqnr_db > cut.sqnr_db + 1
 
 
