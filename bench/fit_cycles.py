@@ -51,10 +51,11 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 
 def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str = "int8") -> list[Row]:
-    """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
-    Flash, those with as few constants as the portable ones, those without scratch, those that copy their weights, those for all
-    cores, and those with less code; whole maps and, as fused stages call kernels, single rows of them. only: names of kernels,
-    if not all are of interest."""
+    """A row per layer of a network run layer by layer on the kernels for a core, and, where they differ, rows for other kernels.
+
+    These take more Flash, have as few constants as the portable ones, need no scratch, copy their weights, run on all cores, or
+    have less code. Layers are whole maps and, as fused stages call kernels, single rows of them. only: names of kernels, if not
+    all are of interest."""
     model = api.load(path, io=io)
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []

@@ -223,7 +223,7 @@ def verify(
         options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
         planned: the plan to verify; None plans the model first.
         inputs: samples to run first: an array per sample, or a sequence of arrays if the network has several inputs. An array
-            has the type of the network's input, or floats, which are quantised. Its shape is that of the input, also with
+            has the type of the network's input, or floats, which are quantised. It has the shape of the input, also with
             channels first. All samples are run, even if there are more than `samples`.
         samples: number of samples in all. After `inputs` follow samples of all minima, all maxima and all zero points, then
             random samples.

@@ -324,7 +324,7 @@ void {name}_reset(const {name}_memory *memory)
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     """Return the C function that returns the address of an input or output by its index.
 
-    The address is in an arena or, for a constant tensor, is that of a constant array. The C function returns NULL for a
+    The address is in an arena or, for a constant tensor, in a constant array. The C function returns NULL for a
     streamed tensor, and for an index out of range.
 
     Args:

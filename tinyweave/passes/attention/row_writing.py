@@ -63,7 +63,7 @@ def _operands(row_map: RowMap, span: Span) -> list[Operand]:
 
 def _within(part: Part, row_map: RowMap, span: Span) -> Part:
     """Return the part of an elementwise op's operand that a range of its channels reads; a single channel is broadcast."""
-    if part.end - part.begin < row_map.channels:
+    if part.channels < row_map.channels:
         return part
     return part._replace(begin=part.begin + span[0], end=part.begin + span[1])
 
@@ -155,7 +155,7 @@ class RowWriting:
     def _map(self, part: Part) -> str:
         """Write the op that computes some channels of a row map, whose operands are written; return its output."""
         row_map, span = self.maps.maps[part.number], (part.begin, part.end)
-        shape = shape_of(row_map.rows, part.end - part.begin)
+        shape = shape_of(row_map.rows, part.channels)
         if row_map.op is None:
             return self.reshape(row_map.like.name, row_map.like, shape)
         operands, names = iter(_operands(row_map, span)), list[str]()
@@ -181,7 +181,7 @@ class RowWriting:
         if operand not in self.names:
             first = self.maps.maps[operand.parts[0].number]
             names = tuple(self._sliced(part) for part in operand.parts)
-            shape = shape_of(first.rows, sum(part.end - part.begin for part in operand.parts))
+            shape = shape_of(first.rows, sum(part.channels for part in operand.parts))
             op = Op("heads", "concatenation", names, (), {"axis": 3, "activation": "none"})
             self.names[operand] = self.add(op, first.like, shape)
         return self.names[operand]
@@ -191,7 +191,7 @@ class RowWriting:
         if part not in self.names:
             whole, row_map = self._span(part), self.maps.maps[part.number]
             begin = self.constant(_integers("begin", (0, 0, 0, part.begin - whole.begin)))
-            shape = shape_of(row_map.rows, part.end - part.begin)
+            shape = shape_of(row_map.rows, part.channels)
             op = Op("channels", "slice", (self.names[whole], begin, self.constant(_integers("size", shape))), (), {})
             self.names[part] = self.add(op, row_map.like, shape)
         return self.names[part]

@@ -122,7 +122,7 @@ def _drafted(maps: RowMaps, row_map: RowMap) -> tuple[Graph, Op]:
     for index, operand in enumerate(row_map.operands):
         if isinstance(operand, Operand):
             first = maps.maps[operand.parts[0].number]
-            shape = shape_of(first.rows, sum(part.end - part.begin for part in operand.parts), operand.is_matrix)
+            shape = shape_of(first.rows, sum(part.channels for part in operand.parts), operand.is_matrix)
             tensor = Tensor(f"operand_{index}", shape, first.like.dtype, first.like.quant)
         else:
             tensor = operand
