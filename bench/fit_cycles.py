@@ -51,7 +51,7 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 
 def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str = "int8") -> list[Row]:
-    """A row per layer of a network run layer by layer on the kernels for a core, and, where they differ, rows for other kernels.
+    """A row per layer of a network on the kernels for a core, run layer by layer, and rows for other kernels where they differ.
 
     These take more Flash, have as few constants as the portable ones, need no scratch, copy their weights, run on all cores, or
     have less code. Layers are whole maps and, as fused stages call kernels, single rows of them. only: names of kernels, if not
