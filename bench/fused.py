@@ -152,8 +152,8 @@ def within(model: results.Model, name: str, limit: Limit, options: argparse.Name
         model,
         api.Request("unfused", objective="speed", limits=results.Limits(None, flash), core=core, other_flash=OtherFlash(0)),
     )
-    chosen = {"stream_inputs": True, "max_mac_overhead": 1.1, "core": core}
-    plan = api.make_plan(model, api.Request(limits=results.Limits(limit.ram, None), core=api.DEFAULT_CORE, **chosen))
+    limits = results.Limits(limit.ram, None)
+    plan = api.make_plan(model, api.Request(limits=limits, stream_inputs=True, max_mac_overhead=1.1, core=core))
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
     runs = [api.profile_plan(model, each, core, given[0]) for each in (alone, plan)]
     instructions = runs[1].instructions / (factor * runs[0].instructions)
