@@ -83,7 +83,7 @@ def test_compare_lists_every_board_and_builds_once_per_core_and_kernels(capsys, 
     assert {board["measured_on"] for board in found["compare"]} == set(built)
     by_name = {board["name"]: board for board in found["compare"]}
     assert by_name["stm32l4r5"]["instructions"] < by_name["esp32"]["instructions"]
-    assert by_name["stm32l4r5"]["latency_ms"] > 0 and by_name["esp32"]["latency_ms"] is by_name["esp32-c3"]["cycles"] is None
+    assert by_name["stm32l4r5"]["latency_ms"] > 0 and by_name["esp32"]["latency_ms"] is by_name["esp32-c6"]["cycles"] is None
     assert by_name["fe310-g002"]["latency_ms"] > 0 and by_name["esp32-c6"]["latency_ms"] is None, "an RV32IMAC with timings"
     for board in found["compare"]:
         assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
@@ -148,10 +148,10 @@ def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, c
 
 @pytest.mark.emulator
 def test_a_core_without_timings_has_no_cycles(capsys, chain, emulator):
-    assert run("profile", chain, "--device", "esp32-c3", "--json") == 0
+    assert run("profile", chain, "--device", "esp32-c6", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert all(found[key] is None for key in ("cycles", "cycles_range", "latency_ms", "energy_mj"))
-    assert run("profile", chain, "--device", "esp32-c3") == 0
+    assert run("profile", chain, "--device", "esp32-c6") == 0
     assert "cycles: not estimated" in capsys.readouterr().out
 
 

@@ -35,7 +35,7 @@ def profiled(model: results.Model, device: str, stages: list[tuple[int, ...]], t
     return record(model, plan=plan, profile=api.profile_plan(model, plan, api.emulated_core(board), device=board), device=board)
 
 
-@pytest.mark.parametrize("device", ["mps2-an386", "stm32f746", "rp2040", "esp32-c3"])  # M4, M7 with caches, M0+, RISC-V
+@pytest.mark.parametrize("device", ["mps2-an386", "stm32f746", "rp2040", "esp32-c6"])  # M4, M7 with caches, M0+, RISC-V
 def test_costs_of_layers_and_loop_add_up_to_the_stage(model: results.Model, device: str, emulator: None) -> None:
     found = profiled(model, device, [(0, 1, 2, 3), (4,)], (Tile((1, 2), 5),))
     layers = {layer["name"]: layer for layer in found["layers"]}

@@ -63,6 +63,7 @@ CORES = {
     "rv32imc": ("rv32imc", ""),
     "rv32imac": ("rv32imac", "rv32imc"),
     "sifive-e31": ("rv32imac", ""),
+    "rv32imc-esp": ("rv32imc", ""),
     "rv32ec": ("rv32ec", "rv32imc"),
     "xtensa-lx6": ("xtensa", "cortex-m4"),
     "xtensa-lx7": ("xtensa", "cortex-m4"),

@@ -38,7 +38,7 @@ Isa = Literal[
     "m7",  # the Arm DSP extension, scheduled for the two pipelines of a Cortex-M7
     "mve",  # the Arm MVE extension (Helium)
 ]
-RV32M = ("rv32imc", "rv32imac", "sifive-e31")
+RV32M = ("rv32imc", "rv32imac", "sifive-e31", "rv32imc-esp")
 SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have the DSP extension, too

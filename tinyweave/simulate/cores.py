@@ -6,7 +6,8 @@ is computed by the compiler's library.
 
 Limits of the emulators: Unicorn has no Cortex-M0+, so it runs as a Cortex-M0, which has the same instructions. Unicorn's
 Cortex-M7 has single precision only. Unicorn has no Cortex-M55, which QEMU emulates instead. Unicorn does not reject unaligned
-words on a Cortex-M0, so a hook checks them. SiFive's E31 is an RV32IMAC, listed separately for its timings. zig leaves out
+words on a Cortex-M0, so a hook checks them. Two RISC-V cores are listed separately for their timings: SiFive's E31, an
+RV32IMAC, and `rv32imc-esp`, the core of the ESP32-C3. zig leaves out
 optional extensions (DSP of the Cortex-M33, floating point, MVE) unless its flags name them.
 """
 
@@ -48,4 +49,5 @@ CORES = {
     "cortex-m55": _cortex_m("cortex-m55", "cortex_m55+mve+fp_armv8d16", "mps3-an547", "auto", "qemu"),
     "rv32imc": _rv32("rv32imc", "generic_rv32+m+c"),
     "sifive-e31": _rv32("rv32imac", "generic_rv32+m+a+c"),
+    "rv32imc-esp": _rv32("rv32imc", "generic_rv32+m+c"),
 }

@@ -390,7 +390,7 @@ def test_if_the_input_does_not_fit_only_the_first_layer_loses_its_scratch() -> N
     assert made.variants[:3] == ("tw_conv_2d_s8_lean_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
 
 
-@pytest.mark.parametrize("core", ["rv32imac", "sifive-e31", "cortex-m85"])
+@pytest.mark.parametrize("core", ["rv32imac", "sifive-e31", "rv32imc-esp", "cortex-m85"])
 def test_a_core_without_cycle_constants_gets_the_plan_of_a_similar_core(model: results.Model, core: str) -> None:
     like = {"cortex-m85": "cortex-m55"}.get(core, "rv32imc")
     made, other = (api.plan(model, name) for name in (core, like))

@@ -1,0 +1,143 @@
+"""Do the cycle estimates agree with a published CoreMark run?
+
+In: a checkout of EEMBC's CoreMark (--coremark), which is not part of this project. Out: for each core below, the instructions
+and estimated cycles of one iteration on the emulated core, beside the cycles that a chip took; the checksums must be those of
+CoreMark. Exit code 1: a checksum is wrong, or a chip took a number of cycles outside of the estimated range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tinyweave import toolchain
+from tinyweave.simulate import emulated
+from tinyweave.simulate.cores import CORES
+from tinyweave.simulate.run import FOLDER
+
+FLAGS = ("-O3", "-fjump-tables", "-ftree-switch-conversion", "-w")
+SOURCES = ("core_list_join.c", "core_matrix.c", "core_state.c", "core_util.c")
+CHECKSUMS = (0xE714, 0x1FD7, 0x8E3A)  # of the list, the matrix and the state machine after one iteration
+
+
+class Run(NamedTuple):
+    """A published run of CoreMark."""
+
+    chip: str
+    clock_hz: float
+    iterations_per_s: float
+
+
+# core -> a run with code in RAM. ESP32-C3: printed in the example of Espressif's component `coremark` 1.1.0, by GCC 12.2
+RUNS = {"rv32imc-esp": Run("ESP32-C3", 160e6, 409.249028)}
+
+PORT = """#include <stddef.h>
+#define HAS_FLOAT 0
+#define HAS_TIME_H 0
+#define USE_CLOCK 0
+#define HAS_STDIO 0
+#define HAS_PRINTF 0
+#define MEM_LOCATION ""
+#define COMPILER_VERSION ""
+#define COMPILER_FLAGS ""
+typedef short ee_s16;
+typedef unsigned short ee_u16;
+typedef int ee_s32;
+typedef unsigned char ee_u8;
+typedef unsigned ee_u32, ee_ptr_int, CORE_TICKS;
+typedef size_t ee_size_t;
+typedef struct { ee_u8 portable_id; } core_portable;
+#define CORETIMETYPE ee_u32
+#define align_mem(x) (void *)(4 + (((ee_ptr_int)(x) - 1) & ~3))
+#define SEED_METHOD SEED_VOLATILE
+#define MEM_METHOD MEM_STATIC
+#define MULTITHREAD 1
+#define MAIN_HAS_NOARGC 1
+#define MAIN_HAS_NORETURN 0
+#define CORE_DEBUG 0
+#define PERFORMANCE_RUN 1
+#define ee_printf(...) 0
+extern ee_u32 default_num_contexts;
+"""
+# CoreMark with the functions of an emitted model: its input is the number of iterations, its output the checksums
+MODEL = """#include "coremark.h"
+typedef struct { struct { void *data; size_t bytes; } sram; } memory;
+static ee_u8 block[2000];
+static core_results r;
+int mark_init(const memory *m) { (void)m; return 0; }
+void mark_reset(const memory *m) { (void)m; }
+void *mark_input(const memory *m, int i) { (void)i; return m->sram.data; }
+const void *mark_output(const memory *m, int i) { (void)i; return (char *)m->sram.data + 16; }
+int mark_invoke(const memory *m, const void *io)
+{
+    const int size = 666, count = *(const ee_u8 *)m->sram.data;
+    ee_u16 *sums = (ee_u16 *)((char *)m->sram.data + 16);
+    (void)io;
+    r.seed1 = 0, r.seed2 = 0, r.seed3 = 0x66, r.size = size, r.execs = ALL_ALGORITHMS_MASK;
+    r.crc = r.crclist = r.crcmatrix = r.crcstate = 0;
+    r.list = core_list_init(size, (list_head *)block, r.seed1);
+    core_init_matrix(size, block + size, r.seed1 | (r.seed2 << 16), &r.mat);
+    core_init_state(size, r.seed1, block + 2 * size);
+    r.memblock[3] = block + 2 * size;
+    for (int i = 0; i < count; i++) {
+        r.crc = crcu16(core_bench_list(&r, 1), r.crc);
+        r.crc = crcu16(core_bench_list(&r, -1), r.crc);
+        if (i == 0) r.crclist = r.crc;
+    }
+    sums[0] = r.crclist, sums[1] = r.crcmatrix, sums[2] = r.crcstate;
+    return 0;
+}
+"""
+
+
+def build(coremark: Path, core: str, folder: Path) -> emulated.Firmware:
+    """Compile CoreMark for an emulated core into `folder`."""
+    for name, text in (("core_portme.h", PORT), ("mark.c", MODEL), ("stdio.h", ""), ("time.h", "")):
+        (folder / name).write_text(text)
+    compiler = emulated.COMPILERS[CORES[core].isa]()
+    linker = [f"-Wl,-T,{FOLDER / 'firmware.ld'}", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,mark_invoke"]
+    linker += [f"-Wl,-u,mark_{name}" for name in emulated.FUNCTIONS]
+    paths = [f"-I{folder}", f"-I{coremark}", "-isystem", str(FOLDER / "include")]
+    sources = [folder / "mark.c", FOLDER / "runtime.c", *(coremark / name for name in SOURCES)]
+    flags = [*emulated.flags_for(core, compiler, FLAGS[0]), *FLAGS[1:]]
+    program = folder / "mark.elf"
+    toolchain.compile_c(compiler, [*flags, *paths, *linker, *sources, "-lgcc", "-o", program])
+    return emulated.Firmware(program, "mark", core, "", {})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--coremark", type=Path, required=True, help="a checkout of github.com/eembc/coremark")
+    coremark = parser.parse_args().coremark
+    wrong = 0
+    print("| core | chip | instructions | estimated cycles | range | the chip's cycles | estimate / chip |")
+    print("|---|---|---:|---:|---|---:|---:|")
+    for core, published in RUNS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            firmware = build(coremark, core, Path(folder))
+            # the difference of 11 iterations and 1 leaves out the initialisation
+            first, more = (emulated.invoke(firmware, {"sram": 64}, [bytes([count])], [6]) for count in (1, 11))
+        low, likely, high = (
+            (b - a) / 10 for a, b in zip(*(emulated.cycles(core, run)[-1, ""] for run in (first, more)), strict=True)
+        )
+        cycles = published.clock_hz / published.iterations_per_s
+        wrong += tuple(np.frombuffer(first.outputs[0], "<u2")) != CHECKSUMS or not low <= cycles <= high
+        instructions = (more.instructions - first.instructions) / 10
+        cells = (
+            f"{instructions:,.0f}",
+            f"{likely:,.0f}",
+            f"{low:,.0f} to {high:,.0f}",
+            f"{cycles:,.0f}",
+            f"{likely / cycles:.3f}",
+        )
+        print("| " + " | ".join((core, published.chip, *cells)) + " |")
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
