@@ -104,9 +104,9 @@ E31 = RiscvTiming(
 E31_RANGE = (replace(E31, quotient=2, busy=4, missed=0), E31, replace(E31, quotient=33, reload=3, missed=0, drained=True))
 
 # ESP32-C3: Espressif's manual says "4-stage, in-order, scalar pipeline" and gives no latencies. In such a pipeline, branches
-# are resolved in the third stage and loads end in the fourth. CoreMark took 390,960 cycles per iteration on an ESP32-C3, with its
-# code in RAM (409.249 iterations per second at 160 MHz, printed in the example of Espressif's component "coremark" 1.1.0, GCC
-# 12.2, -O3). These figures give 389,493 for the same program from GCC 12.2, and 352,474 to 457,634 for the range
+# are resolved in the third stage and loads end in the fourth. CoreMark took 390,960 cycles per iteration on an ESP32-C3 (code
+# in RAM; 409.249 iterations per second at 160 MHz, printed in the example of Espressif's component "coremark" 1.1.0, GCC 12.2,
+# -O3). These figures give 389,493 for the same program from GCC 12.2, and 352,474 to 457,634 for the range
 # (bench/peers/coremark.py).
 ESP32_C3 = RiscvTiming(word=2, narrow=2, product=1, quotient=17, busy=1, stored=0, reload=2, missed=0)
 ESP32_C3_RANGE = (
