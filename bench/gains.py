@@ -182,7 +182,8 @@ def lines(costs: Sequence[Any]) -> int:
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
     kernels = flash_budget.kernel_sets(graph, CORE)[-1]
-    in_ram = strategies.PlanSpaces(graph, "sram", row_access.WHOLE, kernels, fast=False).of("best", OVERHEAD)
+    orders = strategies.SearchedOrders(graph, row_access.WHOLE, fast=False)
+    in_ram = strategies.PlanSpaces(orders, "sram", kernels).of("best", OVERHEAD)
     least, balanced, fastest = (layouts.LayoutSearch(in_ram).plan(aim) for aim in ("size", "balanced", "speed"))
     row = {"least RAM": least.arena["sram"], "fewest cycles": cycles_to_compare(fastest, CORE)}
     row["RAM x cycles"] = balanced.arena["sram"] * cycles_to_compare(balanced, CORE)
@@ -191,7 +192,7 @@ def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     row["cycles halfway"] = cycles_to_compare(within, CORE) if within.arena["sram"] <= row["halfway"] else inf
     try:
         streams = strategies.streamed_io(graph, Request(stream_inputs=True))
-        by_rows = strategies.PlanSpaces(graph, "sram", streams, kernels, fast=False)
+        by_rows = strategies.PlanSpaces(strategies.SearchedOrders(graph, streams, fast=False), "sram", kernels)
         row["least RAM, by rows"] = layouts.LayoutSearch(by_rows.of("best", OVERHEAD)).plan("size").arena["sram"]
     except CompileError:
         pass

@@ -39,7 +39,7 @@ from .plan import Plan
 from .request import Limits, Objective, Request
 from .search.pareto import PathObjective
 from .search.problem import NEVER
-from .strategies import PlanSpace, PlanSpaces, least_bytes, scaled_macs, streamed_io
+from .strategies import PlanSpace, PlanSpaces, SearchedOrders, least_bytes, scaled_macs, streamed_io
 
 DEFAULT = Request()
 MOST_FLASH_POINTS = 6  # plans of `by_flash`
@@ -90,7 +90,7 @@ def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
         kernels: the kernel of each op.
     """
     streams = streamed_io(graph, request)
-    spaces = PlanSpaces(graph, request.memory, streams, [kernels], fast=False).of(request.strategy, 1.0)
+    spaces = PlanSpaces(SearchedOrders(graph, streams, fast=False), request.memory, [kernels]).of(request.strategy, 1.0)
     return LayoutSearch(spaces).plan("size")
 
 
@@ -113,7 +113,7 @@ class PlanSearch:
         self._layouts: dict[int, LayoutSearch] = {}  # by number of the kernel set
         self._fallback: PlanSearch | None = None
         if request.fallback_core:
-            self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), known)
+            self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), self._spaces)
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
         """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
@@ -126,7 +126,10 @@ class PlanSearch:
         kernels, memory, fast = tuple(kernel_set), self.request.memory, self.request.fast
         key = self.graph, memory, self._streams, kernels, fast
         if key not in self._spaces:
-            self._spaces[key] = PlanSpaces(self.graph, memory, self._streams, kernels, fast=fast)
+            known = (each.orders for each in self._spaces.values())
+            alike = (each for each in known if (each.graph, each.streams, each.fast) == (self.graph, self._streams, fast))
+            orders = next(alike, None) or SearchedOrders(self.graph, self._streams, fast)
+            self._spaces[key] = PlanSpaces(orders, memory, kernels)
         return self._spaces[key]
 
     @cached_property

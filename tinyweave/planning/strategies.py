@@ -146,22 +146,62 @@ def scaled_macs(macs: int, overhead: float) -> int:
     return math.floor(overhead * macs + ROUNDING)
 
 
+@dataclass(frozen=True, eq=False)
+class SearchedOrders:
+    """The orders of a graph's ops that are searched, and which tensors share memory. They are the same for all kernel sets.
+
+    With `fast`, the orders are searched only briefly. "Nested" are outputs of splits and slices inside their input, and inputs
+    of concatenations inside their output.
+    """
+
+    graph: Graph
+    streams: StreamedIO
+    fast: bool
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        """Return which tensors share memory if none are nested."""
+        return shared_in(self.graph, file_order(self.graph), parts=False)
+
+    @cached_property
+    def nested_aliases(self) -> Aliases:
+        """Return which tensors share memory if tensors are nested."""
+        return shared_in(self.graph, file_order(self.graph), parts=True)
+
+    @cached_property
+    def has_nested(self) -> bool:
+        """Return whether tensors can be nested. If inputs or outputs are streamed, they cannot."""
+        return bool(self.nested_aliases.free) and not any(self.streams)
+
+    @property
+    def _most_sets(self) -> int:
+        return FEW_SETS if self.fast else MOST_SETS
+
+    @cached_property
+    def unnested(self) -> Sequence[tuple[int, ...]]:
+        """Return the orders to search without nested tensors: the one found with the least peak RAM, then the file's."""
+        sets = self._most_sets // 5 if self.has_nested else self._most_sets
+        return orders_of(self.graph, self.aliases, sets, self.streams)
+
+    @cached_property
+    def nested(self) -> Sequence[tuple[int, ...]]:
+        """Return the orders to search with nested tensors; empty if there are none."""
+        return orders_of(self.graph, self.nested_aliases, self._most_sets, self.streams) if self.has_nested else ()
+
+
 class PlanSpaces:
     """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies.
 
     A plan space has all splits of one order of the ops into stages. A kernel set is the kernels that each op may use.
     """
 
-    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[KernelRule], *, fast: bool) -> None:
-        """Compute which tensors of the graph share memory.
+    def __init__(self, orders: SearchedOrders, memory: str, kernel_set: Sequence[KernelRule]) -> None:
+        """Take the graph, and the inputs and outputs that are streamed, from `orders`.
 
-        With `fast`, orders of the ops are searched only briefly, and strategy `best` fuses ops only to stream inputs or
-        outputs.
+        If `orders.fast`, strategy `best` fuses ops only to stream inputs or outputs.
         """
-        self.graph, self.memory, self.streams, self.kernel_set, self.fast = graph, memory, streams, kernel_set, fast
-        self._most_sets = FEW_SETS if fast else MOST_SETS
-        self._aliases, self._nested_aliases = (shared_in(graph, file_order(graph), parts=parts) for parts in (False, True))
-        self._has_nested = bool(self._nested_aliases.free) and not any(streams)
+        self.orders, self.memory, self.kernel_set = orders, memory, kernel_set
+        self.graph, self.streams, self.fast = orders.graph, orders.streams, orders.fast
         self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
 
     def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
@@ -182,9 +222,9 @@ class PlanSpaces:
         if name == "layer":
             return [self._layer]
         if name == "best" and (any(self.streams) or not self.fast):
-            fused = [self._space(self.graph, order, self._aliases, budget=budget) for order in self._orders]
+            fused = [self._space(self.graph, order, self.orders.aliases, budget=budget) for order in self.orders.unnested]
             return [*self._whole, *fused, *self._rematerialised(overhead, budget)]
-        unfused = [*self._whole, *([] if self.fast and self._has_nested else self._unfused)]
+        unfused = [*self._whole, *([] if self.fast and self.orders.has_nested else self._unfused)]
         return unfused if name in {"best", "unfused"} else self._of_baseline(strategy, unfused, budget)
 
     def _space(
@@ -221,29 +261,21 @@ class PlanSpaces:
     @cached_property
     def _layer(self) -> PlanSpace:
         """Return the plan space of strategy `layer`: the file's order, no fusion, and no output overlaps an operand."""
-        return self._space(self.graph, file_order(self.graph), self._aliases, overlap=False, fuses=False)
+        return self._space(self.graph, file_order(self.graph), self.orders.aliases, overlap=False, fuses=False)
 
     @cached_property
     def _whole(self) -> list[PlanSpace]:
         """Return plan spaces without fusion: `layer`, and one for each searched order of the ops, with nested tensors.
 
-        Nested are outputs of splits and slices inside their input, and inputs of concatenations inside their output. `best` and
-        `unfused` search these spaces, too, because they sometimes have the smallest plan. Empty if inputs or outputs are
-        streamed.
+        `best` and `unfused` search these spaces, too, because they sometimes have the smallest plan. Empty if inputs or outputs
+        are streamed.
         """
-        aliases, spaces = self._nested_aliases, [] if any(self.streams) else [self._layer]
-        orders = orders_of(self.graph, aliases, self._most_sets, self.streams) if self._has_nested else ()
-        return [*spaces, *(self._space(self.graph, order, aliases, nested=True, fuses=False) for order in orders)]
-
-    @cached_property
-    def _orders(self) -> Sequence[tuple[int, ...]]:
-        """Return the orders of ops to search without nested tensors: the one found with the least peak RAM, then the file's."""
-        sets = self._most_sets // 5 if self._has_nested else self._most_sets
-        return orders_of(self.graph, self._aliases, sets, self.streams)
+        aliases, spaces = self.orders.nested_aliases, [] if any(self.streams) else [self._layer]
+        return [*spaces, *(self._space(self.graph, each, aliases, nested=True, fuses=False) for each in self.orders.nested)]
 
     @cached_property
     def _unfused(self) -> list[PlanSpace]:
-        return [self._space(self.graph, order, self._aliases, fuses=False) for order in self._orders]
+        return [self._space(self.graph, order, self.orders.aliases, fuses=False) for order in self.orders.unnested]
 
     def _rematerialised(self, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
         """Yield plan spaces of graphs that compute some channels of maps twice, chosen to save most RAM within a limit of MACs.

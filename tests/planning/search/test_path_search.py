@@ -15,7 +15,7 @@ from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import NEVER
-from tinyweave.planning.strategies import PlanSpaces
+from tinyweave.planning.strategies import PlanSpaces, SearchedOrders
 
 SEEDS = range(30)
 CORE = KernelRule("cortex-m4")
@@ -23,7 +23,7 @@ CORE = KernelRule("cortex-m4")
 
 def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:
     graph = random_network(seed, random.Random(seed).randint(3, 7), growers=BY_ROW, live=2)
-    sources = PlanSpaces(graph, "sram", WHOLE, [PORTABLE, CORE], fast=False).of("best", None)
+    sources = PlanSpaces(SearchedOrders(graph, WHOLE, fast=False), "sram", [PORTABLE, CORE]).of("best", None)
     order = sources[-1].search.order
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, kernels=[PORTABLE, CORE])

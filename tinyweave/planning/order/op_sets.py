@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from ...ir import Graph
 
@@ -42,6 +43,24 @@ class OpSequence:
     undone: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same backward, by relevant ops taken back
 
 
+class Twins(NamedTuple):
+    """Branches of a network that can be exchanged. Each has the ops of the bit mask `branch`, moved by one of `shifts`."""
+
+    branch: int
+    shifts: tuple[int, ...]
+
+    def within(self, ops: int) -> Twins:
+        """Return the branches that are part of a set of ops."""
+        return self._replace(shifts=tuple(shift for shift in self.shifts if not self.branch << shift & ~ops))
+
+    def canonical(self, ops: int) -> int:
+        """Return a set of ops with its branches exchanged, so that sets that differ only by an exchange become equal."""
+        states = sorted(ops >> shift & self.branch for shift in self.shifts)
+        for shift, state in zip(self.shifts, states, strict=True):
+            ops = ops & ~(self.branch << shift) | state << shift
+        return ops
+
+
 @dataclass(eq=False)
 class OrderProblem:
     """The ops to be ordered, the memory that each uses, and which ops must precede which.
@@ -64,6 +83,7 @@ class OrderProblem:
     fixed_savings: bool = True  # the bytes that ops save do not depend on the order
     cuts: list[int] = field(default_factory=list)  # sets of ops that every order passes through
     sequences: list[OpSequence] = field(default_factory=list)  # all ops, merged into sequences that run without interruption
+    twins: list[Twins] = field(default_factory=list)  # branches that can be exchanged
     states: int = 0  # sets of ops visited so far
     state_limit: float = math.inf
     deadline: float = math.inf  # of the search, as time.monotonic() counts
@@ -134,13 +154,13 @@ def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int]
     )
     if saved:
         problem.fixed_savings = all(
-            _saved(problem, index, ancestors[index]) == most_saved(problem, index) for index in range(count)
+            saved_after(problem, index, ancestors[index]) == most_saved(problem, index) for index in range(count)
         )
     problem.cuts = _cuts(problem)
     return problem
 
 
-def _saved(problem: OrderProblem, index: int, done: int) -> int:
+def saved_after(problem: OrderProblem, index: int, done: int) -> int:
     """Return the bytes that op `index` saves by overlaps if exactly the ops of the set `done` have run before it."""
     if problem.saved is None:
         return 0
@@ -155,7 +175,7 @@ def most_saved(problem: OrderProblem, index: int) -> int:
 
     The saving is largest if all ops but its descendants have run before it: then most operands have no later reader.
     """
-    return _saved(problem, index, problem.everything & ~problem.descendants[index])
+    return saved_after(problem, index, problem.everything & ~problem.descendants[index])
 
 
 def _cuts(problem: OrderProblem) -> list[int]:
@@ -195,7 +215,7 @@ def effect_of(problem: OrderProblem, sequence: OpSequence, done: int) -> tuple[i
                 born += problem.size[name]
             if name not in problem.outputs and not mask & ~(done | bit):
                 freed += problem.size[name]
-        need = max(need, change + born + problem.scratch[index] - _saved(problem, index, done))
+        need = max(need, change + born + problem.scratch[index] - saved_after(problem, index, done))
         change += born - freed
         done |= bit
     sequence.effects[key] = need, change

@@ -31,6 +31,7 @@ from .op_sets import (
     order_problem,
     sequence_of,
 )
+from .twins import twins_of
 
 MOST_SETS = 150_000  # sets visited by default; one to two seconds
 FIRST_BUDGET = 500  # sets visited before another limit or direction is tried
@@ -133,6 +134,7 @@ def best_order(
     if max(step_bytes) == bound:
         return Order(file_order(graph), bound, bound)
     problem.sequences = merged_sequences(problem)
+    problem.twins = twins_of(problem)
     sections = _sections(problem, step_bytes, lower_bounds)
     while (worst := max(sections, key=lambda section: section.peak)).peak > bound:
         if worst.lower == worst.peak or _out_of_budget(problem):
@@ -226,11 +228,11 @@ def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool)
     """
     traversal = _Traversal(problem, section.start, section.goal, backward=backward)
     live = live_after(problem, section.goal if backward else section.start)
-    beam: dict[int, tuple[int, int, _Next, _Way]] = {traversal.done: (lowest, live, (traversal.ready(), START), None)}
+    beam: list[tuple[int, int, int, _Next, _Way]] = [(lowest, live, traversal.done, (traversal.ready(), START), None)]
     ended: list[tuple[int, _Way]] = []
     while beam:
-        longer: dict[int, tuple[int, int, _Next, _Way]] = {}
-        for done, (peak, live, before, way) in beam.items():
+        longer: dict[int, tuple[int, int, int, _Next, _Way]] = {}
+        for peak, live, done, before, way in beam:
             problem.states += 1
             if done == traversal.target:
                 ended.append((peak, way))
@@ -246,10 +248,10 @@ def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool)
             for position, need, change in moves:
                 sequence = problem.sequences[position]
                 after, height, now = done | sequence.mask, max(peak, live + need), live + change
-                if after not in longer or longer[after][:2] > (height, now):
-                    longer[after] = (height, now, (ready, position), (sequence, way))
-        survivors = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, section.budget // SETS_PER_WIDTH)]
-        beam = dict(survivors)
+                key = traversal.canonical(after)
+                if key not in longer or longer[key][:2] > (height, now):
+                    longer[key] = (height, now, after, (ready, position), (sequence, way))
+        beam = sorted(longer.values(), key=lambda item: item[:2])[: max(4, section.budget // SETS_PER_WIDTH)]
     way, sequences = min(ended, key=lambda item: item[0])[1], []
     while way is not None:
         sequences.append(way[0])
@@ -314,6 +316,8 @@ class _Traversal:
             for following in followers
         ]
         self.known = [(sequence.relevant, sequence.undone if backward else sequence.effects) for sequence in problem.sequences]
+        inside = (each.within(goal & ~start) for each in problem.twins)
+        self.twins = [each for each in inside if len(each.shifts) > 1]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
         """Return how a sequence of ops changes the live bytes: (peak, change), relative to the live bytes after the set `done`.
@@ -329,6 +333,12 @@ class _Traversal:
         need, change = effect_of(self.problem, sequence, self.problem.everything & ~done & ~sequence.mask)
         sequence.undone[done & sequence.relevant] = need - change, -change
         return need - change, -change
+
+    def canonical(self, done: int) -> int:
+        """Return the set of ops `done` with twins exchanged, so that sets after which the search is the same become equal."""
+        for twins in self.twins:
+            done = twins.canonical(done)
+        return done
 
     def within(self, byte_limit: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
         """Return which of the `ready` sequences need at most `byte_limit` more bytes after the set `done`.
@@ -412,7 +422,7 @@ class _Traversal:
         anchor_live = live_after(problem, problem.everything & ~self.done if self.backward else self.done)
         looked = attempts = count = 0
         parent: dict[int, tuple[int, OpSequence]] = {}  # since the anchor: set -> the set before it, and the sequence between
-        lowest = {self.anchor: anchor_live}
+        lowest = {self.canonical(self.anchor): anchor_live}
         heap: list[tuple[int, int, int, int, int, _Next]] = [
             (anchor_live, 0, 0, self.anchor, anchor_live, (self.ready(), START))
         ]
@@ -430,7 +440,7 @@ class _Traversal:
 
         while heap:
             highest, _, _, done, live, before = heappop(heap)
-            if lowest[done] < highest:
+            if lowest[self.canonical(done)] < highest:
                 continue
             if done == self.target:
                 advance(done)
@@ -442,7 +452,7 @@ class _Traversal:
                     anchor_live, attempts, looked, highest = live, 0, 0, live
                     heap.clear()
                     parent.clear()
-                    lowest = {done: live}
+                    lowest = {self.canonical(done): live}
             looked += 1
             problem.states += 1
             if looked > budget or (looked % 64 == 0 and _out_of_budget(problem)):
@@ -453,9 +463,9 @@ class _Traversal:
             for position, change in children:
                 sequence = problem.sequences[position]
                 after, now, height = done | sequence.mask, live + change, max(highest, live + change)
-                if lowest.get(after, NEVER) <= height:
+                if lowest.get(key := self.canonical(after), NEVER) <= height:
                     continue
-                lowest[after], parent[after] = height, (done, sequence)
+                lowest[key], parent[after] = height, (done, sequence)
                 count += 1
                 heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
         return False
