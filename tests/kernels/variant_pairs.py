@@ -217,6 +217,8 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     if rng.integers(2):
         chosen["kernel"] = (3, 3) if is_depthwise else (1, 1)
         chosen["stride"] = (1, 1) if rng.integers(2) else tuple(rng.integers(1, 3, 2).tolist())
+    if is_depthwise and rng.integers(8) == 0:
+        chosen |= {"kernel": (int(rng.integers(1, 8)), 1), "columns": 1}
     chosen["padded"] = bool(rng.integers(2))
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, is_depthwise and not rng.integers(4), **chosen)
     rows, cols = geometry["kernel"]

@@ -17,11 +17,15 @@ static int is_together(const tw_view *view, tw_range range, int32_t bytes)
 }
 
 /* Computes the outputs of 1x1 windows, `step` bytes apart. They are read in place, but for the last ones if their vectors would
- * reach beyond the last pixel: those are copied first. */
+ * reach beyond the last pixel: those are copied first. A few pixels are read byte by byte. */
 static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer, const int8_t *from, int32_t step,
                             int32_t pixels, int8_t *to, int8_t *windows)
 {
-    const int32_t depth = params->conv.in.c, spare = (pixels - 1) * step + depth - layer->bytes;
+    const int32_t depth = params->conv.in.c;
+    if (tw_mve_few_products(layer, depth, from, step, pixels, to)) {
+        return;
+    }
+    const int32_t spare = (pixels - 1) * step + depth - layer->bytes;
     int32_t direct = spare >= 0 ? tw_min(spare / step + 1, pixels) : 0;
     if (direct < pixels) {
         direct &= ~1;
@@ -96,23 +100,46 @@ static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const
     }
 }
 
-void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, tw_range range, void *scratch)
+/* The layer of the parameters. */
+static tw_mve_layer layer_of(const tw_conv_mve *params)
 {
     const tw_conv *p = &params->conv;
     const int32_t bytes = tw_mve_up(p->kernel.h * p->kernel.w * p->in.c);
     const tw_mve_layer layer = {params->stream, bytes, p->out.c, p->out.c & 3, p->out_zero, p->out_min, p->out_max, params->sign};
-    const int is_pixel = p->kernel.h == 1 && p->kernel.w == 1 && p->pad.h == 0 && p->pad.w == 0
+    return layer;
+}
+
+/* Whether each window is a pixel of the map. */
+TW_INLINE int is_pixel(const tw_conv *p)
+{
+    return p->kernel.h == 1 && p->kernel.w == 1 && p->pad.h == 0 && p->pad.w == 0
         && (p->out.h - 1) * p->stride.h < p->in.h && (p->out.w - 1) * p->stride.w < p->in.w;
+}
+
+void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, tw_range range, void *scratch)
+{
+    const tw_mve_layer layer = layer_of(params);
     int8_t *const windows = (int8_t *)scratch;
-    windows[params->windows * bytes - 1] = 0; /* touches the end of the scratch, which some ranges do not reach */
+    windows[params->windows * layer.bytes - 1] = 0; /* touches the end of the scratch, which some ranges do not reach */
     if (range.row_begin >= range.row_end || range.col_begin >= range.col_end) {
         return;
     }
-    if (is_pixel) {
+    if (is_pixel(&params->conv)) {
         pointwise(params, &layer, &in, &out, range, windows);
     } else {
         gathered(params, &layer, &in, &out, range, windows);
     }
 }
 
-TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s8_mve, tw_conv_mve, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)
+void tw_conv_2d_s8_mve(const tw_conv_mve *p, const void *in, void *out, void *scratch)
+{
+    const tw_conv *conv = &p->conv;
+    if (is_pixel(conv) && conv->out.h == conv->in.h && conv->out.w == conv->in.w) {
+        const tw_mve_layer layer = layer_of(p);
+        int8_t *const windows = (int8_t *)scratch;
+        windows[p->windows * layer.bytes - 1] = 0;
+        multiply_pixels(p, &layer, (const int8_t *)in, conv->in.c, conv->in.h * conv->in.w, (int8_t *)out, windows);
+    } else {
+        tw_conv_2d_s8_mve_part(p, tw_whole(in, conv->in), tw_whole(out, conv->out), tw_all(conv->out), scratch);
+    }
+}

@@ -25,8 +25,8 @@ typedef struct {
     int32_t sign;            /* see tw_mve_taps */
 } tw_depthwise_mve;
 
-/* scratch, aligned to words: an offset per tap; a pixel of zero points, rounded up to 16 bytes; a window of sixteen channels.
- * All inputs of sixteen outputs are read before they are written. */
+/* scratch, aligned to words: a pixel of zero points, rounded up to 16 bytes; an offset per tap, and three words more. All inputs
+ * of sixteen outputs are read before they are written. */
 void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch);
 void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *p, tw_view in, tw_view out, tw_range range, void *scratch);
 

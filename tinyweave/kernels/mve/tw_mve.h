@@ -39,6 +39,17 @@ static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t sh
  * that down. */
 static inline int32x4_t tw_mve_away(int32x4_t x, int32_t sign) { return vqdmlahq_n_s32(x, x, sign); }
 
+/* The vector of four words. One VMOV sets two lanes, for which there is no intrinsic. */
+static inline int32x4_t tw_mve_lanes(int32_t lane_0, int32_t lane_1, int32_t lane_2, int32_t lane_3)
+{
+    int32x4_t lanes;
+    __asm__(
+        "vmov %q0[2], %q0[0], %1, %3\n"
+        "vmov %q0[3], %q0[1], %2, %4\n"
+        : "=w"(lanes) : "r"(lane_0), "r"(lane_1), "r"(lane_2), "r"(lane_3));
+    return lanes;
+}
+
 #endif
 
 /* Copies exactly `count` bytes. WLSTP.8 and LETP predicate the tail: the last vector loads and stores only the bytes left. lr:

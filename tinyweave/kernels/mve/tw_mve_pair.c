@@ -6,6 +6,8 @@
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
+#define FEW_PIXELS 4 /* for which pixels by themselves are faster than pairs, if they have no more outputs than FEW_OUTPUTS */
+#define FEW_OUTPUTS 16
 #define TWO_BYTES 64  /* of the smallest windows for which two filters by themselves are faster than a group of four */
 
 /* Successive pairs of pixels. The assembly loads the members in this order. */
@@ -261,9 +263,79 @@ static void one_filter(const tw_mve_layer *layer, const uint32_t *stream, int32_
     }
 }
 
-/* Computes the outputs by groups of filters, two pixels at a time. The last one to three outputs of a pixel, where no four are
- * left, have a group of filters as others do, if `layer->rest` says so. Where pixels are read from a map that is overwritten,
- * they are computed first. */
+#if TW_HAS_MVE
+
+/* Adds the products of `bytes` inputs at `x` with a group of four filters to the sums; `w`: the group's weights in the stream.
+ * Registers and order as TW_MVE_DOTS, but one pointer reads the weights, so that no sum has to leave its register. */
+#define GROUP_DOTS(x, w, bytes, sum_0, sum_1, sum_2, sum_3)                                               \
+    __asm__(                                                                                              \
+        "wlstp.8 lr, %[count], 2f\n"                                                                      \
+        "1:\n"                                                                                            \
+        "vldrb.8 q0, [%[from]], #16\n"                                                                    \
+        "vldrb.8 q1, [%[weights]], #16\n"                                                                 \
+        "vmladava.s8 %[s_0], q0, q1\n"                                                                    \
+        "vldrb.8 q2, [%[weights]], #16\n"                                                                 \
+        "vmladava.s8 %[s_1], q0, q2\n"                                                                    \
+        "vldrb.8 q1, [%[weights]], #16\n"                                                                 \
+        "vmladava.s8 %[s_2], q0, q1\n"                                                                    \
+        "vldrb.8 q2, [%[weights]], #16\n"                                                                 \
+        "vmladava.s8 %[s_3], q0, q2\n"                                                                    \
+        "letp lr, 1b\n"                                                                                   \
+        "2:\n"                                                                                            \
+        : [from] "+r"(x), [weights] "+r"(w), [s_0] "+Te"(sum_0), [s_1] "+Te"(sum_1), [s_2] "+Te"(sum_2),  \
+          [s_3] "+Te"(sum_3)                                                                              \
+        : [count] "r"(bytes) : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "memory")
+
+/* Computes the outputs of the first `filters` filters of each pixel, one pixel at a time; bytes: inputs of a pixel that are read. */
+TW_NOT_INLINE void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels,
+                             int32_t filters, int8_t *to)
+{
+    const int32_t zero = layer->zero, sign = layer->sign;
+    const int32x4_t low = vdupq_n_s32(layer->low), high = vdupq_n_s32(layer->high);
+    for (; pixels > 0; --pixels) {
+        const int32_t *stream = (const int32_t *)layer->stream;
+        for (int32_t left = filters; left > 0; left -= FILTERS) {
+            const int8_t *x = from, *w = (const int8_t *)(stream + FILTERS);
+            int32_t sum_0 = stream[0], sum_1 = stream[1], sum_2 = stream[2], sum_3 = stream[3];
+            GROUP_DOTS(x, w, bytes, sum_0, sum_1, sum_2, sum_3);
+            stream = (const int32_t *)w;
+            int32x4_t out = vqrdmulhq_s32(tw_mve_lanes(sum_0, sum_1, sum_2, sum_3), vldrwq_s32(stream));
+            out = vrshlq_s32(tw_mve_away(out, -sign), vldrwq_s32(stream + FILTERS));
+            out = vminq_s32(vmaxq_s32(vaddq_n_s32(out, zero), low), high);
+            vstrbq_p_s32(to, out, vctp32q((uint32_t)left));
+            stream += 2 * FILTERS;
+            to += tw_min(left, FILTERS);
+        }
+        from += step;
+    }
+}
+
+#else
+
+static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int32_t filters,
+                      int8_t *to)
+{
+    for (; pixels > 0; --pixels) {
+        for (int32_t i = 0; i < filters; ++i) {
+            const uint32_t *const stream = layer->stream + i / FILTERS * (3 * FILTERS + layer->bytes), at = i % FILTERS;
+            const int8_t *const weights = (const int8_t *)(stream + FILTERS) + at * TW_MVE_LANES;
+            const int32_t *const factors = (const int32_t *)stream + FILTERS + layer->bytes + at;
+            uint32_t sum = stream[at];
+            for (int32_t k = 0; k < bytes; ++k) {
+                sum += (uint32_t)(from[k] * weights[k / TW_MVE_LANES * FILTERS * TW_MVE_LANES + k % TW_MVE_LANES]);
+            }
+            const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[0], factors[FILTERS], layer->sign);
+            *to++ = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
+        }
+        from += step;
+    }
+}
+
+#endif
+
+/* Computes the outputs by groups of filters, two pixels at a time, and an odd last pixel by itself. The last one to three outputs
+ * of a pixel, where no four are left, have a group of filters as others do, if `layer->rest` says so. Where pixels are read from
+ * a map that is overwritten, they are computed first. */
 TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
     const int32_t rest = layer->rest, over = layer->filters & (FILTERS - 1), fours = layer->filters - over;
@@ -273,18 +345,17 @@ TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int3
     frame.x_step = 2 * step;
     frame.low = layer->low;
     frame.high = layer->high;
-    while (pixels > 0) {
-        const int32_t second = pixels > 1; /* an odd last pixel is both of its pair */
-        const int32_t pairs = second ? tw_min(pixels / 2, rest ? PAIRS : pixels) : 1, count = pairs * (1 + second);
+    while (pixels > 1) {
+        const int32_t pairs = tw_min(pixels / 2, rest ? PAIRS : pixels), count = 2 * pairs;
         frame.x_0 = from;
-        frame.x_1 = from + second * step;
+        frame.x_1 = from + step;
         frame.x_0_end = from + layer->bytes;
         frame.pairs = pairs;
         if (rest > 0) {
             frame.stream = layer->stream + (fours >> 2) * (3 * FILTERS + layer->bytes);
             frame.gap = 0;
             frame.to_0 = last;
-            frame.to_1 = last + second * FILTERS;
+            frame.to_1 = last + FILTERS;
             frame.to_0_end = last + FILTERS;
             products(&frame, layer->sign);
         }
@@ -292,7 +363,7 @@ TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int3
             frame.stream = layer->stream;
             frame.gap = over;
             frame.to_0 = to;
-            frame.to_1 = to + second * layer->filters;
+            frame.to_1 = to + layer->filters;
             frame.to_0_end = to + fours;
             products(&frame, layer->sign);
         }
@@ -305,6 +376,9 @@ TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int3
         to += count * layer->filters;
         pixels -= count;
         from += count * step;
+    }
+    if (pixels > 0) {
+        by_pixels(layer, layer->bytes, from, step, 1, fours + rest, to);
     }
 }
 
@@ -341,10 +415,26 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
     }
 }
 
+int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t outputs = pixels * layer->filters;
+    int8_t few[FEW_OUTPUTS];
+    if (pixels > FEW_PIXELS || outputs > FEW_OUTPUTS) {
+        return 0;
+    }
+    by_pixels(layer, bytes, from, step, pixels, layer->filters, few);
+    tw_mve_copy(to, few, outputs);
+    return 1;
+}
+
 void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
     const int32_t rest = layer->rest;
-    if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
+    if (pixels == 1) {
+        by_pixels(layer, layer->bytes, from, step, 1, layer->filters, to);
+    } else if (tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
+        return;
+    } else if (rest == 1 || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
         by_filters(layer, from, step, pixels, to);
     } else {
         by_groups(layer, from, step, pixels, to);

@@ -6,8 +6,6 @@
 
 #if TW_HAS_MVE
 
-int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)((uint32_t)zeros - (uint32_t)x); }
-
 /* Sixteen channels of all taps, two taps per round.
  * Registers: [x], [y]: inputs of two taps; [w]: stream; [tap]: offsets of the taps; lr: rounds left; q4 .. q7: sums in the
  * order of tw_mve_taps.h; q2, q3: products of 16 bits of even and of odd channels; q0, q1: inputs and weights. No stack.
@@ -19,14 +17,17 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
     "vldrw.32 q5, [%[w]], #16\n"   \
     "vldrw.32 q6, [%[w]], #16\n"   \
     "vldrw.32 q7, [%[w]], #16\n"
+/* The inputs of a tap: all sixteen, or those that the predicate names and zeros. */
+#define ALL(x) "vldrb.8 q0, [%[" x "]]\n"
+#define SOME(x) "vpst\nvldrbt.8 q0, [%[" x "]]\n"
 /* The products of the first tap, of the second, and their sum added to q4 .. q7. */
-#define FIRST                      \
-    "vldrb.8 q0, [%[x]]\n"         \
+#define FIRST(load)                \
+    load("x")                      \
     "vldrb.8 q1, [%[w]], #16\n"    \
     "vmullb.s8 q2, q0, q1\n"       \
     "vmullt.s8 q3, q0, q1\n"
-#define SECOND                     \
-    "vldrb.8 q0, [%[y]]\n"         \
+#define SECOND(load)               \
+    load("y")                      \
     "vldrb.8 q1, [%[w]]\n"         \
     "vmullb.s8 q1, q0, q1\n"       \
     "vadd.i16 q2, q2, q1\n"        \
@@ -82,30 +83,32 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
     "vstrbt.8 q4, [%[to]]\n"
 
 /* All taps: rounds of two at label 1, then an odd last tap. [from]: the channels of the window. */
-#define PRODUCTS                       \
+#define PRODUCTS(load)                 \
     "lsr lr, %[taps], #1\n"            \
     "wls lr, lr, 2f\n"                 \
     "1:\n"                             \
     "ldrd %[x], %[y], [%[tap]], #8\n"  \
     "add %[x], %[x], %[from]\n"        \
     "add %[y], %[y], %[from]\n"        \
-    FIRST SECOND WIDEN                 \
+    FIRST(load) SECOND(load) WIDEN     \
     "le lr, 1b\n"                      \
     "2:\n"                             \
     "tst %[taps], #1\n"                \
     "beq 3f\n"                         \
     "ldr %[x], [%[tap]]\n"             \
     "add %[x], %[x], %[from]\n"        \
-    FIRST WIDEN                        \
+    FIRST(load) WIDEN                  \
     "3:\n"
 
-#define RUN(fix)                                                                                                        \
-    __asm__ volatile(BIASES PRODUCTS FINISH(fix)                                                                        \
+#define RUN(before, load, fix)                                                                                          \
+    __asm__ volatile(before BIASES PRODUCTS(load) FINISH(fix)                                                           \
                      : [x] "=&r"(first), [y] "=&r"(second), [w] "+r"(w), [tap] "+r"(tap)                                \
                      : [from] "r"(x + done), [taps] "r"(count), [layer] "r"(taps), [left] "r"(channels - done),         \
                        [to] "r"(to + done)                                                                              \
                      : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",    \
                        "d14", "d15", "cc", "memory")
+#define RUN_ALL(fix) RUN("", ALL, fix)
+#define RUN_SOME(fix) RUN("vctp.8 %[left]\n", SOME, fix)
 
 /* Moves the offsets of taps in rows outside the map back by a window's step, so that they still point to the zero points. */
 static void move_back(const tw_mve_taps *taps, int32_t x_step)
@@ -127,7 +130,11 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
         const int8_t *w = stream, *first, *second;
         for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
             const int32_t *tap = taps->tap;
-            TW_BY_SIGN(sign, RUN, FIX, NO_FIX);
+            if (channels - done >= TW_MVE_LANES || taps->reads_on) {
+                TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
+            } else {
+                TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
+            }
         }
         if (moved) {
             move_back(taps, x_step);
@@ -139,13 +146,6 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
 
 #else
 
-int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
-{
-    (void)zeros; /* may be too far away for an offset of 32 bits */
-    (void)x;
-    return INT32_MIN;
-}
-
 /* Computes the first `count` outputs of sixteen channels; returns the end of their stream. */
 static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, const uint32_t *stream, int32_t count, int8_t *to)
 {
@@ -153,9 +153,10 @@ static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, cons
     uint32_t sums[TW_MVE_LANES] = {0};
     for (int32_t k = 0; k < taps->taps; ++k) {
         const int8_t *x = taps->tap[k] == INT32_MIN ? taps->zeros : from + taps->tap[k];
-        for (int32_t i = 0; i < TW_MVE_LANES; ++i) {
-            sums[i] += (uint32_t)(x[i] * *weights++);
+        for (int32_t i = 0; i < count; ++i) {
+            sums[i] += (uint32_t)(x[i] * weights[i]);
         }
+        weights += TW_MVE_LANES;
     }
     const uint32_t *const bias = stream, *const multiplier = bias + TW_MVE_LANES + taps->taps * (TW_MVE_LANES / 4);
     for (int32_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 /* tw_mve_taps.h - inner loop of depthwise convolutions with the Arm MVE extension: sixteen channels, tap by tap.
  *
- * Layers: depthwise_conv_2d with depth multiplier 1 and int8 weights, none of them -128, so that two products add in 16 bits.
+ * Layers: depthwise_conv_2d with depth multiplier 1 and int8 weights. No filter has -128 in two taps that are added in 16 bits.
  *
  * Weights: one stream of words. Per block of sixteen channels, the last padded with zeros:
  *   16 words               biases, each with the input's zero point times the sum of the channel's weights subtracted
@@ -15,7 +15,7 @@
 #ifndef TW_MVE_TAPS_H
 #define TW_MVE_TAPS_H
 
-#include "tw.h"
+#include "tw_mve.h"
 
 /* A layer and the taps of a window. The assembly loads some members at fixed offsets. */
 typedef struct {
@@ -26,14 +26,23 @@ typedef struct {
     int32_t above, below;     /* taps in rows above the map and below it */
     int32_t zero, low, high;  /* the output's zero point, the clamp */
     int32_t sign;             /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
+    int32_t reads_on;         /* whether sixteen channels may be read where fewer are left, which is faster */
 } tw_mve_taps;
 
 /* The offset of the zero points from a window's first channel `x`; in plain C a marker. */
-int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x);
+static inline int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
+{
+#if TW_HAS_MVE
+    return (int32_t)((uint32_t)zeros - (uint32_t)x);
+#else
+    (void)zeros; /* may be too far away for an offset of 32 bits */
+    (void)x;
+    return INT32_MIN;
+#endif
+}
 
 /* Computes the outputs of channels [begin, end) of `pixels` successive pixels; `begin` is a multiple of sixteen. x: the first
- * channel of the first window; x_step: bytes to the next window; the offsets of taps in the padding are moved back by that.
- * Whole sixteens of each tap are read. */
+ * channel of the first window; x_step: bytes to the next window; the offsets of taps in the padding are moved back by that. */
 void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
                           int8_t *to);
 

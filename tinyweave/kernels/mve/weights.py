@@ -41,9 +41,11 @@ def shifts_fit(given: dense.Filters) -> EachFilter:
 
 
 def products_add_in_16_bits(given: dense.Filters) -> EachFilter:
-    """No weight is -128, so that two products add in 16 bits."""
-    least = given.weights.min(axis=1, initial=127)
-    return EachFilter(least > -128, "smallest weight", least)
+    """Of the taps 2n and 2n + 1, at most one has the weight -128, so that their products add in 16 bits."""
+    filters, taps = given.weights.shape
+    pairs = np.pad(given.weights, ((0, 0), (0, taps % 2))).reshape(filters, -1, 2)
+    larger = pairs.max(axis=2, initial=-128).min(axis=1, initial=127)  # of each pair; the least of them
+    return EachFilter(larger > -128, "larger weight of two taps", larger)
 
 
 DENSE = (has_one_group, dilation_is_1, weights_have_no_zero_point, dense.of_op(shifts_fit))
@@ -128,9 +130,9 @@ def taps_scratch(graph: Graph, op: Op) -> int:
 def taps_scratch_of(rows: int, cols: int, channels: int) -> int:
     """Return the scratch memory of tw_depthwise_conv_2d_s8_mve, in bytes, for a window of `rows` x `cols`.
 
-    It holds an offset per tap, a pixel of zero points, and a window of 16 channels.
+    It holds a pixel of zero points, and an offset per tap; three words more let vectors write the last offsets.
     """
-    return (4 + LANES) * rows * cols + up(channels)
+    return up(channels) + 4 * (rows * cols + 3)
 
 
 def pixels_at_once(channels: int, stride: int) -> int:
