@@ -90,6 +90,9 @@ def test_features_of_the_portable_kernels(shape: tuple) -> None:
     macs, count = SPECS["conv_2d"].macs(graph, op, True), height * width
     counted = (macs, count * filters * shape[4][0], count * filters, count * shape[4][0], count, 1.0)
     assert cycle_features.pixels(graph, op) == ("", counted, count)
+    singles = macs // filters * (filters % 4)
+    by_fours = cycle_features.pixels_by_fours(graph, op).counts
+    assert by_fours == pytest.approx((macs + (cycle_features.SINGLE - 1) * singles, *counted[1:]))
     graph, op = layer(shape, "depthwise_conv_2d")
     macs = SPECS["depthwise_conv_2d"].macs(graph, op, True)
     channels = shape[2]

@@ -80,7 +80,9 @@ void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filte
 
 void tw_dot1(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum)
 {
+    int32_t total = *sum; /* in a register: the compiler must assume that a store to *sum changes x and weights */
     for (int32_t i = 0; i < count; ++i) {
-        *sum += (x[i] - zero) * weights[i];
+        total += (x[i] - zero) * weights[i];
     }
+    *sum = total;
 }

@@ -6,7 +6,7 @@ from functools import partial
 
 from .. import cycle_features
 from .. import overlap_distance as distance
-from ..cycle_features import pairs, pixels, tiles
+from ..cycle_features import pairs, pixels, pixels_by_fours, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
 from ..requirements import (
@@ -20,6 +20,8 @@ from ..variant import DSP_FORMS, S4, S16, Variant, constant_bytes, packed_by_fil
 
 # kernels with the parameters of tw_conv.h: the window of a pixel is read once per four output channels
 by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", distance=distance.by_pixel, features=pixels)
+# kernels of tw_conv_2d.h
+by_pixel_and_fours = partial(by_pixel, features=pixels_by_fours)
 # kernels of tw_conv_pairs.h: im2col of two output pixels at a time
 by_pair = partial(
     Variant,
@@ -106,10 +108,10 @@ ROWS: tuple[Variant, ...] = (
         features=cycle_features.pairs_and_outliers,
         timed_as="tw_conv_2d_s8_dsp",
     ),
-    by_pixel("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
-    by_pixel("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
+    by_pixel_and_fours("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
+    by_pixel_and_fours("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
-    by_pixel("tw_conv_2d_s8"),
+    by_pixel_and_fours("tw_conv_2d_s8"),
     transposed("tw_transpose_conv_s8", params="tw_conv"),
     by_pair(
         "tw_conv_2d_s4_dsp",
@@ -120,7 +122,7 @@ ROWS: tuple[Variant, ...] = (
         stream=dense_w4.words_of_int4,
         timed_as="tw_conv_2d_s8_dsp",
     ),
-    by_pixel("tw_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_conv_2d_s8"),
+    by_pixel_and_fours("tw_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),
     transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False, features=cycle_features.meetings),
 )
