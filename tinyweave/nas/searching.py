@@ -196,8 +196,7 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
     """
     if this.data.kind == "detection":
         return ()
-    this.progress("fitting baselines", 0, 1)
-    found = baselines(this.data)
+    found = baselines(this.data, this.progress)
     best = max(found, key=lambda each: each.validation)
     this.progress(f"to beat: {best.name}, {100 * best.validation:.1f} %", 1, 1)
     return tuple(found)
