@@ -53,6 +53,7 @@ MAY_IMPORT = {
         "progress",
         "papers",
         "manifest",
+        "notebook",
         "api",
         "tasks",
         "toolchain",

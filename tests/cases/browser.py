@@ -36,6 +36,13 @@ def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> 
     return done.stdout
 
 
+def print_pdf(address: str, pdf: Path, folder: Path) -> None:
+    """Print a page after 2 seconds into the file `pdf`; `folder` is for the browser's profile."""
+    needs_chromium()
+    options = [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=2000", f"--print-to-pdf={pdf}"]
+    subprocess.run([str(CHROMIUM), *QUIET, *options, address], capture_output=True, timeout=120, check=True)
+
+
 # a window of Chromium has at least 500 pixels, a frame in it may have fewer
 FRAME = """<!doctype html><body style="margin:0"><iframe src="page.html" style="border:0;width:{}px;height:900px"></iframe>
 <script>

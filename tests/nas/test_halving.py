@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+import re
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from cases.waves import SPACE, waves
 
-from tinyweave.nas import halving
+from tinyweave.nas import halving, workers
 from tinyweave.nas.arch import to_json
 from tinyweave.nas.halving import Rung, Score, Trainings, batch_of, choose_start, clearly_worse_below, train_finally
 from tinyweave.nas.space import arch_of, largest, smallest
@@ -174,6 +175,26 @@ def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, 
     monkeypatch.setattr(halving, "train_one", train)
     halving.successive_halving([ARCH] * 2, [Rung(2, 1), Rung(1, 2)], trainings, starts=[weights])
     assert [call["start"] and Path(call["start"]).name for call in train.calls] == ["trial-0-none.pt", None, "0-0.pt"]
+
+
+def test_progress_moves_while_a_network_trains(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the epochs and the loss of the training that runs, and the best accuracy of those that ended."""
+    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    monkeypatch.setattr(halving, "POLL_S", 0.0)
+    monkeypatch.setattr(workers, "POLL_S", 0.01)
+    seen, rung, loss, best = list[tuple[str, int, int]](), "rung 1 of 1", r": loss \d\.\d{3}", r", best \d+\.\d %"
+    with ThreadPoolExecutor(1) as executor:
+        watched = trainings._replace(workers=Workers(executor.submit, 1), progress=lambda *each: seen.append(each))
+        (first, _) = halving.successive_halving([ARCH] * 2, [Rung(2, 8)], watched)
+        of_rung = seen.copy()
+        seen.clear()
+        train_finally(ARCH, first, 8, watched)
+    for shown, total in ((of_rung, 16), (seen, 8)):
+        counts = [done for _, done, _ in shown]
+        assert counts == sorted(counts) and (counts[0], counts[-1]) == (0, total) and {each for *_, each in shown} == {total}
+    assert [what for what, done, _ in of_rung if 0 < done < 8 and re.fullmatch(f"{rung}{loss}", what)]
+    assert [what for what, done, _ in of_rung if 8 < done < 16 and re.fullmatch(f"{rung}{loss}{best}", what)]
+    assert [what for what, done, _ in seen if 0 < done < 8 and re.fullmatch(f"final training{loss}{best}", what)]
 
 
 def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(

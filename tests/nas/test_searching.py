@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,6 +68,23 @@ def test_the_deployed_network_has_the_costs_that_the_search_reported(found: Sear
         "samples are fed as they are"
     )
     assert (found.folder / "firmware" / "network.h").is_file()
+
+
+@pytest.mark.emulator
+def test_a_notebook_shows_what_a_search_found(found: SearchResult) -> None:
+    shown, right, samples = found._repr_html_(), f"{100 * found.accuracy['test_int8']:.1f}", found.data.counts()["test"]
+    low, high = (f"{100 * end:.1f}" for end in found.interval)
+    assert repr(found) == f"<SearchResult: accuracy {right} % in int8, {found.deployment!r}>"
+    assert f"<th>accuracy on {samples} test samples</th>" in shown and found.deployment._repr_html_() in shown
+    for cell in (*(each.name for each in found.baselines), f"{right} ({low} to {high})"):
+        assert f"<td>{cell}</td>" in shown
+    candidates = [re.findall("<td>(.*?)</td>", row) for row in shown.split("best candidates")[1].split("<tr>")[1:]]
+    trained = {each["candidate"]: each["accuracy"] for each in found.trained}
+    assert [accuracy for _, accuracy, *_ in candidates] == [f"{100 * each:.1f}" for each in sorted(trained.values())[::-1]]
+    (own,) = [row for name, *row in candidates if name == "this network"]
+    (number,) = [number for number, (arch, _) in enumerate(found.candidates) if arch == found.arch]
+    cost = found.candidates[number][1]
+    assert own[:4] == [f"{100 * trained[number]:.1f}", f"{cost.ram:,}", f"{cost.flash:,}", f"{cost.macs / 1e6:.2f}"]
 
 
 @pytest.mark.emulator

@@ -291,7 +291,7 @@ def progress_bar() -> Iterator[planning.Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    parts = (TextColumn("{task.description}"), BarColumn(16), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    parts = (TextColumn("{task.description}"), BarColumn(10), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
         bar.add_task("", total=None, count="")
         (task,) = bar.tasks

@@ -11,8 +11,8 @@ it has not seen. Of few samples, many networks classify equally many right; the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -33,12 +33,11 @@ from . import arch as archs
 from . import journal
 from .arch import Arch
 from .training_run import TrainingRun
-from .workers import Workers
+from .workers import POLL_S, Workers
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set: of all trainings but the final one, and of this
 FINAL = 0  # in place of a number of folds: the final training, on the parts SEEN
 COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
-POLL_S = 0.5  # seconds between two looks at how far a training is
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
@@ -166,11 +165,11 @@ def train_one(
 
     architecture = archs.from_json(arch)
     data = sized(load_data(Path(folder)), architecture.image[:2])
-    head, state, counted = head_of(data), Path(f"{end}.epoch"), epochs_file(Path(end))
+    head, checkpoint, state = head_of(data), Path(f"{end}.epoch"), state_file(Path(end))
     recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
-    run = TrainingRun(seed, checkpoint=None if folds > 1 else state, progress=lambda _, done, __: _count(counted, done))
     outputs, targets = list[NDArray[np.float32]](), list[NDArray[Any]]()
-    for seen, (values, labels) in splits(data, folds):
+    for fold, (seen, (values, labels)) in enumerate(splits(data, folds)):
+        run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=_noting(state, fold * epochs))
         module = module_of(architecture, seed)
         if start is not None:
             module.load_state_dict(torch.load(start, weights_only=True))
@@ -178,19 +177,38 @@ def train_one(
         outputs.append(scores(module, values))
         targets.append(labels)
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
-    state.unlink(missing_ok=True)
-    counted.unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     return _score(np.concatenate(outputs), np.concatenate(targets), head)
 
 
-def epochs_file(end: Path) -> Path:
-    """Return the file in which a training notes how many epochs are done; `end` is the file for its trained weights."""
+def state_file(end: Path) -> Path:
+    """Return the file in which a training notes its state for progress bars; `end` is the file for its trained weights."""
     return end.with_name(f"{end.name}.epochs")
 
 
-def _count(file: Path, done: int) -> None:
-    with suppress(OSError):  # it is only for the progress bar
-        file.write_text(str(done))
+def _noting(state: Path, before: int) -> Callable[[int, Any], None]:
+    """Return a function that writes the epochs done and the loss of a training into its state file, at most twice per second.
+
+    Its arguments are the epochs done and the loss, a tensor. `before` is the number of epochs of the folds before this one.
+    """
+    due = time.monotonic()
+
+    def note(done: int, loss: Any) -> None:
+        nonlocal due
+        if (now := time.monotonic()) >= due:
+            due = now + POLL_S
+            with suppress(OSError):  # it is only for the progress bar
+                state.write_text(f"{before + done} {float(loss)}")
+
+    return note
+
+
+def _read_state(state: Path) -> tuple[int, float] | None:
+    """Return the epochs that a training has done and its last loss; None if it does not run, or writes the file now."""
+    with suppress(OSError, ValueError):
+        done, loss = state.read_text().split()
+        return int(done), float(loss)
+    return None
 
 
 def batch_of(data: Dataset) -> int:
@@ -218,8 +236,6 @@ def seconds_of_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progr
 
 def _timed(arch: str, folder: str, steps: int) -> float:
     """Train a network for `steps` steps, and return the seconds that a whole epoch would take."""
-    import time
-
     from .learning.module import module_of
     from .learning.train import Recipe, fit
 
@@ -241,7 +257,7 @@ class Trainings(NamedTuple):
     seed: int = 0  # base of the seeds
     augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
     folds: int = 1  # of a cross-validation, 1 for none; or FINAL
-    progress: Progress = silent  # called before and after each training
+    progress: Progress = silent  # called before and after each training, and twice per second
 
     def call(
         self,
@@ -271,6 +287,36 @@ class Trainings(NamedTuple):
             folds=self.folds,
         )
 
+    def as_they_end(
+        self, calls: Sequence[Callable[[], Score]], ends: Sequence[str], report: Callable[[int, str], None]
+    ) -> Iterator[tuple[int, Score]]:
+        """Run trainings in the workers, and yield (index of the training, score) in the order in which they end.
+
+        Args:
+            calls: The trainings, made by `call`.
+            ends: The files of their trained weights, relative to the folder of the run.
+            report: Called twice per second, and after each training, with the epochs done by the trainings that run now, and
+                text about their mean loss, such as ": loss 0.412", or "" if none runs.
+        """
+        files = [state_file(self.folder / end) for end in ends]
+        latest = dict[Path, tuple[int, float]]()  # epochs done and loss of each running training
+
+        def look() -> None:
+            latest.update({file: state for file in files if (state := _read_state(file)) is not None})
+            losses = [loss for _, loss in latest.values()]
+            report(sum(done for done, _ in latest.values()), f": loss {sum(losses) / len(losses):.3f}" if losses else "")
+
+        for index, score in self.workers.as_they_end(calls, look):
+            files[index].unlink(missing_ok=True)
+            latest.pop(files[index], None)
+            yield index, score
+            look()
+
+    @property
+    def trained_times(self) -> int:
+        """How often a network is trained: once, or once per fold of a cross-validation."""
+        return max(1, self.folds)
+
 
 def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
     """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
@@ -295,19 +341,29 @@ def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, tr
         trainings._replace(augmentation=name).call(networks[number], epochs, trial_file(number, name))
         for number, name in missing
     ]
-    progress("comparing augmentations", len(trials) - len(missing), len(trials))
-    for index, score in trainings.workers.as_they_end(calls):
+    each_epochs = epochs * trainings.trained_times
+
+    def report(running: int, loss: str = "") -> None:
+        words = f"augmentations{loss}{_best(done.values())}"
+        progress(words, len(done) * each_epochs + running, len(trials) * each_epochs)
+
+    report(0)
+    for index, score in trainings.as_they_end(calls, [trial_file(*trial) for trial in missing], report):
         number, name = missing[index]
         done[number, name] = {"network": number, "augmentation": name, **score._asdict(), "epochs": epochs}
         journal.append(folder / TRIALS, done[number, name])
-        best = max(each["accuracy"] for each in done.values())
-        progress(f"augmentations, best {100 * best:.1f} %", len(done), len(trials))
     if trainings.folds > 1:
         return min(trials, key=lambda trial: done[trial]["loss"])
     accuracies = {trial: done[trial]["accuracy"] for trial in trials}
     least = clearly_worse_below(max(accuracies.values()), load_data(folder / DATA).counts()["validation"])
     augmentation = next(name for name in names if max(accuracies[number, name] for number in range(len(networks))) >= least)
     return max(range(len(networks)), key=lambda number: accuracies[number, augmentation]), augmentation
+
+
+def _best(records: Iterable[dict[str, Any]]) -> str:
+    """Return text about the highest accuracy of trainings, such as ", best 97.0 %"; "" if there are no records."""
+    best = max((record["accuracy"] for record in records), default=None)
+    return "" if best is None else f", best {100 * best:.1f} %"
 
 
 def trial_file(number: int, augmentation: str) -> str:
@@ -354,10 +410,10 @@ def successive_halving(
     survivors = list(range(min(len(candidates), rungs[0].candidates)))
     initial = dict(enumerate(starts))  # candidate -> its latest weights
 
-    def report(number: int) -> None:
-        best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
-        suffix = "" if best is None else f", best {100 * best:.1f} %"
-        progress(f"rung {number + 1} of {len(rungs)}{suffix}", sum(rungs[rung].epochs for rung, _ in done), total_epochs(rungs))
+    def report(number: int, running: int = 0, loss: str = "") -> None:
+        best, times = _best(record for (rung, _), record in done.items() if rung == number), trainings.trained_times
+        epochs = sum(rungs[rung].epochs for rung, _ in done) * times + running
+        progress(f"rung {number + 1} of {len(rungs)}{loss}{best}", epochs, total_epochs(rungs) * times)
 
     for number, rung in enumerate(rungs):
         if number:
@@ -375,12 +431,11 @@ def successive_halving(
             for candidate, file in zip(missing, weights, strict=True)
         ]
         report(number)
-        for index, score in trainings.workers.as_they_end(calls):
+        for index, score in trainings.as_they_end(calls, weights, partial(report, number)):
             record = {"rung": number, "candidate": missing[index], **score._asdict(), "weights": weights[index]}
             record["epochs"] = rung.epochs
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
-            report(number)
         ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds)
         survivors = [record["candidate"] for record in ranking]
         initial |= {candidate: folder / done[number, candidate]["weights"] for candidate in survivors}
@@ -405,21 +460,19 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    title, name = f"final training, {100 * best['accuracy']:.1f} % before", f"{WEIGHTS}/final-{best['candidate']}"
+    name = f"{WEIGHTS}/final-{best['candidate']}"
     copies = [f"{name}-{copy}.pt" for copy in range(min(COPIES, workers.count))]
-    jobs = [
-        workers.submit(trainings.call(arch, epochs, end, start=folder / best["weights"], seed=copy))
-        for copy, end in enumerate(copies)
-        if not (folder / end).is_file()
-    ]
-    trainings.progress(title, 0, epochs)
-    while not all(job.done() for job in jobs):
-        with suppress(OSError, ValueError):
-            trainings.progress(title, int(epochs_file(folder / copies[0]).read_text()), epochs)
-        wait(jobs, POLL_S)
-    for job in jobs:
-        job.result()
-    trainings.progress(title, epochs, epochs)
+    missing = [copy for copy, end in enumerate(copies) if not (folder / end).is_file()]
+    calls = [trainings.call(arch, epochs, copies[copy], start=folder / best["weights"], seed=copy) for copy in missing]
+
+    ended = len(copies) - len(missing)
+
+    def report(running: int, loss: str = "") -> None:
+        trainings.progress(f"final training{loss}{_best([best])}", ended * epochs + running, len(copies) * epochs)
+
+    report(0)
+    for _ in trainings.as_they_end(calls, [copies[copy] for copy in missing], report):
+        ended += 1
     place, end = folder.resolve(), f"{name}.pt"
     ends = [str(place / copy) for copy in copies]
     workers.submit(partial(average_copies, archs.to_json(arch), str(place / DATA), ends, str(place / end))).result()

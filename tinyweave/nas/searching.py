@@ -32,6 +32,7 @@ from ..api.results import Deployment
 from ..files import write_file
 from ..installing import install
 from ..ir import CompileError
+from ..notebook import table
 from ..progress import Progress, silent
 from ..tasks.dataset import Dataset, sized
 from ..tasks.evaluation.baselines import Baseline, baselines
@@ -62,6 +63,7 @@ DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
 VERSION = 7  # of RUN
+SHOWN = 10  # most candidates that a notebook shows
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -88,6 +90,39 @@ class SearchResult:
     def fits(self) -> bool:
         """Return whether the deployed network fits all limits, as measured."""
         return self.deployment.fits
+
+    def __repr__(self) -> str:
+        """Return the quality of the int8 network and its deployment as one line."""
+        return f"<SearchResult: {self._measure} {100 * self.accuracy['test_int8']:.1f} % in int8, {self.deployment!r}>"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval
+        tested = [(each.name, f"{100 * each.accuracy:.1f}") for each in self.baselines]
+        tested.append(("this network in int8", f"{100 * self.accuracy['test_int8']:.1f} ({100 * low:.1f} to {100 * high:.1f})"))
+        last = {each["candidate"]: each["accuracy"] for each in self.trained}  # after the last training of each
+        best = sorted(last, key=lambda number: -last[number])[:SHOWN]
+        rows = [(number, *self.candidates[number]) for number in best]
+        candidates = [
+            (
+                "this network" if arch == self.arch else f"candidate {number}",
+                f"{100 * last[number]:.1f}",
+                f"{cost.ram:,}",
+                f"{cost.flash:,}",
+                f"{cost.macs / 1e6:.2f}",
+                "unknown" if cost.ms is None else f"{cost.ms:.1f}",
+            )
+            for number, arch, cost in rows
+        ]
+        of_test = f"{self._measure} on {self.data.counts()['test']:,} test samples"
+        return (
+            table([of_test, "% (95 % interval)"], tested)
+            + self.deployment._repr_html_()
+            + table(["best candidates", f"validation {self._measure}, %", "RAM, B", "Flash, B", "M MACs", "ms"], candidates)
+        )
+
+    @property
+    def _measure(self) -> str:
+        return "mAP" if self.data.kind == "detection" else "accuracy"
 
 
 @dataclass(frozen=True)
@@ -196,8 +231,7 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
     """
     if this.data.kind == "detection":
         return ()
-    this.progress("fitting baselines", 0, 1)
-    found = baselines(this.data)
+    found = baselines(this.data, this.progress)
     best = max(found, key=lambda each: each.validation)
     this.progress(f"to beat: {best.name}, {100 * best.validation:.1f} %", 1, 1)
     return tuple(found)

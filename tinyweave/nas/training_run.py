@@ -14,6 +14,8 @@ from ..ir import CompileError
 from ..progress import Progress, silent
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .learning.team import Team
 
 Log = Callable[[str, float, int], None]  # called with the name of a curve, a value (y), and its epoch or count (x)
@@ -51,6 +53,7 @@ class TrainingRun:
     team: Team | None = None  # processes of torchrun that share the training
     log: Log = unlogged  # called after each epoch with the mean loss of this process and the learning rate
     progress: Progress = silent  # called after each epoch
+    after_step: Callable[[int, Tensor], None] | None = None  # called with the epochs done and the loss of the last step
 
 
 UNSAVED = TrainingRun()  # seed 0, no checkpoint, this process alone

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from ..parent import end_with_parent
 
 LEAST_STORE = 80 << 20  # bytes of Ray's object store: small, because samples and weights are in files
 SECONDS = 10.0  # timeout of the connection to a cluster
+POLL_S = 0.5  # seconds between two looks at running calls
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,23 @@ class Workers:
     submit: Callable[..., Future[Any]]  # schedules a call, given a function and its arguments
     count: int  # number of calls that run in parallel
 
-    def as_they_end(self, calls: Sequence[Callable[[], Any]]) -> Iterator[tuple[int, Any]]:
+    def as_they_end(
+        self, calls: Sequence[Callable[[], Any]], while_running: Callable[[], None] | None = None
+    ) -> Iterator[tuple[int, Any]]:
         """Run calls in the workers, and yield (index of the call, result) in the order in which the calls end.
 
-        If a call raises, its exception is raised here, and no further call starts.
+        If a call raises, its exception is raised here, and no further call starts. `while_running` is called every POLL_S
+        seconds until all calls have ended, for example to report how far they are.
         """
         jobs = {self.submit(call): number for number, call in enumerate(calls)}
         try:
-            for job in as_completed(jobs):
-                yield jobs[job], job.result()
+            running = set(jobs)
+            while running:
+                ended, running = wait(running, POLL_S if while_running else None, FIRST_COMPLETED)
+                for job in sorted(ended, key=jobs.__getitem__):
+                    yield jobs[job], job.result()
+                if while_running and running:
+                    while_running()
         except BaseException:
             for job in jobs:
                 job.cancel()

@@ -80,7 +80,7 @@ def fit(
         values: Samples [n, rows, columns, channels].
         labels: Class indices [n], or boxes [n, boxes, 6] for a detector.
         recipe: Hyperparameters.
-        run: Seed, checkpoint, team, log and progress.
+        run: Seed, checkpoint, team, and the functions that are called during the training.
         losses: Computes the losses of a step; None for the cross-entropy, or the detection loss if the recipe has a head.
     """
     where, generator, checkpoint, team = device(), torch.Generator().manual_seed(run.seed), run.checkpoint, run.team
@@ -106,7 +106,7 @@ def fit(
                 samples = augment(samples, generator)
             optimiser.zero_grad(set_to_none=True)  # parameters without a gradient are not changed
             each = losses(samples.contiguous(memory_format=torch.channels_last), targets, epoch * steps + number)
-            each = each if run.log is unlogged else _noted(each, sums)
+            each, loss = each if run.log is unlogged else _noted(each, sums), None
             if team is not None:
                 team.backward(each, list(module.parameters()))
             else:
@@ -117,6 +117,8 @@ def fit(
                 nn.utils.clip_grad_norm_(module.parameters(), MAX_GRADIENT_NORM)
             optimiser.step()
             schedule.step()
+            if run.after_step is not None and loss is not None:
+                run.after_step(epoch, loss.detach())
         if checkpoint is not None and (team is None or team.rank == 0) and time.monotonic() >= saved + SAVE_EVERY_S:
             saved = time.monotonic()
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}

@@ -5,7 +5,7 @@ function layerBars(name, rows, alone, budget) {
   const bytesOf = (row) => alone[row.name] ?? 0, peak = rows.reduce((most, row) => (row.live > most.live ? row : most));
   const largest = Math.max(1, ...rows.map((row) => Math.max(row.live, bytesOf(row))));
   const draw = (width) => {
-    const top = Math.max(largest, Math.min(budget(), largest * 1.3)), right = width - 8, column = (right - LEFT) / rows.length, bottom = 236, y = (at) => bottom - (226 * at) / top;
+    const top = budget() < largest * 1.3 ? Math.max(largest, budget()) : largest, right = width - 8, column = (right - LEFT) / rows.length, bottom = 236, y = (at) => bottom - (226 * at) / top;
     const bars = rows.flatMap((row, index) => {
       const x = LEFT + index * column, wide = Math.max(0.5, column - 1), words = `${row.name}: ${bytes(row.live)}; by itself ${bytes(alone[row.name])}`;
       return [s("rect", { class: "whole", x: x + 0.5, y: y(bytesOf(row)), width: wide, height: bottom - y(bytesOf(row)) }, s("title", {}, words)),
@@ -38,7 +38,7 @@ function budgetExplorer(entry) {
     about.textContent = `The network runs from ${bytes(least.arena)} on, in ${time(least)}. ${chosen ? "The" : "Of the smallest plan the"} bottleneck is ${peak.name}, ${bytes(peak.live)}.`;
     const rows = [{ schedule: "best", ...plan }, ...others];
     const fit = (row) => (row.arena <= budget ? "✓" : `✗ ${bytes(row.arena - budget)} too many`);
-    fitting.replaceChildren(table([["schedule", (row) => row.schedule], ["fits", fit], ["arena, B", (row) => row.arena, { number: true }], ["time", time], ["MACs", (row) => row.macs, { number: true }],
+    fitting.replaceChildren(table([["schedule", (row) => row.schedule], ["fits", fit], ["arena, B", (row) => row.arena, { number: true }], ["time", (row) => (known(row.latency_ms_at_least) ? row.latency_ms_at_least : row.slowdown), { number: true, show: (_, row) => time(row) }], ["MACs", (row) => row.macs, { number: true }],
       ["bottleneck", (row) => bottleneck(row).name]], rows));
     if (drawn?.plan !== plan) {
       drawn = { plan, whole: layerBars(`${slug(record)}-budget`, plan.layers, alone, () => Number(slider.value)) };

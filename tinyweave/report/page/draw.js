@@ -5,7 +5,7 @@ const KINDS = {
   input: "network input", output: "network output", map: "map", ring: "rows of a map (ring)", tile: "tiles", scratch: "scratch", state: "state",
 };
 const PATTERNS = { ring: "M0 6L6 0", scratch: "M0 0L6 6M0 6L6 0", tile: "M0 3H6", state: "M3 0V6" }; // kinds differ without colour, too
-const LEFT = 64, LETTER = 6.1, SVG = "http://www.w3.org/2000/svg";
+const LEFT = 64, LETTER = 6.1, LINE = 13, LEAST_LETTERS = 8, SVG = "http://www.w3.org/2000/svg";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -26,7 +26,23 @@ const known = (value) => value !== null && value !== undefined;
 const grouped = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
 const kib = (value) => (known(value) ? `${rounded(value / 1024)} KiB` : "–");
 const bytes = (value) => (known(value) ? `${grouped(value)} B` : "–");
-const short = (words, width) => (words.length * LETTER <= width ? words : width < 3 * LETTER ? "" : `${words.slice(0, Math.floor(width / LETTER) - 1)}…`);
+
+const pen = document.createElement("canvas").getContext("2d");
+/** Return the width of words in a figure, in pixels. */
+function widthOf(words) {
+  pen.font = "11px system-ui, sans-serif";
+  return pen.measureText(words).width;
+}
+
+/** Return words that are at most so wide: too long ones lose letters before their end, because names of layers differ there. */
+function short(words, width) {
+  if (widthOf(words) <= width) return words;
+  for (let count = words.length - 1; count > 4; count -= 1) {
+    const end = Math.floor(count / 3), cut = `${words.slice(0, count - end - 1)}…${words.slice(-end)}`;
+    if (widthOf(cut) <= width) return cut;
+  }
+  return "";
+}
 
 function rounded(value) {
   if (!known(value)) return "–";
@@ -49,9 +65,9 @@ function figure(name, draw, ...captions) {
   new ResizeObserver(() => requestAnimationFrame(() => Math.floor(place.clientWidth) !== width && again())).observe(place);
   whole.redraw = again;
   figures.push(again);
-  whole.prepend(h("div", { class: "tools" }, h("span", { class: "end" }),
+  whole.prepend(h("div", { class: "tools" }, h("span", { class: "end" },
     h("button", { onclick: () => save(place.firstChild, `${name}.svg`), "aria-label": `Save ${name} as SVG` }, "SVG"),
-    h("button", { onclick: () => save(place.firstChild, `${name}.png`), "aria-label": `Save ${name} as PNG` }, "PNG")));
+    h("button", { onclick: () => save(place.firstChild, `${name}.png`), "aria-label": `Save ${name} as PNG` }, "PNG"))));
   return whole;
 }
 
@@ -60,7 +76,7 @@ function save(drawing, name) {
   const copy = drawing.cloneNode(true), from = [drawing, ...drawing.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((element, index) => {
     const style = getComputedStyle(element);
-    for (const key of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font", "text-anchor"]) {
+    for (const key of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font", "text-anchor"]) {
       if (!(key === "fill" && element.getAttribute("fill")?.startsWith("url"))) to[index].style.setProperty(key, style.getPropertyValue(key));
     }
   });
@@ -102,6 +118,43 @@ function ticks(begin, end, most) {
   const step = [1, 2, 5, 10].map((factor) => factor * unit).find((each) => (end - begin) / each <= most);
   const first = Math.ceil(begin / step);
   return Array.from({ length: Math.floor(end / step) - first + 1 }, (_, index) => (first + index) * step);
+}
+
+const meet = (a, b) => a.x < b.x + b.wide && b.x < a.x + a.wide && a.y < b.y + b.high && b.y < a.y + a.high;
+
+/**
+ * Return labels, { x, y, wide, high, words }, for boxes that may overlap, { x, y, wide, high, name, more }.
+ * A label lies inside its box and overlaps no other label. It overlaps another box only if there is no other place. `more`
+ * follows the name if there is room. A box without room for its name has no label. Small boxes choose their place first.
+ */
+function labels(boxes) {
+  const placed = [];
+  for (const box of [...boxes].sort((a, b) => a.wide * a.high - b.wide * b.high)) {
+    const others = boxes.filter((other) => other !== box && meet(other, box)), end = box.x + box.wide;
+    const spots = (obstacles) => {
+      const found = [];
+      for (let y = box.y + 1; y + LINE <= box.y + box.high; y += LINE) {
+        const row = obstacles.filter((each) => each.y < y + LINE && y < each.y + each.high);
+        for (const x of [box.x, ...row.map((each) => each.x + each.wide)].filter((each) => each >= box.x && each < end)) {
+          if (row.some((each) => each.x <= x && x < each.x + each.wide)) continue;
+          found.push({ x: x + 2, y, wide: Math.min(end, ...row.map((each) => each.x).filter((each) => each > x)) - x - 4, high: LINE });
+        }
+      }
+      return found;
+    };
+    const put = (found, words) => {
+      const spot = found.find((each) => widthOf(words) + 4 <= each.wide);
+      return spot && { ...spot, wide: widthOf(words) + 4, words };
+    };
+    const cut = (found) => {
+      const words = short(box.name, Math.max(0, ...found.map((each) => each.wide)) - 4);
+      return words.length >= LEAST_LETTERS && put(found, words);
+    };
+    const tries = [spots([...placed, ...others]), spots(placed)];
+    const label = tries.map((found) => put(found, `${box.name}  ${box.more}`) || put(found, box.name) || cut(found)).find(Boolean);
+    if (label) placed.push(label);
+  }
+  return placed;
 }
 
 let patterns = 0;

@@ -9,7 +9,7 @@ function gauge(parts, limit) {
     h("div", { class: "gauge", role: "img", "aria-label": `${bytes(total)}${limit ? ` of ${bytes(limit)}` : ""}` },
       parts.map((part) => h("span", { style: `width:${(100 * (part.bytes ?? 0)) / whole}%;background:var(--${part.colour})` }))),
     h("div", { class: "parts" }, parts.filter((part) => known(part.bytes)).map((part, index) =>
-      [index ? "  ·  " : "", h("span", { class: "swatch", style: `background:var(--${part.colour})` }), `${part.name} `, h("b", {}, bytes(part.bytes))])),
+      [index ? " " : "", h("span", { class: "part" }, h("span", { class: "swatch", style: `background:var(--${part.colour})` }), `${part.name} `, h("b", {}, bytes(part.bytes)))])),
   ];
 }
 
@@ -25,7 +25,7 @@ function cards(record) {
   if (banks.length > 1) parts.push(card("Arenas by memory", `${banks.length} banks`, banks.map(([name, room]) => [h("div", { class: "parts" }, `${name}: ${bytes(ram.memories[name] ?? 0)} of ${bytes(room)}`), gauge([{ name, bytes: ram.memories[name] ?? 0, colour: "input" }], room).slice(0, 1)])));
   const measured = known(flash.total);
   const flashParts = measured ? [{ name: "weights", bytes: flash.weights, colour: "input" }, { name: "tables", bytes: flash.tables, colour: "ring" }, { name: "code", bytes: flash.code, colour: "state" }, ...(flash.row_source ? [{ name: "row source", bytes: flash.row_source, colour: "output" }] : [])] : [{ name: "constants", bytes: flash.constants, colour: "input" }];
-  const about = flash.estimate ? `${grouped(flash.estimate[0])} – ${bytes(flash.estimate[1])}` : bytes(flash.constants);
+  const about = flash.estimate ? `${grouped(flash.estimate[0])} – ${bytes(flash.estimate[1]).replace(" ", "\u00a0")}` : bytes(flash.constants);
   parts.push(card(measured ? "Flash, measured" : flash.estimate ? "Flash, estimated" : "Flash: constants", measured ? bytes(flash.total) : about, h("div", { class: "parts" }, limits.flash ? `of ${bytes(limits.flash)}` : "no limit given"), gauge(flashParts, limits.flash)));
   const ms = record.latency_ms ?? plan.latency_ms_at_least, cycles = record.cycles ?? plan.cycles_at_least;
   const clock = record.device?.clock_hz ? ` at ${record.device.clock_hz / 1e6} MHz` : "";
@@ -64,7 +64,7 @@ function memoryMap(entry) {
       const y = (at) => bottom - (tall * at) / Math.max(1, size);
       if (several) lines.push(text(LEFT, top + 10, `${memory}: ${bytes(size)}`));
       lines.push(...grid(size, y, right));
-      const mark = s("rect", { class: "cursor", y: bottom - tall, height: tall, width: 0 });
+      const mark = s("rect", { class: "cursor", y: bottom - tall, height: tall, width: 0 }), boxes = [];
       for (const buffer of record.buffers.filter((each) => each.memory === memory)) {
         const x = edges[buffer.begin], wide = edges[buffer.end] - x, high = (tall * buffer.bytes) / Math.max(1, size);
         const box = s("rect", { class: "box", x, y: y(buffer.offset + buffer.bytes), width: Math.max(wide, 0.5), height: Math.max(high, 0.5), fill: paint.of(buffer.kind),
@@ -72,12 +72,9 @@ function memoryMap(entry) {
         if (buffer.shares && Object.keys(buffer.shares).length) box.setAttribute("fill-opacity", "0.75");
         shapes.push(box);
         lines.push(box);
-        if (high > 13 && wide > 5 * LETTER) {
-          const words = short(`${buffer.label}  ${bytes(buffer.bytes)}`, wide - 8);
-          lines.push(s("rect", { x: x + 2, y: y(buffer.offset + buffer.bytes) + 1, width: words.length * LETTER + 4, height: 12, style: "fill:var(--ground);fill-opacity:.72;pointer-events:none" }),
-            text(x + 4, y(buffer.offset + buffer.bytes) + 11, words, { style: "pointer-events:none" }));
-        }
+        boxes.push({ x, y: y(buffer.offset + buffer.bytes), wide, high, name: buffer.label, more: bytes(buffer.bytes) });
       }
+      lines.push(labels(boxes).map((label) => s("g", { class: "label" }, s("rect", { x: label.x, y: label.y, width: label.wide, height: label.high }), text(label.x + 2, label.y + 10, label.words))));
       lines.push(mark, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }));
       marks.push((step) => (mark.setAttribute("x", edges[step]), mark.setAttribute("width", Math.max(1, edges[step + 1] - edges[step]))));
       top = bottom + 18;
@@ -86,10 +83,10 @@ function memoryMap(entry) {
     let until = -1;
     edges.slice(0, -1).forEach((x, step) => {
       const wide = edges[step + 1] - x, number = `${step + 1}`;
-      const words = wide > 8 * LETTER ? short(`${number} ${names[step]}`, wide - 4) : number;
+      const words = wide > 12 * LETTER ? short(`${number} ${names[step]}`, wide - 6) : number;
       if (x < until) return;
       lines.push(text(x + 2, top - 4, words, { class: "faint" }));
-      until = x + words.length * LETTER + 8;
+      until = x + widthOf(words) + 6;
     });
     walkable(shapes);
     return s("svg", { width, height: top + 4, viewBox: `0 0 ${width} ${top + 4}`, role: "group", "aria-label": "Memory over time" }, paint.defs, lines);
@@ -145,13 +142,13 @@ function table(columns, rows, options = {}) {
       shown.map(([, value, { number, long, show } = {}], index) => {
         const cell = value(row), words = show ? show(cell, row) : number ? grouped(cell) : known(cell) ? String(cell) : "–";
         const bar = most[index] && known(cell) ? h("span", { class: "cell", style: `width:${(48 * cell) / most[index]}px` }) : null;
-        return h("td", { class: number ? "number" : long ? "long" : null }, bar, words);
+        return h("td", { class: number ? "number" : long ? "long" : null }, bar, long ? words.split(/(?<=_)/).map((part) => [part, h("wbr")]) : words);
       }));
     options.keep?.(row, line);
     return line;
   }));
   put(rows);
-  const heads = shown.map(([head, value, { number } = {}]) => h("th", { class: number ? "number" : null, scope: "col" }, h("button", { onclick: () => {
+  const heads = shown.map(([head, value, { number } = {}]) => h("th", { class: number ? "number" : null, scope: "col", "data-head": head }, h("button", { onclick: () => {
     const down = sorted !== head;
     sorted = down ? head : null;
     const order = [...rows].sort((a, b) => (number ? (value(b) ?? -1) - (value(a) ?? -1) : String(value(a)).localeCompare(String(value(b)))));
@@ -179,7 +176,7 @@ function layersTable(entry) {
     ["in, B", (layer) => layer.bytes_in, { number: true }],
     ["out, B", (layer) => layer.bytes_out, { number: true }],
     db("costs"), db("cumulated"),
-    ["kernel", (layer) => layer.kernel && `${layer.kernel}${layer.fast === false ? " (portable C)" : ""}`],
+    ["kernel", (layer) => layer.kernel && `${layer.kernel}${layer.fast === false ? " (portable C)" : ""}`, { long: true }],
   ];
   cursor.listeners.push((name, share) => {
     const step = stepAt(record, name, share);

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...installing import install
 from ...ir import CompileError
+from ...progress import Progress, silent
 from ..dataset import Dataset, pooled
 from .intervals import Groups, Interval, paired_interval, too_few_groups
 
@@ -56,8 +57,10 @@ class Comparison(NamedTuple):
     groups: int | None  # number of groups in the test part; None for independent samples
 
 
-def baselines(data: Dataset) -> list[Baseline]:
+def baselines(data: Dataset, progress: Progress = silent) -> list[Baseline]:
     """Return the baselines of a data set of a classifier: majority class, logistic regression, k nearest neighbours.
+
+    `progress` is called before each of them is fitted.
 
     Raises:
         CompileError: scikit-learn is missing, or the data set is one of a detector.
@@ -74,7 +77,11 @@ def baselines(data: Dataset) -> list[Baseline]:
     features = [_features(data.part(name)[0]) for name in ("train", "validation", "test")]
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns that MAX_ITERATIONS ended the solver
-        return [_fitted(name, own, features, labels) for name, own in models.items()]
+        found = list[Baseline]()
+        for name, own in models.items():
+            progress(f"fitting {name}", len(found), len(models))
+            found.append(_fitted(name, own, features, labels))
+        return found
 
 
 def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
