@@ -140,7 +140,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
     operands, out = _weighted(rng, x, weights, 8, 18)
     attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 1), (1, 1)), "activation": "none"}
     yield "5x6-2x3-6to8-g2-odd", operands, out, attrs
-    for depth, out_c in ((28, 1), (37, 2), (130, 2), (3, 1)):  # of single pixels to one or two channels, as scores of detectors
+    for depth, out_c in ((28, 1), (37, 2), (130, 2), (3, 1), (2, 3), (18, 3)):
         attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": str(rng.choice(ACTIVATIONS))}
         x, weights = activation("input", (1, 5, 4, depth), rng), _weights(rng, (out_c, 1, 1, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)

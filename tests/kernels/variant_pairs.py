@@ -99,7 +99,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, dense.LEAN_ROWS + 1))
         chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
     if few:
-        units, chosen = int(rng.integers(1, 3)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
+        units, chosen = int(rng.integers(1, 4)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
     if is_depthwise and lean:
         units = depth = max(depth, taps.CHANNELS)
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES))), "room": 9 if rng.integers(4) else 40}

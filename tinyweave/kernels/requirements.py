@@ -119,12 +119,6 @@ def has_4_output_channels(graph: Graph, op: Op) -> Check:
     return Check(channels >= 4, f"it has {channels}")
 
 
-def has_1_or_2_outputs(graph: Graph, op: Op) -> Check:
-    """There are at most 2 output channels."""
-    count = graph.output(op).shape[-1]
-    return Check(count <= 2, f"there are {count}")
-
-
 def has_at_most_4_outputs(graph: Graph, op: Op) -> Check:
     """There are at most 4 output channels."""
     count = graph.output(op).shape[-1]

@@ -26,7 +26,6 @@ from ..requirements import (
     Mask,
     Requirement,
     dilation_is_1,
-    has_1_or_2_outputs,
     has_at_most_4_outputs,
     has_one_group,
     has_weights,
@@ -220,6 +219,12 @@ def has_low_window(graph: Graph, op: Op) -> Check:
     return Check(rows <= LEAN_ROWS, f"it has {rows}")
 
 
+def has_few_outputs(graph: Graph, op: Op) -> Check:
+    """There are at most 2 output channels, or 3 if the number of input channels is not a multiple of 4."""
+    inputs, outputs = graph.input(op).shape[3], graph.output(op).shape[3]
+    return Check(outputs <= (3 if inputs % 4 else 2), f"there are {outputs}, of {inputs} input channels")
+
+
 def are_outliers(given: Filters, exact: tuple[FilterRequirement, ...]) -> Mask:
     """Return for each filter whether it is an outlier: whether it fails a requirement (`exact`) of the fast arithmetic."""
     return np.asarray(~np.all([requirement(given).met for requirement in exact], axis=0))
@@ -238,9 +243,9 @@ RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
 # requirements of the kernels with the weight stream of tw_pair_s8.h
 PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
-# requirements of the kernels of tw_fully_connected_dsp.h
 # requirements of tw_conv_2d_s8_few_dsp
-FEW_CHANNELS = (has_1_or_2_outputs, weights_are_int8, reads_single_pixels, has_one_group, has_weights, *RESCALED)
+FEW_CHANNELS = (has_few_outputs, weights_are_int8, reads_single_pixels, has_one_group, has_weights, *RESCALED)
+# requirements of the kernels of tw_fully_connected_dsp.h
 EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
 FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_once))
 SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
@@ -309,17 +314,24 @@ def lanes_fit(weights: NDArray[np.int8]) -> bool:
 def few(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_few_dsp: the initial sums, then the weights, four inputs at a time.
 
-    Each four inputs have two words per filter, with one weight in each lane of 16 bits.
+    Each four inputs have two words per filter, with one weight in each lane of 16 bits. The last four weights end with the
+    filter's last weight; those that the four weights before include, too, are 0.
     """
     count, taps = given.weights.shape
-    lanes = np.pad(given.weights, ((0, 0), (0, -taps % 4))).reshape(count, -1, 4)[..., IN_LANES] & 0xFFFF
+    zeros = np.zeros((count, -taps % 4), np.int64)
+    padded = np.concatenate([given.weights[:, : taps // 4 * 4], zeros, given.weights[:, taps // 4 * 4 :]], axis=1)
+    lanes = padded.reshape(count, -1, 4)[..., IN_LANES] & 0xFFFF
     words = lanes[..., 0::2] | lanes[..., 1::2] << 16
     return joined(1, given.bias, words.transpose(1, 0, 2))
 
 
 def few_channels(given: Filters) -> Words:
-    """Return the weight stream of tw_conv_2d_s8_few_dsp: that of `few`, then the multiplier and the power of each filter."""
-    return joined(1, few(given).astype(np.int64), np.stack((given.multiplier, given.powers()), axis=1))
+    """Return the weight stream of tw_conv_2d_s8_few_dsp.
+
+    It holds the stream `few` of each two filters, then the multiplier and the power of each filter.
+    """
+    groups = [Filters(*(part[i : i + 2] for part in given)) for i in range(0, len(given.bias), 2)]
+    return np.concatenate([*map(few, groups), joined(1, np.stack((given.multiplier, given.powers()), axis=1))], axis=1)
 
 
 def segments(given: Filters) -> Words:

@@ -1,130 +1,39 @@
-/* tw_few_dsp.h - dot products of a row of inputs with one to four filters, with the Arm DSP extension.
+/* tw_few_dsp.h - the inputs of kernels for layers with few filters, with the Arm DSP extension.
  *
- * Layers: fully_connected, and conv_2d of single pixels. Stream: the initial sums, then 2 words per quad of inputs and filter,
- * lanes (k, k + 2) and (k + 1, k + 3) of its weights; missing weights are 0. A lane holds one weight, not those of two filters:
+ * Layers: fully_connected, and conv_2d of single pixels. Stream of a group of filters: the initial sums, then 2 words per quad
+ * of inputs and filter, lanes (k, k + 2) and (k + 1, k + 3) of its weights. A lane holds one weight, not those of two filters:
  * no sum is too large, and no weight is unpacked. The stream is longer, but not longer than that of a group of eight filters.
+ *
+ * If the number of inputs is not a multiple of four, the last quad overlaps the quad before: it ends with the last input, and
+ * the weights of the inputs that both quads hold are 0 in the last one. So the last quad needs no code of its own.
  */
 #ifndef TW_FEW_DSP_H
 #define TW_FEW_DSP_H
 
 #include "tw_dsp.h"
 
-#define TW_FEW 4 /* filters at most */
-
-#if TW_HAS_DSP
-
-/* The weights of the next filter; its products, each added to a sum. */
-#define WEIGHTS "ldrd r10, r11, [r1], #8\n"
-#define PRODUCTS(sum, other)                       \
-    "smlad " sum ", r9, r10, " sum "\n"            \
-    "smlad " other ", r8, r11, " other "\n"
-#define ONE PRODUCTS("r4", "r5") /* two sums, since a Cortex-M7 waits for a sum that the next instruction adds to */
-#define TWO PRODUCTS("r4", "r4") WEIGHTS PRODUCTS("r5", "r5")
-#define THREE TWO WEIGHTS PRODUCTS("r6", "r6")
-#define FOUR THREE WEIGHTS PRODUCTS("r7", "r7")
-
-/* A quad of inputs: one load, widened to lanes (k, k + 2) in r9 and (k + 1, k + 3) in r8, times the filters. */
-#define QUAD(filters)              \
-    "ldr r8, [r0], #4\n" WEIGHTS   \
-    "sxtb16 r9, r8\n"              \
-    "sxtb16 r8, r8, ror #8\n" filters
-
-/* All quads of a row.
- * Registers at entry: r0: inputs; r1: stream; r2: end of the inputs; r3: TW_FEW sums; r12: bytes of inputs. In the loop r4 .. r7:
- * sums; r8, r9: inputs; r10, r11: weights.
- * Stack, 32 bytes: r4 .. r11, saved here since compilers do not give that many registers without optimisation.
- * Loop: two quads per round; the first round of an odd number of quads enters at label 2. Equals add_quad() below for each quad. */
-#define QUADS(filters)                                 \
-    __asm__ volatile("push {r4-r11}\n"                 \
-                     "ldm r3, {r4-r7}\n"               \
-                     "tst r12, #4\n"                   \
-                     "bne 2f\n"                        \
-                     "1:\n" QUAD(filters)              \
-                     "2:\n" QUAD(filters)              \
-                     "cmp r0, r2\n"                    \
-                     "bne 1b\n"                        \
-                     "stm r3, {r4-r7}\n"               \
-                     "pop {r4-r11}\n"                  \
-                     : "+r"(from), "+r"(words)         \
-                     : "r"(stop), "r"(to), "r"(bytes)  \
-                     : "cc", "memory")
-
-/* Adds the products of the inputs from x to `end`, in quads, with one to four filters; returns the end of their stream. */
-TW_NOT_INLINE const uint32_t *add_products(const int8_t *x, const int8_t *end, const uint32_t *stream, int32_t filters,
-                                           int32_t *sums)
+/* Returns `depth` inputs, one to three, as the last bytes of a word; the first bytes, whose weights are 0, are 0. */
+static inline uint32_t tw_few_word(const int8_t *x, int32_t depth)
 {
-    register const int8_t *from __asm__("r0") = x;
-    register const uint32_t *words __asm__("r1") = stream;
-    register const int8_t *stop __asm__("r2") = end;
-    register int32_t *to __asm__("r3") = sums;
-    register int32_t bytes __asm__("r12") = end - x;
-    if (bytes == 0) {
-        return words;
-    }
-    if (filters == 1) {
-        QUADS(ONE);
-        sums[0] = tw_signed((uint32_t)sums[0] + (uint32_t)sums[1]);
-        sums[1] = 0;
-    } else if (filters == 2) {
-        QUADS(TWO);
-    } else if (filters == 3) {
-        QUADS(THREE);
-    } else {
-        QUADS(FOUR);
-    }
-    return words;
-}
-
-#else
-
-/* Adds the products of the quad of inputs at x. */
-static void add_quad(const int8_t *x, const uint32_t *stream, int32_t filters, int32_t *sums)
-{
-    const uint32_t word = tw_word(x);
-    for (int32_t i = 0; i < filters; ++i, stream += 2) {
-        sums[i] = tw_smlad(tw_sxtb16_odd(word), stream[1], tw_smlad(tw_sxtb16(word), stream[0], sums[i]));
-    }
-}
-
-static const uint32_t *add_products(const int8_t *x, const int8_t *end, const uint32_t *stream, int32_t filters, int32_t *sums)
-{
-    for (; x != end; x += 4, stream += 2 * filters) {
-        add_quad(x, stream, filters, sums);
-    }
-    return stream;
-}
-
-#endif
-
-/* The last `rest` inputs of a row of `depth` inputs, one to three, as a word with zeros for missing ones; end: the end of the
- * row. */
-static inline uint32_t last_word(const int8_t *end, int32_t depth, int32_t rest)
-{
-    if (depth > rest) {
-        return tw_word(end - 4) >> (32 - 8 * rest);
-    }
     uint32_t word = 0;
-    for (int32_t i = 1; i <= rest; ++i) {
-        word = word << 8 | (uint8_t)end[-i];
+    for (int32_t i = 0; i < depth; ++i) {
+        word = word >> 8 | (uint32_t)(uint8_t)x[i] << 24;
     }
     return word;
 }
 
-/* Sets the sums of `count` filters: the initial sums plus the products of a row of `depth` inputs. Returns the end of their
- * stream. */
-TW_INLINE const uint32_t *tw_few_sums(const int8_t *from, int32_t depth, const uint32_t *stream, int32_t count, int32_t *sums)
-{
-    const int32_t rest = depth % 4;
-    const int8_t *const end = from + depth;
-    for (int32_t i = 0; i < TW_FEW; ++i) {
-        sums[i] = i < count ? tw_signed(*stream++) : 0;
-    }
-    stream = add_products(from, end - rest, stream, count, sums);
-    if (rest > 0) {
-        const uint32_t last = last_word(end, depth, rest);
-        stream = add_products((const int8_t *)&last, (const int8_t *)(&last + 1), stream, count, sums);
-    }
-    return stream;
-}
+/* Returns the bytes, at most 0, from the end of the whole quads of `depth` inputs to the last quad; 0 if all quads are whole. */
+static inline int32_t tw_few_back(int32_t depth) { return -(-depth & 3); }
+
+/* Loads the quad at `pointer` and widens it to lanes (k, k + 2) in r9 and (k + 1, k + 3) in r8. */
+#define TW_FEW_INPUTS(pointer)            \
+    "ldr r8, [" pointer "], #4\n"         \
+    "sxtb16 r9, r8\n"                     \
+    "sxtb16 r8, r8, ror #8\n"
+
+/* Adds to a sum the products of the quad with the weights in two registers. */
+#define TW_FEW_PRODUCTS(sum, other, even, odd)    \
+    "smlad " sum ", r9, " even ", " sum "\n"      \
+    "smlad " other ", r8, " odd ", " other "\n"
 
 #endif
