@@ -6,8 +6,10 @@
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
-#define FEW_PIXELS 4 /* for which pixels by themselves are faster than pairs, if they have no more outputs than FEW_OUTPUTS */
-#define FEW_OUTPUTS 16
+#define FEW_OUTPUTS 16 /* most outputs that tw_mve_few_products computes */
+/* A group of four filters takes 45 instructions and 10 per 16 inputs for a pixel by itself. In a pair, it takes 19 and 7, after
+ * about 150 for all pairs. Single pixels are faster up to this number of groups, times inputs and what 26 instructions equal. */
+#define FEW_GROUPS(count, bytes) ((count) * ((bytes) + 144) <= 800)
 #define TWO_BYTES 64  /* of the smallest windows for which two filters by themselves are faster than a group of four */
 
 /* Successive pairs of pixels. The assembly loads the members in this order. */
@@ -417,9 +419,9 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
 
 int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
-    const int32_t outputs = pixels * layer->filters;
+    const int32_t outputs = pixels * layer->filters, groups = pixels * ((layer->filters + FILTERS - 1) / FILTERS);
     int8_t few[FEW_OUTPUTS];
-    if (pixels > FEW_PIXELS || outputs > FEW_OUTPUTS) {
+    if (outputs > FEW_OUTPUTS || (pixels > 1 && !FEW_GROUPS(groups, layer->bytes))) {
         return 0;
     }
     by_pixels(layer, bytes, from, step, pixels, layer->filters, few);
