@@ -125,16 +125,19 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
                           int8_t *to)
 {
     const int32_t count = taps->taps, channels = end - begin, sign = taps->sign, moved = taps->above + taps->below;
+    const int32_t whole = taps->reads_on ? channels : channels & -TW_MVE_LANES; /* channels in vectors that are read whole */
     const int8_t *const stream = (const int8_t *)taps->stream + begin * (12 + count);
     for (; pixels > 0; --pixels) {
         const int8_t *w = stream, *first, *second;
-        for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
-            const int32_t *tap = taps->tap;
-            if (channels - done >= TW_MVE_LANES || taps->reads_on) {
-                TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
-            } else {
-                TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
-            }
+        const int32_t *tap;
+        int32_t done = 0;
+        for (; done < whole; done += TW_MVE_LANES) {
+            tap = taps->tap;
+            TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
+        }
+        if (done < channels) {
+            tap = taps->tap;
+            TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
         }
         if (moved) {
             move_back(taps, x_step);
