@@ -86,7 +86,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
             tw_window_cols(p, &window, x);
             const int8_t *const first = (const int8_t *)in.data + window.offset;
             place(p, &window, above, tw_mve_outside(zeros, first), list);
-            tw_mve_taps_products(&layer, first, together * stride * channels, times, 0, together * channels, to);
+            tw_mve_taps_products(&layer, first, together * stride * channels, times, together * channels, to);
             x += times * together;
             to += times * together * channels;
         }
