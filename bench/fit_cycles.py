@@ -181,8 +181,15 @@ def rare() -> Graph:
             tensors[f"y{number}"] = Tensor(f"y{number}", out, dtype, quant if dtype == "int8" else None)
             kept = {name: value for name, value in attrs.items() if name != "dtype"}
             ops.append(Op(f"op{number}", kind, (f"x{number}", f"k{number}"), (f"y{number}",), kept))
+        for most in (1, min(5, c)):
+            number, selected = len(ops), (1, h, w, most)
+            tensors[f"x{number}"] = Tensor(f"x{number}", shape, "int8", quant)
+            tensors[f"k{number}"] = Tensor(f"k{number}", (), "int32", None, np.array(most, np.int32), "constant")
+            tensors[f"y{number}"] = Tensor(f"y{number}", selected, "int8", quant)
+            tensors[f"i{number}"] = Tensor(f"i{number}", selected, "int32", None)
+            ops.append(Op(f"op{number}", "topk_v2", (f"x{number}", f"k{number}"), (f"y{number}", f"i{number}"), {}))
     inputs = [name for op in ops for name in op.inputs if tensors[name].data is None]
-    return Graph("rare", tensors, tuple(ops), tuple(inputs), tuple(op.outputs[0] for op in ops))
+    return Graph("rare", tensors, tuple(ops), tuple(inputs), tuple(name for op in ops for name in op.outputs))
 
 
 def wide() -> Graph:

@@ -31,13 +31,14 @@ def layer(
     bias: int | None = None,
     odd: int | None = None,
     scale: float = 0.02,
+    activation: str = "none",
 ) -> Graph:
     """Return a convolution of an 8x8 map. `bias`, `scale`: of each filter. `odd`: the filter whose rescale shift is -1."""
     units = weights.shape[3] if kind == "depthwise_conv_2d" else len(weights)
     scales = tuple(SHIFTED_BY_1 if unit == odd else scale for unit in range(units))
     axis = 3 if kind == "depthwise_conv_2d" else 0
     size = 8 - weights.shape[1] + 1
-    attrs: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    attrs: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": activation}
     tensors = [
         Tensor("x", (1, 8, 8, channels), "int8", Quant((0.5,), (0,))),
         Tensor("w", weights.shape, "int8", Quant(scales, (zero,) * units, axis), weights, "constant"),
@@ -242,6 +243,8 @@ BOUNDARIES: list[tuple[dense.FilterRequirement, int, dict[str, int], dict[str, i
     (winograd.fourfold_sums_fit, 2, {"bias": (1 << 29) - 1}, {"bias": 1 << 29}),
     (mve.shifts_fit, 1, {"shift": -1}, {"shift": 0}),
     (mve.shifts_fit, 1, {"shift": 0, "multiplier": 0}, {"shift": -32}),
+    (mve.unsigned_shifts_fit, 1, {"shift": 0}, {"shift": 1}),
+    (mve.unsigned_shifts_fit, 1, {"shift": 1, "multiplier": 0}, {"shift": -32}),
 ]
 
 
@@ -266,6 +269,14 @@ def test_products_of_the_taps_2n_and_2n_plus_1_add_in_16_bits(taps: tuple[int, .
     check = mve.products_add_in_16_bits(dense.Filters(weights, *(np.full(2, n, np.int64) for n in (0, 1 << 30, -8)))).check()
     assert check.met == met
     assert met or "filter 1 " in check.found
+
+
+@pytest.mark.parametrize("kind, shape", [("conv_2d", (8, 1, 1, 8)), ("depthwise_conv_2d", (1, 3, 3, 8))])
+def test_vectors_rescale_by_a_shift_of_0_only_if_the_activation_removes_negative_outputs(kind: str, shape: tuple) -> None:
+    """VRSHL rounds negative halves away from zero only after a subtraction, which a shift of 0 would not undo."""
+    for scale, activation, met in ((0.75, "relu", True), (0.75, "none", False), (0.25, "none", True), (1.5, "relu", False)):
+        graph = layer(kind, ones(*shape), 8, scale=scale, activation=activation)
+        assert (reasons(graph, "cortex-m55").get(f"tw_{kind}_s8_mve") == CHOSEN) == met
 
 
 def test_packed_weights_of_two_filters_fit_a_lane_of_16_bits() -> None:

@@ -228,6 +228,8 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     multiplier, shift = rescales(rng, max(int(taps**0.5 * 5000), most), units, 1)
     shift = np.where(multiplier == 0, rng.integers(-31, 2, units), shift).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    sign = -int(quantised["out_min"] < quantised["out_zero"])
+    shift = shift if sign else np.where(rng.integers(8, size=units) == 0, 0, shift).astype(np.int8)
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     if is_depthwise and not mve.products_add_in_16_bits(given).met.all():
@@ -237,7 +239,6 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = ring_calls.build("tw_conv", **common, **tables)
     bare = ring_calls.build("tw_conv", **common, **dict.fromkeys(tables))
-    sign = -int(quantised["out_min"] < quantised["out_zero"])
     if is_depthwise:
         words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
         fast = ring_calls.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)

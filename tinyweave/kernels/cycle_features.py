@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..ir import Graph, Op
 from ..ops import SPECS
 from ..ops.conv import groups, kernel_size
+from . import geometry
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
 from .mve import weights as mve
@@ -57,8 +58,28 @@ def steps(graph: Graph, op: Op) -> Features:
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
-    """Return the counts of `plain`; if the operands differ in shape, `case` selects constants of their own."""
-    return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")
+    """Return the counts of `plain`; if the operands differ in shape, `case` selects constants of their own.
+
+    Then the kernel computes one run of elements per row of the output, not per pixel, if no operand repeats within a row.
+    """
+    counted = plain(graph, op)
+    shapes = graph.input(op).shape, graph.input(op, 1).shape
+    if shapes[0] == shapes[1]:
+        return counted
+    (n, h, *row), runs = geometry.extents(graph.output(op).shape), counted.counts[3]
+    if all(geometry.extents(shape)[2:] == tuple(row) for shape in shapes):
+        runs = n * h
+    return counted._replace(case=", broadcast", counts=(*counted.counts[:3], runs, 1.0))
+
+
+def selections(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of a topk_v2, which searches a row of the input once for each element that it selects.
+
+    They are, in this order: elements compared; elements selected; rows; calls (1).
+    """
+    x, selected = graph.input(op), graph.output(op).elements
+    depth = x.shape[-1]
+    return Features("", (selected * depth, selected, x.elements // depth, 1.0))
 
 
 def vectors(graph: Graph, op: Op) -> Features:

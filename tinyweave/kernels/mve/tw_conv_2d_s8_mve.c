@@ -61,8 +61,8 @@ static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, cons
 }
 
 /* Computes a range of a convolution with other windows. */
-static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
-                     tw_range range, int8_t *windows)
+TW_NOT_INLINE void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
+                            tw_range range, int8_t *windows)
 {
     const tw_conv *p = &params->conv;
     const int32_t goes_on = is_together(out, range, p->out.c), stride = p->stride.w, bytes = layer->bytes;
@@ -101,7 +101,7 @@ static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const
 }
 
 /* The layer of the parameters. */
-static tw_mve_layer layer_of(const tw_conv_mve *params)
+TW_INLINE tw_mve_layer layer_of(const tw_conv_mve *params)
 {
     const tw_conv *p = &params->conv;
     const int32_t bytes = tw_mve_up(p->kernel.h * p->kernel.w * p->in.c);
@@ -140,6 +140,13 @@ void tw_conv_2d_s8_mve(const tw_conv_mve *p, const void *in, void *out, void *sc
         windows[p->windows * layer.bytes - 1] = 0;
         multiply_pixels(p, &layer, (const int8_t *)in, conv->in.c, conv->in.h * conv->in.w, (int8_t *)out, windows);
     } else {
+        tw_conv_mve line;
+        if (tw_conv_is_column(conv)) {
+            line = *p;
+            tw_conv_turn_column(&line.conv);
+            p = &line;
+            conv = &line.conv;
+        }
         tw_conv_2d_s8_mve_part(p, tw_whole(in, conv->in), tw_whole(out, conv->out), tw_all(conv->out), scratch);
     }
 }

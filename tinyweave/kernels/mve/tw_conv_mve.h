@@ -4,6 +4,22 @@
 
 #include "tw_conv.h"
 
+/* Whether a convolution computes a column of pixels from a column of pixels. */
+static inline int tw_conv_is_column(const tw_conv *p) { return p->in.w == 1 && p->out.w == 1 && p->kernel.w == 1 && p->out.h > 1; }
+
+/* Turns a convolution over a column into the one over a row with the same bytes, whose neighbouring windows run together. */
+static inline void tw_conv_turn_column(tw_conv *p)
+{
+    const tw_shape in = {1, p->in.h, p->in.c}, out = {1, p->out.h, p->out.c};
+    const tw_size kernel = {1, p->kernel.h}, stride = {1, p->stride.h}, dilation = {1, p->dilation.h}, pad = {p->pad.w, p->pad.h};
+    p->in = in;
+    p->out = out;
+    p->kernel = kernel;
+    p->stride = stride;
+    p->dilation = dilation;
+    p->pad = pad;
+}
+
 /* conv_2d: one group, dilation 1. */
 typedef struct {
     tw_conv conv;            /* without weights, bias, multiplier and shift: `stream` holds them */

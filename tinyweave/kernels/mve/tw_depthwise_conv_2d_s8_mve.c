@@ -86,35 +86,23 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
             tw_window_cols(p, &window, x);
             const int8_t *const first = (const int8_t *)in.data + window.offset;
             place(p, &window, above, tw_mve_outside(zeros, first), list);
-            tw_mve_taps_products(&layer, first, together * stride * channels, times, 0, together * channels, to);
+            tw_mve_taps_products(&layer, first, together * stride * channels, times, together * channels, to);
             x += times * together;
             to += times * together * channels;
         }
     }
 }
 
-/* A size with rows for columns. */
-static tw_size turned(tw_size size)
-{
-    const tw_size other = {size.w, size.h};
-    return other;
-}
-
-/* A column of pixels runs as a row, whose windows inside the map share a list of offsets. The stream repeats channels only for a
- * horizontal stride of 1. */
 void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch)
 {
-    const tw_conv *column = &p->conv;
-    if (column->in.w == 1 && column->out.w == 1 && column->kernel.w == 1 && (column->stride.w == 1 || column->stride.h > 1)) {
-        tw_depthwise_mve row = *p;
-        row.conv.in = (tw_shape){1, column->in.h, column->in.c};
-        row.conv.out = (tw_shape){1, column->out.h, column->out.c};
-        row.conv.kernel = turned(column->kernel);
-        row.conv.stride = turned(column->stride);
-        row.conv.dilation = turned(column->dilation);
-        row.conv.pad = turned(column->pad);
-        tw_depthwise_conv_2d_s8_mve_part(&row, tw_whole(in, row.conv.in), tw_whole(out, row.conv.out), tw_all(row.conv.out), scratch);
-    } else {
-        tw_depthwise_conv_2d_s8_mve_part(p, tw_whole(in, column->in), tw_whole(out, column->out), tw_all(column->out), scratch);
+    const tw_conv *conv = &p->conv;
+    tw_depthwise_mve line;
+    /* with a horizontal stride above 1, the stream does not repeat channels, as a row with stride 1 needs */
+    if (tw_conv_is_column(conv) && (conv->stride.w == 1 || conv->stride.h > 1)) {
+        line = *p;
+        tw_conv_turn_column(&line.conv);
+        p = &line;
+        conv = &line.conv;
     }
+    tw_depthwise_conv_2d_s8_mve_part(p, tw_whole(in, conv->in), tw_whole(out, conv->out), tw_all(conv->out), scratch);
 }

@@ -26,7 +26,7 @@
 static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 1) & -TW_MVE_LANES; }
 
 /* For plain C: sum * multiplier / 2^31 * 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 if the multiplier
- * is 0. sign: -1 to round negative halves away from zero; 0 if the clamp removes all negative outputs. */
+ * or `sign` is 0. sign: -1 to round negative halves away from zero; 0 if the clamp removes all negative outputs. */
 static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t shift, int32_t sign)
 {
     const int32_t high = tw_high_mul(sum, multiplier), before = high + ((high >> 31) & sign);

@@ -6,8 +6,10 @@
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
-#define FEW_PIXELS 4 /* for which pixels by themselves are faster than pairs, if they have no more outputs than FEW_OUTPUTS */
-#define FEW_OUTPUTS 16
+#define FEW_OUTPUTS 16 /* most outputs that tw_mve_few_products computes */
+/* A group of four filters takes 45 instructions and 10 per 16 inputs for a pixel by itself. In a pair, it takes 19 and 7, after
+ * about 150 for all pairs. Single pixels are faster up to this number of groups, times inputs and what 26 instructions equal. */
+#define FEW_GROUPS(count, bytes) ((count) * ((bytes) + 144) <= 800)
 #define TWO_BYTES 64  /* of the smallest windows for which two filters by themselves are faster than a group of four */
 
 /* Successive pairs of pixels. The assembly loads the members in this order. */
@@ -286,6 +288,13 @@ static void one_filter(const tw_mve_layer *layer, const uint32_t *stream, int32_
           [s_3] "+Te"(sum_3)                                                                              \
         : [count] "r"(bytes) : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "memory")
 
+/* Stores the first `count` of four lanes as bytes, all if it is larger. VCTP sets the predicate register as in tw_mve_taps.c: nothing
+ * else in by_pixels uses it, and so the compiler need not save it. */
+static inline void store_some(int8_t *to, int32x4_t lanes, int32_t count)
+{
+    __asm__ volatile("vctp.32 %2\nvpst\nvstrbt.32 %q1, [%0]\n" : : "l"(to), "w"(lanes), "r"(count) : "memory");
+}
+
 /* Computes the outputs of the first `filters` filters of each pixel, one pixel at a time; bytes: inputs of a pixel that are read. */
 TW_NOT_INLINE void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels,
                              int32_t filters, int8_t *to)
@@ -294,6 +303,7 @@ TW_NOT_INLINE void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int
     const int32x4_t low = vdupq_n_s32(layer->low), high = vdupq_n_s32(layer->high);
     for (; pixels > 0; --pixels) {
         const int32_t *stream = (const int32_t *)layer->stream;
+        int8_t *at = to;
         for (int32_t left = filters; left > 0; left -= FILTERS) {
             const int8_t *x = from, *w = (const int8_t *)(stream + FILTERS);
             int32_t sum_0 = stream[0], sum_1 = stream[1], sum_2 = stream[2], sum_3 = stream[3];
@@ -302,11 +312,12 @@ TW_NOT_INLINE void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int
             int32x4_t out = vqrdmulhq_s32(tw_mve_lanes(sum_0, sum_1, sum_2, sum_3), vldrwq_s32(stream));
             out = vrshlq_s32(tw_mve_away(out, -sign), vldrwq_s32(stream + FILTERS));
             out = vminq_s32(vmaxq_s32(vaddq_n_s32(out, zero), low), high);
-            vstrbq_p_s32(to, out, vctp32q((uint32_t)left));
+            store_some(at, out, left);
             stream += 2 * FILTERS;
-            to += tw_min(left, FILTERS);
+            at += FILTERS;
         }
         from += step;
+        to += filters;
     }
 }
 
@@ -417,9 +428,9 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
 
 int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
-    const int32_t outputs = pixels * layer->filters;
+    const int32_t outputs = pixels * layer->filters, groups = pixels * ((layer->filters + FILTERS - 1) >> 2);
     int8_t few[FEW_OUTPUTS];
-    if (pixels > FEW_PIXELS || outputs > FEW_OUTPUTS) {
+    if (outputs > FEW_OUTPUTS || (pixels > 1 && !FEW_GROUPS(groups, layer->bytes))) {
         return 0;
     }
     by_pixels(layer, bytes, from, step, pixels, layer->filters, few);
@@ -432,9 +443,9 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
     const int32_t rest = layer->rest;
     if (pixels == 1) {
         by_pixels(layer, layer->bytes, from, step, 1, layer->filters, to);
-    } else if (tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
+    } else if (pixels * layer->filters <= FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
         return;
-    } else if (rest == 1 || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
+    } else if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
         by_filters(layer, from, step, pixels, to);
     } else {
         by_groups(layer, from, step, pixels, to);

@@ -26,8 +26,8 @@ typedef struct {
 /* Computes the outputs of `pixels` successive pixels, whose windows begin at `from` and every `step` bytes after it. */
 void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to);
 
-/* The same for at most four pixels with at most sixteen outputs in all; returns 0 for others, without computing them. Only `bytes`
- * inputs of each pixel are read, and all of them before outputs are written. */
+/* The same for a few pixels with at most sixteen outputs in all, if they are faster one by one; returns 0 for others, without
+ * computing them. Only `bytes` inputs of each pixel are read, and all of them before outputs are written. */
 int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to);
 
 #endif

@@ -121,20 +121,21 @@ static void move_back(const tw_mve_taps *taps, int32_t x_step)
     }
 }
 
-void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
-                          int8_t *to)
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t channels, int8_t *to)
 {
-    const int32_t count = taps->taps, channels = end - begin, sign = taps->sign, moved = taps->above + taps->below;
-    const int8_t *const stream = (const int8_t *)taps->stream + begin * (12 + count);
+    const int32_t count = taps->taps, sign = taps->sign, moved = taps->above + taps->below;
+    const int32_t whole = taps->reads_on ? channels : channels & -TW_MVE_LANES; /* channels in vectors that are read whole */
     for (; pixels > 0; --pixels) {
-        const int8_t *w = stream, *first, *second;
-        for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
-            const int32_t *tap = taps->tap;
-            if (channels - done >= TW_MVE_LANES || taps->reads_on) {
-                TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
-            } else {
-                TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
-            }
+        const int8_t *w = (const int8_t *)taps->stream, *first, *second;
+        const int32_t *tap;
+        int32_t done = 0;
+        for (; done < whole; done += TW_MVE_LANES) {
+            tap = taps->tap;
+            TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
+        }
+        if (done < channels) {
+            tap = taps->tap;
+            TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
         }
         if (moved) {
             move_back(taps, x_step);
@@ -168,16 +169,15 @@ static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, cons
     return multiplier + 2 * TW_MVE_LANES;
 }
 
-void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
-                          int8_t *to)
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t channels, int8_t *to)
 {
     for (; pixels > 0; --pixels) {
-        const uint32_t *stream = taps->stream + begin / 4 * (12 + taps->taps);
-        for (int32_t done = 0; done < end - begin; done += TW_MVE_LANES) {
-            stream = sixteen(taps, x + done, stream, tw_min(end - begin - done, TW_MVE_LANES), to + done);
+        const uint32_t *stream = taps->stream;
+        for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
+            stream = sixteen(taps, x + done, stream, tw_min(channels - done, TW_MVE_LANES), to + done);
         }
         x += x_step;
-        to += end - begin;
+        to += channels;
     }
 }
 

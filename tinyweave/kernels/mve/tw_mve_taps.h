@@ -41,9 +41,8 @@ static inline int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
 #endif
 }
 
-/* Computes the outputs of channels [begin, end) of `pixels` successive pixels; `begin` is a multiple of sixteen. x: the first
- * channel of the first window; x_step: bytes to the next window; the offsets of taps in the padding are moved back by that. */
-void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
-                          int8_t *to);
+/* Computes the outputs of `pixels` successive pixels of `channels` channels. x: the first channel of the first window; x_step: bytes
+ * to the next window; the offsets of taps in the padding are moved back by that. */
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t channels, int8_t *to);
 
 #endif

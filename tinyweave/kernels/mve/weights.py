@@ -1,8 +1,8 @@
 """Weight streams, requirements, scratch and overlap distances of the kernels for the Arm MVE extension (Helium).
 
 A weight stream holds biases, weights and rescaling factors as words in the order in which a kernel reads them. Sums wrap modulo
-2^32 as in the portable kernels, so results are exact for all inputs, weights and biases. Layers with shifts of 0 or more are
-left to the portable kernels.
+2^32 as in the portable kernels, so results are exact for all inputs, weights and biases. Layers with shifts above 0 are left to
+the portable kernels.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ...ops.window import Windows
 from .. import overlap_distance as distance
 from ..dsp import dense
 from ..requirements import (
+    Check,
     EachFilter,
     depth_multiplier_is_1,
     dilation_is_1,
@@ -40,6 +41,17 @@ def shifts_fit(given: dense.Filters) -> EachFilter:
     return EachFilter((given.multiplier == 0) | np.isin(given.shift, SHIFTS), "rescale shift", given.shift)
 
 
+def unsigned_shifts_fit(given: dense.Filters) -> EachFilter:
+    """Every filter's rescale shift is between -31 and 0."""
+    return EachFilter((given.multiplier == 0) | np.isin(given.shift, (*SHIFTS, 0)), "rescale shift", given.shift)
+
+
+def shifts_round_exactly(graph: Graph, op: Op) -> Check:
+    """Every filter's rescale shift is between -31 and -1, or 0 if the clamp removes negative outputs."""
+    requirement = shifts_fit if dense.needs_sign(graph, op) else unsigned_shifts_fit
+    return requirement(dense.filters(graph, op)).check()
+
+
 def products_add_in_16_bits(given: dense.Filters) -> EachFilter:
     """Of the taps 2n and 2n + 1, at most one has the weight -128, so that their products add in 16 bits."""
     filters, taps = given.weights.shape
@@ -48,8 +60,8 @@ def products_add_in_16_bits(given: dense.Filters) -> EachFilter:
     return EachFilter(larger > -128, "larger weight of two taps", larger)
 
 
-DENSE = (has_one_group, dilation_is_1, weights_have_no_zero_point, dense.of_op(shifts_fit))
-TAPS = (depth_multiplier_is_1, weights_have_no_zero_point, *map(dense.of_op, (products_add_in_16_bits, shifts_fit)))
+DENSE = (has_one_group, dilation_is_1, weights_have_no_zero_point, shifts_round_exactly)
+TAPS = (depth_multiplier_is_1, weights_have_no_zero_point, dense.of_op(products_add_in_16_bits), shifts_round_exactly)
 FULLY_CONNECTED = (weights_have_no_zero_point, dense.of_op(dense.shifts_round_once))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from .. import overlap_distance as distance
+from ..cycle_features import selections
 from ..requirements import reduced_axes_form_2_runs
 from ..variant import BOOL, S16, Variant
 
@@ -22,5 +23,5 @@ ROWS: tuple[Variant, ...] = (
     row("tw_reduce_prod_s8", ("reduce_prod",), "tw_reduce_prod", has_part=False),
     arg_max("tw_arg_max_s8_s32", types=("int8", "int32")),
     arg_max("tw_arg_max_s8_s64", types=("int8", "int64")),
-    Variant("tw_topk_v2_s8", ("topk_v2",), "tw_topk_v2", has_part=False),
+    Variant("tw_topk_v2_s8", ("topk_v2",), "tw_topk_v2", has_part=False, features=selections),
 )
