@@ -2,9 +2,9 @@
 
 In: data sets (--data): spoken digits, a fifth of CIFAR-10. Out: per network parameters, training time, accuracy on the test
 part in float and int8, RAM, and whether the C computes the same bytes on this machine and on the emulated core. The int8
-network and its C are left in a folder (-o), with the trained weights: networks with weights there are not trained again. `keywords` is
-a keyword transformer (arXiv 2104.00769): each frame of the features is a token. `images` is a small vision transformer, with a
-convolution of stride 2 before each of two groups of encoder layers, of 256 and 64 tokens.
+network and its C are left in a folder (-o), with the trained weights: networks with weights there are not trained again.
+`keywords` is a keyword transformer (arXiv 2104.00769): each frame of the features is a token. `images` is a small vision
+transformer, with a convolution of stride 2 before each of two groups of encoder layers, of 256 and 64 tokens.
 """
 
 from __future__ import annotations
