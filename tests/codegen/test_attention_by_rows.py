@@ -45,7 +45,7 @@ def attention(*, crossing: bool, causal: bool) -> Graph:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("core", ["", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("core", ["", "cortex-m4", "cortex-m33", "cortex-m55"])
 @pytest.mark.parametrize("crossing", [False, True], ids=["self", "cross"])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 def test_attention_by_rows_equals_the_reference(core: str, crossing: bool, causal: bool, tmp_path: Path) -> None:
