@@ -99,6 +99,9 @@ def plan(
         option("--explain TENSOR", "Explain the address of this tensor (or layer's output), and the choice of its kernel."),
     ] = None,
     pareto: Annotated[bool, option("--pareto", "Show the Pareto front: all plans that trade RAM for cycles.")] = False,
+    is_whole: Annotated[
+        bool, option("--all", "Show all buffers, the kernels, and the bytes that each technique of the planner saves.")
+    ] = False,
     picture: Annotated[
         Path | None, option("--figure FILE", "With --pareto: draw the front as .svg, or as .png, which needs cairosvg.")
     ] = None,
@@ -111,8 +114,8 @@ def plan(
 ) -> int:
     """Plan the memory and draw it.
 
-    Shows each buffer's address, size and lifetime, the peak, and the bytes that each technique of the planner saves. If the
-    plan exceeds a limit, it proposes other options, and exits with 1.
+    Shows whether the plan fits, its time, and the address, size and lifetime of the buffers at the peak. If the plan exceeds a
+    limit, it proposes other options, and exits with 1.
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
@@ -149,7 +152,7 @@ def plan(
         if explained:
             parts: list[steps.Show] = [lambda out, record: text.show_explanation(out, planned, explained)]
         else:
-            parts = [partial(text.show_plan, plan=planned), text.show_verdict, text.show_advice]
+            parts = [partial(text.show_plan, plan=planned, is_whole=is_whole), text.show_advice]
         lines = ["", *counts.count_lines(loaded.graph, compared, overhead, request.limits.ram)] if compared else []
         return [*parts, lambda out, record: text.show_lines(out, lines)]
 
