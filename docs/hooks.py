@@ -8,6 +8,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
+INLINE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")  # code in a sentence or a table, not a block of code
 OUTSIDE = re.compile(r"\]\((\.\./[^)#]+)\)")  # a link to a file of the project that is no page
 
 
@@ -23,3 +24,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Point to where they are built."""
     return OUTSIDE.sub(lambda link: f"](files/{Path(link[1]).name})", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep each option, such as --device, on one line; a browser would break it after its hyphens."""
+    return INLINE.sub(lambda code: re.sub(r"--?[a-z][\w-]*", r'<span class="whole">\g<0></span>', code[0]), html)

@@ -26,7 +26,7 @@ DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for numb
 
 
 PACKAGE = Path(tinyweave.__file__).parent
-WHOLE = {"plan": "  peak: ", "verify": "verified against", "deploy": "\nnext: "}  # words printed late by each command
+WHOLE = {"plan": "add --all", "verify": "verified against", "deploy": "\nnext: "}  # words printed late by each command
 LINES = {signal.SIGTERM: "tinyweave: ended by SIGTERM\n", signal.SIGINT: "tinyweave: interrupted\n"}
 
 

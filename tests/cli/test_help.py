@@ -54,6 +54,23 @@ def test_the_help_of_every_verb_fits_80_columns_and_its_example_is_one_shell_com
     assert f"Example: {' '.join(command.split())}" in " ".join(app_help(verb).split())
 
 
+@pytest.mark.parametrize("verb", " ".join(GROUPS.values()).split())
+def test_the_short_help_of_every_verb_fits_one_screen_and_names_the_full_one(capsys, monkeypatch, verb: str):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = []
+    for word in ("-h", "--help"):
+        assert run(verb, word) == 0
+        printed = capsys.readouterr().out
+        listed.append(set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", printed, re.MULTILINE)))
+        if word == "-h":
+            short = printed.splitlines()
+    assert len(short) <= 24 and listed[0] <= listed[1] and "--help" in listed[0]
+    more = len(listed[1] - listed[0])
+    assert (short[-1].strip() == f"{more} more options: tinyweave {verb} --help") == (more > 0)
+    if more:
+        assert printed.index("\nOptions:") < printed.index("\nMore options:") and "More options" not in "".join(short)
+
+
 def test_without_arguments_the_help_lists_every_command_untruncated(capsys):
     assert run() == 0
     printed = capsys.readouterr().out

@@ -284,3 +284,20 @@ def test_the_front_is_printed_as_table_json_and_figure(chain: Path, tmp_path: Pa
     assert "1.0 or more" in bad(capsys, "plan", chain, "--max-mac-overhead", "0.5")
     assert run("plan", chain, "--max-mac-overhead", "2", "--json") == 0
     assert json.loads(capsys.readouterr().out)["mac_overhead"] >= 1
+
+
+def test_plan_prints_the_verdict_first_and_on_one_screen(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run("plan", DIGITS, "--device", "nrf52840") == 0
+    short = capsys.readouterr().out.splitlines()
+    assert run("plan", DIGITS, "--device", "nrf52840", "--all") == 0
+    whole = capsys.readouterr().out.splitlines()
+    assert short[0] == whole[0] == "fits nrf52840" and len(short) <= 23 and "add --all" in short[-1]
+    drawn, all_drawn = ([line for line in lines if " .. " in line and "#" in line] for lines in (short, whole))
+    buffers = api.plan(api.load(DIGITS), "nrf52840").buffers
+    assert len(all_drawn) == len(buffers) and set(drawn) < set(all_drawn)
+    assert f"all {len(buffers)} buffers" in short[-1]
+    (peak,) = {int(line.split("step ")[1]) for line in short if "alive at the peak" in line}
+    assert len(drawn) == sum(buffer.start < peak <= buffer.end for buffer in buffers) < 8
+    details = ("kernels, and their share of the work", "+ fusion", "  peak: ")
+    assert all(any(detail in line for line in whole) and not any(detail in line for line in short) for detail in details)

@@ -98,7 +98,8 @@ def plan(
         str | None,
         option("--explain TENSOR", "Explain the address of this tensor (or layer's output), and the choice of its kernel."),
     ] = None,
-    pareto: Annotated[bool, option("--pareto", "Show the Pareto front: all plans that trade RAM for cycles.")] = False,
+    pareto: Annotated[bool, option("--pareto", "Show the Pareto front: plans that trade RAM for time.")] = False,
+    is_whole: Annotated[bool, option("--all", "Draw all buffers; show kernels and techniques, too.")] = False,
     picture: Annotated[
         Path | None, option("--figure FILE", "With --pareto: draw the front as .svg, or as .png, which needs cairosvg.")
     ] = None,
@@ -111,8 +112,8 @@ def plan(
 ) -> int:
     """Plan the memory and draw it.
 
-    Shows each buffer's address, size and lifetime, the peak, and the bytes that each technique of the planner saves. If the
-    plan exceeds a limit, it proposes other options, and exits with 1.
+    Shows whether the plan fits, its time, and the address, size and lifetime of the buffers at the peak. If the plan exceeds a
+    limit, it proposes other options, and exits with 1.
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
@@ -149,7 +150,7 @@ def plan(
         if explained:
             parts: list[steps.Show] = [lambda out, record: text.show_explanation(out, planned, explained)]
         else:
-            parts = [partial(text.show_plan, plan=planned), text.show_verdict, text.show_advice]
+            parts = [partial(text.show_plan, plan=planned, is_whole=is_whole), text.show_advice]
         lines = ["", *counts.count_lines(loaded.graph, compared, overhead, request.limits.ram)] if compared else []
         return [*parts, lambda out, record: text.show_lines(out, lines)]
 
@@ -206,9 +207,11 @@ def compile_model(
     if as_json:
         return steps.written_json(entries, folder, [*emitted, manifest.MANIFEST], written)
     text.heading(text.console(), f"wrote {len(emitted) + 1} files to {folder}")
-    for file, content in emitted.items():
-        print(f"  {file}  {len(content):,} B")
-    print(f"  {manifest.MANIFEST}  lists them")
+    own = tuple(each.name for each in loaded)
+    kernels = {file: content for file, content in emitted.items() if not file.startswith(own)}
+    for file in (file for file in emitted if file not in kernels):
+        print(f"  {file}  {len(emitted[file]):,} B")
+    print(f"  {manifest.MANIFEST}  lists all, with {len(kernels)} files of kernels, {sum(map(len, kernels.values())):,} B")
     steps.report_earlier_files(folder, written)
     if len(entries) == 1:
         print(f"arena: {columns.size(entries[0]['ram']['arena'])}")

@@ -1,4 +1,7 @@
-"""The help texts: the commands in groups, and for each command an example that can be pasted into a shell."""
+"""The help texts: the commands in groups, and for each command an example that can be pasted into a shell.
+
+`--help` lists all options of a command, those that most users need first. `-h` lists only these, on one screen.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,21 @@ GROUPS = {
 }
 
 
+# the options that most users need, in the order of the help; required options are before them
+COMMON = "form device ram flash minutes epochs labels blame inputs is_whole tensor pareto out show as_json help"
+FEW = 9  # a command with at most so many options has only one list
+SHORT = "tinyweave.short_help"  # key of the context: whether only the common options are shown
+NAME_COLUMNS = 22  # width of the column with the names of options; longer names have a line of their own
+
+
 class GroupedCommands(TyperGroup):
     """The commands of tinyweave, listed in the groups and the order of GROUPS."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        with formatter.section("Options"):
+            formatter.write_dl([row for each in self.get_params(ctx) if (row := each.get_help_record(ctx)) is not None])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands and the first sentences of their docstrings, one section per group."""
@@ -41,9 +57,40 @@ class Command(TyperCommand):
         """Return the words after the command's name in the usage line; typer encloses required arguments in braces."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments of the command, and note in the context whether they ask for the short help, `-h`."""
+        ctx.meta[SHORT] = "-h" in args and "--help" not in args
+        return list(super().parse_args(ctx, args))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the common options and, unless the short help is asked for, all others."""
+        params = self.get_params(ctx)
+        options = [each for each in params if each.param_type_name == "option"]
+        by_name = {each.name: each for each in options if not each.required}
+        common = [each for each in options if each.required] + [by_name[name] for name in COMMON.split() if name in by_name]
+        if len(options) <= FEW:
+            common = options
+        sections = {
+            "Arguments": [each for each in params if each.param_type_name == "argument"],
+            "Options": common,
+            "More options": [] if ctx.meta.get(SHORT) else [each for each in options if each not in common],
+        }
+        for title, listed in sections.items():
+            if rows := [row for each in listed if (row := each.get_help_record(ctx)) is not None]:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=NAME_COLUMNS)
+        if ctx.meta.get(SHORT) and len(common) < len(options):
+            formatter.write_paragraph()
+            formatter.write_text(f"{len(options) - len(common)} more options: {ctx.command_path} --help")
+
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the docstring, with the example in lines that end with a backslash if it is too long for one line."""
+        """Write the docstring, with the example in lines that end with a backslash if it is too long for one line.
+
+        The short help has only the first paragraph and the example.
+        """
         about, _, example = cleandoc(self.help or "").rpartition("\n\nExample: ")
+        if ctx.meta.get(SHORT):
+            about, *_ = about.split("\n\n")
         lines = shell_lines(" ".join(f"Example: {example}".split()), formatter.width - 4)
         formatter.write_paragraph()
         with formatter.indentation():

@@ -44,8 +44,8 @@ def complete_device(start: str) -> list[str]:
 
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .onnx or .pt2 file.")]
-Ram = Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 64k or 1m; by default the RAM of the device.")]
-Flash = Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 256k or 1m; by default the device's Flash.")]
+Ram = Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 64k; else the device's.")]
+Flash = Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 1m; else the device's.")]
 StreamInputs = Annotated[
     bool, option("--stream-inputs", "A callback delivers the inputs row by row, so that no whole input lies in RAM.")
 ]
@@ -57,7 +57,7 @@ Overhead = Annotated[
         "default; no limit for the strategies patch and msf.",
     ),
 ]
-Json = Annotated[bool, option("--json", "Print the result as JSON; `tinyweave docs json` explains the keys.")]
+Json = Annotated[bool, option("--json", "Print the result as JSON; see `tinyweave docs json`.")]
 Inputs = Annotated[
     Path | None,
     option(
@@ -80,7 +80,7 @@ def target_options(
         str | None,
         option(
             "--device NAME",
-            "Board, part, family (see `tinyweave devices`) or core, or a TOML file.",
+            "A name of `tinyweave devices`, or a TOML file.",
             autocompletion=complete_device,
         ),
     ] = None,

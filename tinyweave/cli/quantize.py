@@ -23,7 +23,7 @@ def sample_options(
         str | None,
         option(
             "--labels FILE|folders",
-            "Class of each sample, for the accuracy or for training: a number per line, .npy, or the names of the folders.",
+            "Class of each sample: a number per line, .npy, or `folders` for their names.",
         ),
     ] = None,
 ) -> None:
@@ -105,9 +105,9 @@ def quantize(
 def prune(
     model: ModelFile,
     *,
-    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; the training needs hundreds.")],
-    ram: Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 32k, of the plan with the least RAM.")] = None,
-    flash: Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 64k, of the same plan.")] = None,
+    calibrate: Annotated[Path, option("--calibrate PATH", "Samples as for `quantize`, hundreds to train.")],
+    ram: Annotated[str | None, option("--ram SIZE", "RAM limit of the smallest plan: bytes, or as 32k.")] = None,
+    flash: Annotated[str | None, option("--flash SIZE", "Flash limit of the same plan: bytes, or as 64k.")] = None,
     out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,
     chosen: Options,
     epochs: Annotated[

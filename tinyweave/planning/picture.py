@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .plan import Plan
 
 MAX_COLUMNS = 64
 
 
-def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS) -> list[str]:
+def memory_picture(
+    plan: Plan,
+    labels: dict[str, str] | None = None,
+    max_columns: int = MAX_COLUMNS,
+    only: Collection[str] | None = None,
+) -> list[str]:
     """Return one table per memory as lines of text: the offset of each buffer, and a # in each step in which it is alive.
 
     Args:
         plan: the plan to show.
         labels: buffer name -> text to print instead of the name.
         max_columns: most columns for steps; if the plan has more steps, each column stands for several consecutive steps.
+        only: names of the buffers to show; None for all.
     """
     labels = labels or {}
     steps = max(1, len(plan.stages))
     per_column = -(-steps // max_columns)
     columns = -(-steps // per_column)
+    shown = [buffer for buffer in plan.buffers if only is None or buffer.name in only]
     lines = []
     for memory, size in plan.arena.items():
         bound = (
@@ -29,7 +38,7 @@ def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns
         which = f"in {memory}" if len(plan.arena) > 1 else bound
         each = f", {per_column} per column" if per_column > 1 else ""
         lines.append(f"arena {size:,} B {which}, {steps} steps{each}.")
-        buffers = sorted((b for b in plan.buffers if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))
+        buffers = sorted((b for b in shown if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))
         digits = max(6, len(f"{size:,}"))
         title = f"{'steps':<{columns}}"
         lines.append(f"{'offset':>{digits}} .. {'end':>{digits}} {'size':>{digits}}  {title}  tensor")

@@ -66,6 +66,7 @@ from .words import (
     verdict_lines,
 )
 
+PEAK_BUFFERS = 8  # most buffers that `plan` draws without --all
 VERDICT_STYLES = {True: "bold green", False: "bold red", None: "bold"}
 
 
@@ -223,29 +224,45 @@ def show_measured(out: Console, record: Record) -> None:
         out.print(Text(f"  {line}"))
 
 
-def show_plan(out: Console, record: Record, plan: Plan) -> None:
-    """Show a plan: the drawing of its memory, how far its RAM is above the lower bound, and its estimated time.
+def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> None:
+    """Show a plan: whether it fits, its estimated time, how far its RAM is above the lower bound, and a drawing of its memory.
 
-    Also show the percentage of MACs and cycles of each kernel, the RAM that each technique of the planner saves, and, for a
-    model that streams in time, the rows that each call computes.
+    For a model that streams in time, also show how much each call computes.
+
+    Args:
+        out: the console.
+        record: the record of the plan.
+        plan: the plan.
+        is_whole: whether to draw all buffers, not only the largest at the peak, and to show the percentage of MACs and cycles
+            of each kernel, the RAM that each technique of the planner saves, and the rows that each streaming call computes.
     """
-    first, *lines = picture(plan, out.width)
+    show_verdict(out, record if is_whole else record | {"peak": None})
+    show_lines(out, [*foreseen_lines(record), *fast_share_lines(record), bound_line(record)])
+    out.print()
+    if stream := record["stream_time"]:
+        show_lines(out, [stream_title(stream)], "bold")
+        _show_indented(out, hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2) if is_whole else [])
+    peak = record["peak"]["step"] if record["peak"] else 0
+    alive = [buffer for buffer in plan.buffers if buffer.start <= peak < buffer.end]
+    largest = sorted(alive, key=lambda buffer: -buffer.bytes)[:PEAK_BUFFERS]
+    first, *lines = picture(plan, out.width, None if is_whole else {buffer.name for buffer in largest})
     heading(out, first)
     for line in lines:
         out.print(Text(line))
-    if plan.scratch:
+    if not is_whole:
+        others = f", the largest {len(largest)} of {len(alive)}" if len(alive) > len(largest) else ""
+        show_lines(out, [f"  these are alive at the peak, step {peak + 1}{others}"] if alive else [])
+    elif plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
     for line in twice_lines(plan):
         out.print(Text(clean(line, 160)))
-    out.print()
-    show_lines(out, [bound_line(record), *foreseen_lines(record), *fast_share_lines(record)])
+    if not is_whole:
+        show_lines(out, [f"all {counted(len(plan.buffers), 'buffer')}, the kernels, and what each technique saves: add --all"])
+        return
     out.print()
     if record["fast_macs"] is not None:
         heading(out, "kernels, and their share of the work")
         _show_indented(out, hanging(kernel_rows(record), frozenset({1, 2}), out.width - 2))
-    if stream := record["stream_time"]:
-        show_lines(out, [stream_title(stream)], "bold")
-        _show_indented(out, hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2))
     several = len(record["ram"]["memories"]) > 1
     heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
     _show_indented(out, align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})))

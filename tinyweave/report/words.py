@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ..codegen.model import buffer_labels
 from ..ir import shortened
@@ -124,10 +124,13 @@ def entry_title(entry: Record) -> str:
     return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
-def picture(plan: Plan, width: int = WIDTH) -> list[str]:
-    """Return the drawing of a plan as lines: a line per buffer with its offsets, its steps, and its name in the C."""
+def picture(plan: Plan, width: int = WIDTH, only: Collection[str] | None = None) -> list[str]:
+    """Return the drawing of a plan as lines: a line per buffer with its offsets, its steps, and its name in the C.
+
+    `only` has the names of the buffers to draw; None draws all.
+    """
     lines, start = [], 0
-    for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width)):
+    for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width), only):
         start = line.index("tensor") if line.endswith("  tensor") else start
         parts = textwrap.wrap(clean(line[start:], 400), max(16, width - start), break_on_hyphens=False) if start else []
         lines += [line[:start] + parts[0], *(" " * start + part for part in parts[1:])] if parts else [line]
