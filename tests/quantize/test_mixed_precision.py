@@ -127,7 +127,7 @@ def test_bytes_and_db_of_a_layer_are_differences_to_the_network_without_it() -> 
 
 def test_the_damage_of_a_layer_is_the_increase_of_the_noise() -> None:
     done = quantised(1)
-    measures = mixed_precision.Measures(network(1)[1].batch(range(8)), {}, constants, lambda graph: (0.0, 0.0))
+    measures = mixed_precision.Measures(network(1)[1].batch(range(8)), network(1)[1].batch(range(8, 24)), {}, constants, lambda graph: (0.0, 0.0))
     search = mixed_precision._Search(done.real, done.calibration, PrecisionLimits(), measures, lambda *_: None)
     narrow = frozenset(search.candidates[::2])
     for name, damage in search.damages(narrow).items():
@@ -287,7 +287,7 @@ def test_an_output_stays_int8_and_a_view_between_int16_ops_is_int16() -> None:
     real = simplify_float(float_graph(tensors, [*steps, ("fully_connected", ("t1", "v", "c"), DENSE)]))
     inputs = {"x": rng.normal(size=(4, 1, 1, 8, 8, 4)).astype(np.float32)[:, 0]}
     made = calibrate(real, inputs, "minmax")
-    measures = mixed_precision.Measures(inputs, inputs, constants, lambda graph: (0.0, 0.0))
+    measures = mixed_precision.Measures(inputs, inputs, inputs, constants, lambda graph: (0.0, 0.0))
     search = mixed_precision._Search(real, made, PrecisionLimits(), measures, lambda *_: None)
     names = frozenset(op.name for op in real.ops)
     assert list(mixed_precision._int16_units(search, search.able)) == [names]

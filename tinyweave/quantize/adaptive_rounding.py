@@ -10,7 +10,7 @@ Sources: Nagel et al., Up or Down? Adaptive Rounding (2020), which solves a rela
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +29,14 @@ MOST_DEPTH = 4096  # limit on weights per output channel (depth): a matrix of de
 DAMPING = 0.01  # ridge regularisation relative to the mean input power, against overfitting to few samples
 
 
-def adaptively_rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Graph:
+def adaptively_rounded(
+    real: Graph,
+    small: Graph,
+    inputs: Mapping[str, Array],
+    progress: Progress = silent,
+    *,
+    ops: Container[str] | None = None,
+) -> Graph:
     """Return the int8 graph with adaptively rounded weights in convolutions and dense layers.
 
     Layers whose weights other ops share, or that have more than MOST_DEPTH weights per output channel, keep their weights.
@@ -39,10 +46,11 @@ def adaptively_rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], p
         small: its int8 form.
         inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
         progress: called after each layer.
+        ops: names of the ops whose weights are rounded; None is all.
     """
 
     def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
-        if not _is_roundable(real, op):
+        if (ops is not None and op.name not in ops) or not _is_roundable(real, op):
             return None
         return _rounded(real, op, small.input(int8_op, 1), *(values[op.inputs[0] or ""] for values in maps))
 

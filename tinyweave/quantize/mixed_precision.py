@@ -1,6 +1,7 @@
 """Mixed precision: choose layers with int4 weights and layers with int16 activations, so that a network meets its limits.
 
-The damage of a layer is the noise at the network's outputs that int4 weights in this layer add. Choosing the layers that save
+int4 weights are rounded adaptively, because rounding to the nearest integer costs far more at 4 bits than at 8. The damage of a
+layer is the noise at the network's outputs that int4 weights in this layer add. Choosing the layers that save
 enough bytes with the least damage is a knapsack problem. It is solved exactly under the assumption that noise is additive. It
 is solved again with each damage measured while the chosen layers have int4 weights, and then improved by measured exchanges of
 layers. Limits are always measured on the graph that is returned.
@@ -18,6 +19,7 @@ from ..ir import CompileError, Graph, Op, Quant, is_constant
 from ..ops import SPECS, spec_of
 from ..passes.rewrite import exchange
 from ..progress import Progress, silent
+from .adaptive_rounding import adaptively_rounded
 from .calibrate import Calibration, collect_histograms, downstream
 from .convert import WeightFormat, as_integers, as_real, to_int8
 from .evaluate import Array, evaluate, outputs
@@ -76,6 +78,7 @@ class Measures:
     """How to measure the damage of layers, and whether a graph meets the limits."""
 
     inputs: Mapping[str, Array]  # real inputs of a few samples, for the damage of layers
+    learning: Mapping[str, Array]  # real inputs of a few samples, for the rounding of int4 weights
     ranging: Mapping[str, Array]  # real inputs of samples, for the ranges of int16 activations
     flash: Callable[[Graph], int]  # returns the bytes of Flash that a graph needs
     quality: Callable[[Graph], tuple[float, float]]  # returns SQNR in dB, and accuracy drop in percentage points
@@ -96,9 +99,10 @@ def _meets_quality(graph: Graph, limits: PrecisionLimits, measures: Measures) ->
 class _Search:
     """The search for ops with int4 weights and ops with int16 activations. A choice is a set of op names.
 
-    `expected` are the float graph's outputs. `small` is the int8 graph with int4 weights nowhere, and `narrow` with int4
-    weights in all `candidates`, the ops that can have them. `saves` are the bytes that each candidate saves. `able` are the ops
-    that can have int16 activations.
+    `expected` are the float graph's outputs. `candidates` are the ops that can have int4 weights. `small` is the int8 graph
+    without int4 weights, and `narrow` the graph with int4 weights in all candidates: rounded adaptively, or to the nearest
+    integer if this gives less noise. `saves` are the bytes that each candidate saves. `able` are the ops that can have int16
+    activations.
     """
 
     def __init__(
@@ -111,7 +115,11 @@ class _Search:
         self.small = to_int8(real, self.groups, self.quants)
         self.inputs = {name: as_integers(self.small.tensors[name], array) for name, array in measures.inputs.items()}
         self.candidates = tuple(op.name for op in real.ops if self._takes_int4(op))
-        self.narrow = to_int8(real, self.groups, self.quants, weights=dict.fromkeys(self.candidates, INT4))
+        self.narrow = self.small
+        if self.candidates:
+            nearest = to_int8(real, self.groups, self.quants, weights=dict.fromkeys(self.candidates, INT4))
+            rounded = adaptively_rounded(real, nearest, measures.learning, progress, ops=self.candidates)
+            self.narrow = min(rounded, nearest, key=self.noise)
         self.able = frozenset(op.name for op in real.ops if takes_int16(real, op, self.groups))
         before, after = _weight_bytes(self.small), _weight_bytes(self.narrow)
         self.saves = {name: before[name] - after[name] for name in self.candidates}
@@ -128,8 +136,10 @@ class _Search:
 
     def graph(self, int4: Names, int16: Names = NONE) -> Graph:
         """Return the graph with int4 weights in the ops `int4` and int16 activations in the ops `int16`."""
-        weights = dict.fromkeys(int4, INT4)
-        small = to_int8(self.real, self.groups, self.quants, weights=weights) if int4 else self.small
+        small = self.small
+        if int4:
+            nearest = to_int8(self.real, self.groups, self.quants, weights=dict.fromkeys(int4, INT4))
+            small = with_weights_of(nearest, int4, self.narrow)
         return with_int16(self.real, small, self.groups, int16, self.int16_quants) if int16 else small
 
     @cached_property
@@ -392,6 +402,13 @@ def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
         layers.append(LayerPrecision(op.name, op.kind, weights, activations, _constant_bytes(without) - after, gained))
         search.progress("measuring what each layer gains", len(layers), len(int4 | int16))
     return MixedPrecision(graph, tuple(layers), reached, int8_sqnr, before - after)
+
+
+def with_weights_of(graph: Graph, names: Names, source: Graph) -> Graph:
+    """Return `graph`, where the weights of the ops `names` have the values that they have in `source`."""
+    weights = {op.name: source.input(op, 1) for op in source.ops if op.name in names}
+    own = {op.name: graph.input(op, 1).name for op in graph.ops if op.name in names}
+    return replace(graph, tensors={**graph.tensors, **{own[op]: replace(weights[op], name=own[op]) for op in names}})
 
 
 def _with_constants_of(graph: Graph, name: str, source: Graph) -> Graph:

@@ -47,7 +47,7 @@ class QuantiseOptions:
     """Options of quantisation.
 
     Equalisation, adaptive rounding and bias correction are each kept only if they raise the SQNR. The latter two must also keep
-    the limits.
+    the limits. int4 weights are always rounded adaptively.
     """
 
     method: str = "auto"  # how ranges are chosen: "auto" or one of `ranges.METHODS`
@@ -84,19 +84,20 @@ def quantise(
 
     (real, small, calibration), gains = calibrated(prepared), dict[str, float]()
     few = subsample(real, inputs, 8, MEASURED)
-    adjusts = options.correct_bias or options.adaptive_rounding
-    reached = sqnr(real, small, few) if options.equalize or adjusts else 0.0
+    reached = sqnr(real, small, few) if options.equalize or options.correct_bias or options.adaptive_rounding else 0.0
     if options.equalize:
         other = calibrated(equalised(real, inputs))
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
         if now > reached:
             (real, small, calibration), reached = other, now
-    precision, left_out = None, list[str]()
+    precision, left_out, int4 = None, list[str](), frozenset[str]()
+    learning = subsample(real, _held_out(inputs, few), 8, MEASURED)
     if limits is not None:
-        measures = _measures(real, samples, inputs, limits, flash=flash, progress=progress)
+        quality = _quality(real, samples, limits, progress)
+        measures = Measures(subsample(real, few, 4 * len(real.ops), WEIGHED), learning, inputs, flash, quality)
         precision = choose_precision(real, calibration, limits, measures, progress)
-        small = precision.graph
-        reached = sqnr(real, small, few) if adjusts else 0.0
+        small, int4 = precision.graph, frozenset(layer.name for layer in precision.layers if layer.weights == "int4")
+        reached = sqnr(real, small, few) if int4 or options.correct_bias or options.adaptive_rounding else 0.0
 
     def better(other: Graph, what: str) -> tuple[Graph, float]:
         """Return the graph `other`, which has the improvement `what`, and its SQNR, or the current graph and its SQNR.
@@ -108,9 +109,9 @@ def quantise(
             left_out.append(what)
         return (other, now) if now > reached and what not in left_out else (small, reached)
 
-    if options.adaptive_rounding:
-        learning = subsample(real, _held_out(inputs, few), 8, MEASURED)
-        small, reached = better(adaptively_rounded(real, small, learning, progress), "adaptive rounding")
+    if options.adaptive_rounding or int4:
+        rounded = adaptively_rounded(real, small, learning, progress, ops=None if options.adaptive_rounding else int4)
+        small, reached = better(rounded, "adaptive rounding")
     if options.correct_bias:
         small, reached = better(bias_corrected(real, small, few), "corrected biases")
     return Quantised(real, small, calibration, used, gains, precision, tuple(left_out))
@@ -126,19 +127,13 @@ def _held_out(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> Mapping[
     return {name: array[others] for name, array in inputs.items()} if len(others) >= LEARNED else inputs
 
 
-def _measures(
-    real: Graph,
-    samples: Samples,
-    inputs: Mapping[str, Array],
-    limits: PrecisionLimits,
-    *,
-    flash: Callable[[Graph], int],
-    progress: Progress,
-) -> Measures:
-    """Return how `choose_precision` measures layers and graphs.
+def _quality(
+    real: Graph, samples: Samples, limits: PrecisionLimits, progress: Progress
+) -> Callable[[Graph], tuple[float, float]]:
+    """Return a function of an int8 graph that measures its SQNR in dB and its accuracy drop in percentage points.
 
-    The damage of layers is measured on a few of the samples `inputs`, and SQNR and accuracy of a graph on all `samples`. Raise
-    CompileError if accuracy is limited and cannot be measured.
+    Both are measured against the float graph `real` on all `samples`. Raise CompileError if accuracy is limited and cannot be
+    measured.
     """
     if limits.accuracy_drop is not None and (samples.labels is None or not is_classifier(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is not a classifier"
@@ -150,4 +145,4 @@ def _measures(
         measured = fidelity(real, graph, samples, progress)
         return measured.sqnr_db, 0.0 if measured.accuracy is None else 100 * (measured.accuracy[0] - measured.accuracy[1])
 
-    return Measures(subsample(real, inputs, 4 * len(real.ops), WEIGHED), inputs, flash, quality)
+    return quality
