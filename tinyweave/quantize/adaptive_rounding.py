@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Graph, Op, Tensor, limits
-from ..ops import SPECS
+from ..ops import SPECS, spec_of
 from ..ops.conv import groups, kernel_size
 from ..ops.window import taps
 from ..progress import Progress, silent
@@ -55,6 +55,31 @@ def adaptively_rounded(
         return _rounded(real, op, small.input(int8_op, 1), *(values[op.inputs[0] or ""] for values in maps))
 
     return layer_by_layer(real, small, inputs, improve, lambda count: progress("rounding weights", count, len(real.ops)))
+
+
+def individually_rounded(
+    real: Graph, small: Graph, narrow: Graph, inputs: Mapping[str, Array], progress: Progress = silent
+) -> Graph:
+    """Return the graph `narrow` with adaptively rounded int4 weights, each layer as if all other layers had int8 weights.
+
+    Args:
+        real: the float graph, from `simplify_float`.
+        small: its form with int8 weights, whose activations the layers read.
+        narrow: its form with int4 weights in some convolutions and dense layers, and the same activation scales.
+        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
+        progress: called after each layer.
+    """
+    taking = (op for op in narrow.ops if spec_of(op).takes_int4_weights)
+    weights = {op.name: narrow.input(op, 1) for op in taking if narrow.input(op, 1).dtype == "int4"}
+    rounded = dict[str, Tensor]()
+
+    def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> None:
+        if op.name in weights and _is_roundable(real, op):
+            new = _rounded(real, op, weights[op.name], *(values[op.inputs[0] or ""] for values in maps))
+            rounded[new.name] = new
+
+    layer_by_layer(real, small, inputs, improve, lambda count: progress("rounding weights", count, len(real.ops)))
+    return replace(narrow, tensors={**narrow.tensors, **rounded})
 
 
 def _is_roundable(graph: Graph, op: Op) -> bool:

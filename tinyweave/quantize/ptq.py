@@ -47,7 +47,7 @@ class QuantiseOptions:
     """Options of quantisation.
 
     Equalisation, adaptive rounding and bias correction are each kept only if they raise the SQNR. The latter two must also keep
-    the limits. int4 weights are always rounded adaptively.
+    the limits. int4 weights are rounded adaptively without this option, too.
     """
 
     method: str = "auto"  # how ranges are chosen: "auto" or one of `ranges.METHODS`
@@ -84,20 +84,21 @@ def quantise(
 
     (real, small, calibration), gains = calibrated(prepared), dict[str, float]()
     few = subsample(real, inputs, 8, MEASURED)
-    reached = sqnr(real, small, few) if options.equalize or options.correct_bias or options.adaptive_rounding else 0.0
+    adjusts = options.correct_bias or options.adaptive_rounding
+    reached = sqnr(real, small, few) if options.equalize or adjusts else 0.0
     if options.equalize:
         other = calibrated(equalised(real, inputs))
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
         if now > reached:
             (real, small, calibration), reached = other, now
-    precision, left_out, int4 = None, list[str](), frozenset[str]()
+    precision, left_out = None, list[str]()
     learning = subsample(real, _held_out(inputs, few), 8, MEASURED)
     if limits is not None:
-        quality = _quality(real, samples, limits, progress)
-        measures = Measures(subsample(real, few, 4 * len(real.ops), WEIGHED), learning, inputs, flash, quality)
+        weighing, quality = subsample(real, few, 4 * len(real.ops), WEIGHED), _quality(real, samples, limits, progress)
+        measures = Measures(weighing, learning, inputs, flash, quality)
         precision = choose_precision(real, calibration, limits, measures, progress)
-        small, int4 = precision.graph, frozenset(layer.name for layer in precision.layers if layer.weights == "int4")
-        reached = sqnr(real, small, few) if int4 or options.correct_bias or options.adaptive_rounding else 0.0
+        small = precision.graph
+        reached = sqnr(real, small, few) if adjusts else 0.0
 
     def better(other: Graph, what: str) -> tuple[Graph, float]:
         """Return the graph `other`, which has the improvement `what`, and its SQNR, or the current graph and its SQNR.
@@ -109,9 +110,8 @@ def quantise(
             left_out.append(what)
         return (other, now) if now > reached and what not in left_out else (small, reached)
 
-    if options.adaptive_rounding or int4:
-        rounded = adaptively_rounded(real, small, learning, progress, ops=None if options.adaptive_rounding else int4)
-        small, reached = better(rounded, "adaptive rounding")
+    if options.adaptive_rounding:
+        small, reached = better(adaptively_rounded(real, small, learning, progress), "adaptive rounding")
     if options.correct_bias:
         small, reached = better(bias_corrected(real, small, few), "corrected biases")
     return Quantised(real, small, calibration, used, gains, precision, tuple(left_out))
