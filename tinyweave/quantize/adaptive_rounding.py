@@ -10,13 +10,13 @@ Sources: Nagel et al., Up or Down? Adaptive Rounding (2020), which solves a rela
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from ..ir import Graph, Op, Tensor, limits
-from ..ops import SPECS
+from ..ops import SPECS, spec_of
 from ..ops.conv import groups, kernel_size
 from ..ops.window import taps
 from ..progress import Progress, silent
@@ -29,7 +29,14 @@ MOST_DEPTH = 4096  # limit on weights per output channel (depth): a matrix of de
 DAMPING = 0.01  # ridge regularisation relative to the mean input power, against overfitting to few samples
 
 
-def adaptively_rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Graph:
+def adaptively_rounded(
+    real: Graph,
+    small: Graph,
+    inputs: Mapping[str, Array],
+    progress: Progress = silent,
+    *,
+    ops: Container[str] | None = None,
+) -> Graph:
     """Return the int8 graph with adaptively rounded weights in convolutions and dense layers.
 
     Layers whose weights other ops share, or that have more than MOST_DEPTH weights per output channel, keep their weights.
@@ -39,14 +46,40 @@ def adaptively_rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], p
         small: its int8 form.
         inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
         progress: called after each layer.
+        ops: names of the ops whose weights are rounded; None is all.
     """
 
     def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
-        if not _is_roundable(real, op):
+        if (ops is not None and op.name not in ops) or not _is_roundable(real, op):
             return None
         return _rounded(real, op, small.input(int8_op, 1), *(values[op.inputs[0] or ""] for values in maps))
 
     return layer_by_layer(real, small, inputs, improve, lambda count: progress("rounding weights", count, len(real.ops)))
+
+
+def individually_rounded(
+    real: Graph, small: Graph, narrow: Graph, inputs: Mapping[str, Array], progress: Progress = silent
+) -> Graph:
+    """Return the graph `narrow` with adaptively rounded int4 weights, each layer as if all other layers had int8 weights.
+
+    Args:
+        real: the float graph, from `simplify_float`.
+        small: its form with int8 weights, whose activations the layers read.
+        narrow: its form with int4 weights in some convolutions and dense layers, and the same activation scales.
+        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
+        progress: called after each layer.
+    """
+    taking = (op for op in narrow.ops if spec_of(op).takes_int4_weights)
+    weights = {op.name: narrow.input(op, 1) for op in taking if narrow.input(op, 1).dtype == "int4"}
+    rounded = dict[str, Tensor]()
+
+    def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> None:
+        if op.name in weights and _is_roundable(real, op):
+            new = _rounded(real, op, weights[op.name], *(values[op.inputs[0] or ""] for values in maps))
+            rounded[new.name] = new
+
+    layer_by_layer(real, small, inputs, improve, lambda count: progress("rounding weights", count, len(real.ops)))
+    return replace(narrow, tensors={**narrow.tensors, **rounded})
 
 
 def _is_roundable(graph: Graph, op: Op) -> bool:

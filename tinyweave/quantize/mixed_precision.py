@@ -1,5 +1,9 @@
 """Mixed precision: choose layers with int4 weights and layers with int16 activations, so that a network meets its limits.
 
+int4 weights are rounded adaptively, because rounding to the nearest integer costs far more SQNR at 4 bits than at 8. The search
+rounds the weights of each layer individually. At the end the chosen layers are rounded again, in execution order, so that each
+layer compensates errors of the layers before it.
+
 The damage of a layer is the noise at the network's outputs that int4 weights in this layer add. Choosing the layers that save
 enough bytes with the least damage is a knapsack problem. It is solved exactly under the assumption that noise is additive. It
 is solved again with each damage measured while the chosen layers have int4 weights, and then improved by measured exchanges of
@@ -18,6 +22,7 @@ from ..ir import CompileError, Graph, Op, Quant, is_constant
 from ..ops import SPECS, spec_of
 from ..passes.rewrite import exchange
 from ..progress import Progress, silent
+from .adaptive_rounding import adaptively_rounded, individually_rounded
 from .calibrate import Calibration, collect_histograms, downstream
 from .convert import WeightFormat, as_integers, as_real, to_int8
 from .evaluate import Array, evaluate, outputs
@@ -76,6 +81,7 @@ class Measures:
     """How to measure the damage of layers, and whether a graph meets the limits."""
 
     inputs: Mapping[str, Array]  # real inputs of a few samples, for the damage of layers
+    learning: Mapping[str, Array]  # real inputs of a few samples, for the rounding of int4 weights
     ranging: Mapping[str, Array]  # real inputs of samples, for the ranges of int16 activations
     flash: Callable[[Graph], int]  # returns the bytes of Flash that a graph needs
     quality: Callable[[Graph], tuple[float, float]]  # returns SQNR in dB, and accuracy drop in percentage points
@@ -96,9 +102,9 @@ def _meets_quality(graph: Graph, limits: PrecisionLimits, measures: Measures) ->
 class _Search:
     """The search for ops with int4 weights and ops with int16 activations. A choice is a set of op names.
 
-    `expected` are the float graph's outputs. `small` is the int8 graph with int4 weights nowhere, and `narrow` with int4
-    weights in all `candidates`, the ops that can have them. `saves` are the bytes that each candidate saves. `able` are the ops
-    that can have int16 activations.
+    `expected` are the float graph's outputs. `candidates` are the ops that can have int4 weights. `small` is the int8 graph
+    without int4 weights, and `narrow` the graph with individually rounded int4 weights in all candidates. `saves` are the bytes
+    that each candidate saves. `able` are the ops that can have int16 activations.
     """
 
     def __init__(
@@ -106,12 +112,14 @@ class _Search:
     ) -> None:
         self.real, self.limits, self.measures, self.progress = real, limits, measures, progress
         self.groups, self.quants = calibration.groups, calibration.quants
-        self.names = signal_tensors(real)
+        self.names, self._finished = signal_tensors(real), dict[tuple[Names, Names], Graph]()
         self.expected = dict(zip(self.names, outputs(real, measures.inputs, self.names), strict=True))
         self.small = to_int8(real, self.groups, self.quants)
         self.inputs = {name: as_integers(self.small.tensors[name], array) for name, array in measures.inputs.items()}
         self.candidates = tuple(op.name for op in real.ops if self._takes_int4(op))
         self.narrow = to_int8(real, self.groups, self.quants, weights=dict.fromkeys(self.candidates, INT4))
+        if self.candidates:
+            self.narrow = individually_rounded(real, self.small, self.narrow, measures.learning, progress)
         self.able = frozenset(op.name for op in real.ops if takes_int16(real, op, self.groups))
         before, after = _weight_bytes(self.small), _weight_bytes(self.narrow)
         self.saves = {name: before[name] - after[name] for name in self.candidates}
@@ -128,9 +136,21 @@ class _Search:
 
     def graph(self, int4: Names, int16: Names = NONE) -> Graph:
         """Return the graph with int4 weights in the ops `int4` and int16 activations in the ops `int16`."""
-        weights = dict.fromkeys(int4, INT4)
-        small = to_int8(self.real, self.groups, self.quants, weights=weights) if int4 else self.small
+        small = self.small
+        if int4:
+            nearest = to_int8(self.real, self.groups, self.quants, weights=dict.fromkeys(int4, INT4))
+            small = with_weights_of(nearest, int4, self.narrow)
         return with_int16(self.real, small, self.groups, int16, self.int16_quants) if int16 else small
+
+    def finished(self, int4: Names, int16: Names = NONE) -> Graph:
+        """Return `graph(int4, int16)` with its int4 weights rounded in execution order, if this lowers the noise."""
+        if (int4, int16) not in self._finished:
+            graph = self.graph(int4, int16)
+            if int4:
+                rounded = adaptively_rounded(self.real, graph, self.measures.learning, self.progress, ops=int4)
+                graph = min(graph, rounded, key=self.noise)
+            self._finished[int4, int16] = graph
+        return self._finished[int4, int16]
 
     @cached_property
     def int16_quants(self) -> dict[str, Quant]:
@@ -150,7 +170,7 @@ class _Search:
 
     def meets_quality(self, int4: Names, int16: Names = NONE) -> bool:
         """Return whether the graph with these int4 and int16 ops meets the limits of SQNR and accuracy."""
-        return _meets_quality(self.graph(int4, int16), self.limits, self.measures)
+        return _meets_quality(self.finished(int4, int16), self.limits, self.measures)
 
     def damages(self, int4: Names) -> dict[str, float]:
         """Return candidate -> the noise (noise to signal ratio at the outputs) that int4 weights in this op add.
@@ -337,7 +357,7 @@ def _fewest_int16(search: _Search, int4: Names) -> Names:
     # errors can cancel each other: int16 activations in all units need not give the least noise
     most = min(range(len(units) + 1), key=lambda count: search.noise(search.graph(int4, first(count))))
     if not search.meets_quality(int4, first(most)):
-        sqnr_db, drop = search.measures.quality(search.graph(int4, first(most)))
+        sqnr_db, drop = search.measures.quality(search.finished(int4, first(most)))
         lost = "" if search.limits.accuracy_drop is None else f" and loses {drop:.2f} points"
         more = ", allow more Flash" if search.limits.flash else ""
         raise CompileError(
@@ -379,10 +399,10 @@ def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
 def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
     """Return the MixedPrecision of the network with int4 weights in the ops `int4` and int16 activations in the ops `int16`.
 
-    The saved bytes and the gained SQNR of each of these layers are measured.
+    The saved bytes and the gained SQNR of each of these layers are measured, the latter with individually rounded weights.
     """
-    graph, int8_sqnr = search.graph(int4, int16), decibel(search.noise(search.small))
-    reached, layers = decibel(search.noise(graph)), list[LayerPrecision]()
+    graph, finished = search.graph(int4, int16), search.finished(int4, int16)
+    int8_sqnr, reached, layers = decibel(search.noise(search.small)), decibel(search.noise(graph)), list[LayerPrecision]()
     before, after = _constant_bytes(search.small), _constant_bytes(graph)
     for op in (op for op in search.real.ops if op.name in int4 | int16):
         without = search.graph(int4 - {op.name}, int16 - {op.name})
@@ -391,7 +411,14 @@ def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
         activations = "int16" if op.name in int16 else "int8"
         layers.append(LayerPrecision(op.name, op.kind, weights, activations, _constant_bytes(without) - after, gained))
         search.progress("measuring what each layer gains", len(layers), len(int4 | int16))
-    return MixedPrecision(graph, tuple(layers), reached, int8_sqnr, before - after)
+    return MixedPrecision(finished, tuple(layers), decibel(search.noise(finished)), int8_sqnr, before - after)
+
+
+def with_weights_of(graph: Graph, names: Names, source: Graph) -> Graph:
+    """Return `graph`, where the weights of the ops `names` have the values that they have in `source`."""
+    weights = {op.name: source.input(op, 1) for op in source.ops if op.name in names}
+    own = {op.name: graph.input(op, 1).name for op in graph.ops if op.name in names}
+    return replace(graph, tensors={**graph.tensors, **{own[op]: replace(weights[op], name=own[op]) for op in names}})
 
 
 def _with_constants_of(graph: Graph, name: str, source: Graph) -> Graph:

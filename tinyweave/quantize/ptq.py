@@ -47,7 +47,7 @@ class QuantiseOptions:
     """Options of quantisation.
 
     Equalisation, adaptive rounding and bias correction are each kept only if they raise the SQNR. The latter two must also keep
-    the limits.
+    the limits. int4 weights are rounded adaptively without this option, too.
     """
 
     method: str = "auto"  # how ranges are chosen: "auto" or one of `ranges.METHODS`
@@ -92,8 +92,10 @@ def quantise(
         if now > reached:
             (real, small, calibration), reached = other, now
     precision, left_out = None, list[str]()
+    learning = subsample(real, _held_out(inputs, few), 8, MEASURED)
     if limits is not None:
-        measures = _measures(real, samples, inputs, limits, flash=flash, progress=progress)
+        weighing, quality = subsample(real, few, 4 * len(real.ops), WEIGHED), _quality(real, samples, limits, progress)
+        measures = Measures(weighing, learning, inputs, flash, quality)
         precision = choose_precision(real, calibration, limits, measures, progress)
         small = precision.graph
         reached = sqnr(real, small, few) if adjusts else 0.0
@@ -109,7 +111,6 @@ def quantise(
         return (other, now) if now > reached and what not in left_out else (small, reached)
 
     if options.adaptive_rounding:
-        learning = subsample(real, _held_out(inputs, few), 8, MEASURED)
         small, reached = better(adaptively_rounded(real, small, learning, progress), "adaptive rounding")
     if options.correct_bias:
         small, reached = better(bias_corrected(real, small, few), "corrected biases")
@@ -126,19 +127,13 @@ def _held_out(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> Mapping[
     return {name: array[others] for name, array in inputs.items()} if len(others) >= LEARNED else inputs
 
 
-def _measures(
-    real: Graph,
-    samples: Samples,
-    inputs: Mapping[str, Array],
-    limits: PrecisionLimits,
-    *,
-    flash: Callable[[Graph], int],
-    progress: Progress,
-) -> Measures:
-    """Return how `choose_precision` measures layers and graphs.
+def _quality(
+    real: Graph, samples: Samples, limits: PrecisionLimits, progress: Progress
+) -> Callable[[Graph], tuple[float, float]]:
+    """Return a function of an int8 graph that measures its SQNR in dB and its accuracy drop in percentage points.
 
-    The damage of layers is measured on a few of the samples `inputs`, and SQNR and accuracy of a graph on all `samples`. Raise
-    CompileError if accuracy is limited and cannot be measured.
+    Both are measured against the float graph `real` on all `samples`. Raise CompileError if accuracy is limited and cannot be
+    measured.
     """
     if limits.accuracy_drop is not None and (samples.labels is None or not is_classifier(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is not a classifier"
@@ -150,4 +145,4 @@ def _measures(
         measured = fidelity(real, graph, samples, progress)
         return measured.sqnr_db, 0.0 if measured.accuracy is None else 100 * (measured.accuracy[0] - measured.accuracy[1])
 
-    return Measures(subsample(real, inputs, 4 * len(real.ops), WEIGHED), inputs, flash, quality)
+    return quality
