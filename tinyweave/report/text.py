@@ -241,13 +241,13 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
     show_lines(out, [bound_line(record), *foreseen_lines(record), *fast_share_lines(record)])
     out.print()
     if record["fast_macs"] is not None:
-        heading(out, "kernels, and their share of the work")
+        heading(out, "kernels, and their shares of MACs and cycles")
         _show_indented(out, hanging(kernel_rows(record), frozenset({1, 2}), out.width - 2))
     if stream := record["stream_time"]:
         show_lines(out, [stream_title(stream)], "bold")
         _show_indented(out, hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2))
     several = len(record["ram"]["memories"]) > 1
-    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
+    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one more technique in each line")
     _show_indented(out, align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})))
 
 
