@@ -235,7 +235,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
             "  stack",
             count_text(ram["stack"]),
             "",
-            "measured: the most that one inference takes" if ram["stack"] is not None else "",
+            "measured maximum of one inference" if ram["stack"] is not None else "",
         ),
         *source,
         ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", left.get("flash", "")),
@@ -262,7 +262,7 @@ def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
     if verify["ok"] is None:
         return ["not verified"]
     alone = " against the numpy reference alone" if verify["without_litert"] else ""
-    verdict = "DIFFERS" if verify["first_difference"] else f"verified{alone}: every output byte is equal"
+    verdict = "DIFFERS" if verify["first_difference"] else f"verified{alone}: every output byte equals the reference"
     lines = [f"{verdict}, {counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
     for title, said in (("not compared with LiteRT: ", verify["without_litert"]), ("", verify["first_difference"])):
         lines += [f"  {title}{clean(said, 400)}"] if said else []
@@ -318,7 +318,7 @@ def board_lines(record: Record) -> list[str]:
     if not boards:
         return [] if boards is None else ["it fits none of the listed boards"]
     shown, more = ", ".join(boards[:MOST_BOARDS]), len(boards) - MOST_BOARDS
-    return [f"listed boards on which it fits: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
+    return [f"boards that it fits: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
 
 
 def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
