@@ -123,7 +123,7 @@ def test_options_that_need_no_less_than_the_plan_are_not_advised(capsys):
     answer = record_of(capsys, DIGITS, "--ram", "3k")
     assert answer["advice"] == []
     assert run("plan", DIGITS, "--ram", "3k") == 1
-    assert "\nno other options fit; what can be done\n  fewer channels: about " in capsys.readouterr().out
+    assert "\nno other options fit; other ways to make it fit\n  fewer channels: about " in capsys.readouterr().out
 
 
 def test_other_boards_are_advised_for_a_board_but_not_for_explicit_limits(capsys, mobile):
@@ -151,7 +151,7 @@ def test_constants_that_no_option_reduces_are_named_as_the_cause(capsys, mobile)
     assert [each["way"] for each in record["remedies"]] == ["quantize", "prune", "search"]
     assert run("plan", mobile, "--flash", constants - 1) == 1
     printed = capsys.readouterr().out
-    assert "no option saves 1 B of constants; what can be done" in printed and "would be enough" not in printed
+    assert "no option saves 1 B of constants; other ways to make it fit" in printed and "would be enough" not in printed
 
 
 def test_advice_covers_ram_and_flash_that_are_both_too_small(capsys, mobile):

@@ -23,7 +23,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 def finish(model: tw.Model, device: str, output: Path) -> int:
     """Write the C of a model, its proof and images.bin; return the exit code."""
     done = tw.deploy(model, device, folder=output / "firmware")
-    print(f"fits {device}: {done.fits}, every byte is right: {done.verification.ok}, RAM {done.profile.ram:,} B")
+    print(f"fits {device}: {done.fits}, every output byte is right: {done.verification.ok}, RAM {done.profile.ram:,} B")
     x, _ = images(HELD_OUT, seed=2)
     (output / "images.bin").write_bytes(x.tobytes())
     return 0 if done.fits and done.verification.ok else 1

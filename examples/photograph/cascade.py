@@ -65,7 +65,7 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
     is_right = played.printed == f"{wanted}, stack {played.ram['stack']}\n"
     arenas = [sum(model.plan.arena.values()) for model in package.models]
     ram = dict(played.ram)
-    print(f"persons at {arenas[0]:,} B, boxes at {arenas[1]:,} B, one after the other on QEMU's {BOARD}")
+    print(f"arenas: person network {arenas[0]:,} B, detector {arenas[1]:,} B; both run on QEMU's {BOARD}")
     for part, name in (("arena of both", "arena"), ("decoder, resize, boxes", "shared"), ("stack", "stack")):
         print(f"  {part:24} {ram.pop(name):8,} B")
     print(f"  {'everything else':24} {sum(ram.values()):8,} B\n  {'all of its RAM':24} {played.total:8,} B")

@@ -152,12 +152,14 @@ def main() -> int:
     except (tw.CompileError, Fault, OSError) as error:
         print(f"photograph.py: {arguments.photo or 'the drawn picture'}: {error}", file=sys.stderr)
         return 2
-    print(f"a file of {len(photo):,} B, a network at {scene.image[0]} x {scene.image[1]}, as firmware on QEMU's {BOARD}")
+    print(
+        f"a JPEG file of {len(photo):,} B and a network at {scene.image[0]} x {scene.image[1]}, as firmware on QEMU's {BOARD}"
+    )
     for part, size in scene.ram.items():
         print(f"  {part:24} {size:8,} B")
     print(f"  {'all of its RAM':24} {scene.total:8,} B")
     print("\n".join(scene.boxes[:5]) or "no boxes")
-    print(f"{len(scene.boxes)} boxes, {'those of Python' if scene.right else 'NOT those of Python'}")
+    print(f"{len(scene.boxes)} boxes, {'equal to' if scene.right else 'NOT equal to'} the boxes in Python")
     return not scene.right
 
 

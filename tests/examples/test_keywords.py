@@ -154,7 +154,7 @@ def test_demo_recognises_the_digits_on_both_boards(
     printed = capsys.readouterr().out
     for device in ("stm32f746", "nrf52840"):
         folder = tmp_path / f"digits-{device}"
-        assert "verified: every output byte is equal" in (folder / "report.md").read_text(encoding="utf-8")
+        assert "verified: every output byte equals the reference" in (folder / "report.md").read_text(encoding="utf-8")
         assert json.loads((folder / "report.json").read_text(encoding="utf-8"))["fits"] is True
         assert (folder / "digits.c").is_file() and (folder / "digits.h").is_file()
     assert printed.count("10 of 10 right") == 2

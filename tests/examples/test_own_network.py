@@ -77,7 +77,7 @@ def test_the_command_line_takes_the_file_of_onnx(tmp_path: Path, emulator: None,
 @pytest.mark.emulator
 def test_the_network_trained_for_4_bits_is_right_too(tmp_path: Path, emulator: None) -> None:
     pytest.importorskip("torch")
-    assert ran("from_pytorch.py", tmp_path, "--qat").startswith("fits nrf52840: True, every byte is right: True, RAM ")
+    assert ran("from_pytorch.py", tmp_path, "--qat").startswith("fits nrf52840: True, every output byte is right: True, RAM ")
     assert classes_in_c(tmp_path) == CLASSES
 
 

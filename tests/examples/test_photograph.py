@@ -37,7 +37,7 @@ def test_the_photograph_example_fits_64_kib(
     total = int(sizes["all of its RAM"].split()[-2].replace(",", ""))
     parts = [int(line.split()[-2].replace(",", "")) for name, line in sizes.items() if name != "all of its RAM"]
     assert 40_000 < total == sum(parts) < 64 * 1024
-    assert int(shown[-1].split()[0]) > 5 and shown[-1].endswith("boxes, those of Python")
+    assert int(shown[-1].split()[0]) > 5 and shown[-1].endswith("boxes, equal to the boxes in Python")
 
 
 def test_the_firmware_refuses_files_that_it_cannot_decode(tmp_path: Path) -> None:

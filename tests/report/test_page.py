@@ -341,7 +341,7 @@ seen.budgets = budget ? [0, ...BUDGETS, 1e9].map(budgetOf) : null;
 const cellsOf = (what, of) => all(what, of).map((row) => [...row.children].map((cell) => cell.textContent));
 const cells = cellsOf("tr", section("Side by side"));
 seen.compared = Object.fromEntries(cells.map(([name, ...values]) => [name, values]));
-seen.boards = cellsOf("tbody tr", section("Boards with room for it"));
+seen.boards = cellsOf("tbody tr", section("Boards on which it fits"));
 seen.edges = all("tbody tr", layers).map((row) => row.className.replace("cursor", "").trim());
 const beside = document.querySelector(".side .scroll");
 seen.sideCut = beside ? beside.scrollWidth - beside.clientWidth : 0;

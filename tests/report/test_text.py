@@ -109,7 +109,7 @@ def test_the_verdict_names_the_excess_the_peak_and_boards_with_room():
         "  RAM: 1,024 of 1,000 B, 24 B too many",
         "  Flash: 4,000 of 5,000 B, 1,000 B left",
         "  peak: 900 B live at conv_2d_2, step 3: input 400, conv_2d_2 (output) 600; 100 B of them shared",
-        "  listed boards with room: nrf52840",
+        "  boards that it fits: nrf52840",
     ]
 
 
@@ -196,9 +196,11 @@ def test_the_lower_bound_is_stated_for_the_buffers_of_the_plan():
         return bound_line({"plan": {"gap": gap, "lower_bound": bound}, "ram": {"memories": dict.fromkeys(memories, 1)}})
 
     same = "these buffers in this order and these stages"
-    assert said(0, 900, "sram") == f"proved: no other placement of {same} needs less"
+    assert said(0, 900, "sram") == f"proved: no other placement of {same} needs less RAM"
     assert said(24, 876, "sram") == f"gap: another placement of {same} could save at most 24 B; none needs less than 876 B"
-    assert said(0, 900, "dtcm", "sram") == f"proved: no other placement of {same}, so divided among the memories, needs less"
+    assert (
+        said(0, 900, "dtcm", "sram") == f"proved: no other placement of {same}, so divided among the memories, needs less RAM"
+    )
 
 
 def test_the_verdict_without_flash_limit_and_without_limits():
@@ -237,7 +239,7 @@ def test_kernels_that_ran_as_plain_c_are_named_and_have_no_cycles():
 
 def test_the_proof_names_cores_and_compilers():
     lines = proof_lines(known())
-    assert lines[0] == "verified: every output byte is equal, 5 inputs"
+    assert lines[0] == "verified: every output byte equals the reference, 5 inputs"
     assert lines[1] == "  reference: LiteRT reference kernels"
     assert any("cortex-m7" in line and "arm-gcc -O2" in line for line in lines)
 
@@ -245,7 +247,7 @@ def test_the_proof_names_cores_and_compilers():
 def test_the_proof_says_why_litert_was_not_used():
     verify = known()["verify"] | {"reference": "numpy reference", "without_litert": "LiteRT died with code -6 on this model"}
     lines = proof_lines(known(verify=verify))
-    assert lines[0] == "verified against the numpy reference alone: every output byte is equal, 5 inputs"
+    assert lines[0] == "verified against the numpy reference alone: every output byte equals the reference, 5 inputs"
     assert lines[1:3] == ["  reference: numpy reference", "  not compared with LiteRT: LiteRT died with code -6 on this model"]
 
 
@@ -275,8 +277,8 @@ def test_a_deployment_shows_spare_memory_boards_and_next_steps():
     assert rows["RAM"] == ["1,024", "limit 1,000", "24 B too many"]
     assert rows["Flash"] == ["4,000", "limit 5,000", "1,000 B left"]
     assert rows["code"] == ["500", "", "built by arm-gcc 14.1.0"]
-    assert board_lines(record) == ["listed boards with room: board0, board1, board2 and 4 with more RAM"]
-    assert board_lines(known(boards=[])) == ["none of the listed boards has room for it"]
+    assert board_lines(record) == ["boards that it fits: board0, board1, board2 and 4 with more RAM"]
+    assert board_lines(known(boards=[])) == ["it fits none of the listed boards"]
     assert "tinyweave export a.tflite --device stm32f746 --format cmake" in [
         command for _, command in next_steps(record | {"fits": True}, "out/net", "a.tflite")
     ]

@@ -64,7 +64,7 @@ def test_no_file_of_the_current_folder_is_run(start: str, compiler: str, planted
     ran = planted / "ran"
     assert not ran.exists(), ran.read_text()
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("verified: every output byte is equal")
+    assert done.stdout.startswith("verified: every output byte equals the reference")
 
 
 def test_a_worker_uses_the_package_that_started_it(planted: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_worker_uses_the_package_that_started_it(planted: Path) -> None:
         [*command, "verify", "m.tflite"], cwd=planted, env=environment, capture_output=True, text=True, check=False
     )
     assert not (planted / "ran").exists(), (planted / "ran").read_text()
-    assert done.returncode == 0 and done.stdout.startswith("verified: every output byte is equal"), done.stderr
+    assert done.returncode == 0 and done.stdout.startswith("verified: every output byte equals the reference"), done.stderr
 
 
 def test_programs_are_searched_in_absolute_folders_only(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -355,7 +355,7 @@ def _of_limit(need: int, limit: int | None) -> str:
 
 
 def _proof_text(verification: Verification) -> str:
-    return "every byte is right" if verification.ok else "a byte differs"
+    return "every output byte is right" if verification.ok else "a byte differs"
 
 
 @dataclass(frozen=True, eq=False)

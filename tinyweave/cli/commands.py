@@ -96,7 +96,10 @@ def plan(
     chosen: Options,
     tensor: Annotated[
         str | None,
-        option("--explain TENSOR", "Explain the address of this tensor (or layer's output), and the choice of its kernel."),
+        option(
+            "--explain TENSOR",
+            "Explain the address of this tensor (or output of this layer), and the choice of its layer's kernel.",
+        ),
     ] = None,
     pareto: Annotated[bool, option("--pareto", "Show the Pareto front: plans that trade RAM for time.")] = False,
     is_whole: Annotated[bool, option("--all", "Draw all buffers; show kernels and techniques, too.")] = False,
@@ -105,7 +108,10 @@ def plan(
     ] = None,
     count: Annotated[
         str,
-        option("--count live|fusion_paper|patch_paper", "Also show a paper's result for the network, by its way of counting."),
+        option(
+            "--count live|fusion_paper|patch_paper",
+            "Also show RAM and MACs of the network as a paper counts them; see `tinyweave docs papers`.",
+        ),
     ] = "live",
     out: Annotated[Path | None, option("-o --out FILE", "Write the plan as JSON, for `compile --plan`.")] = None,
     as_json: Json = False,

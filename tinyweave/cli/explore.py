@@ -15,18 +15,18 @@ from .options import option
 @app.command()
 def explore(
     models: Annotated[
-        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Your models, in addition to the listed networks.")
+        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Your models, in addition to the networks of the lesson.")
     ] = None,
     *,
-    out: Annotated[Path | None, option("-o --out FILE", "Write the page to a file instead: lesson and formulas.")] = None,
-    port: Annotated[int, option("--port N", "Port of the page, which only this machine can reach.", min=1, max=65535)] = 8040,
+    out: Annotated[Path | None, option("-o --out FILE", "Write the page to this file instead of serving it.")] = None,
+    port: Annotated[int, option("--port N", "Port of the server, which only this machine can reach.", min=1, max=65535)] = 8040,
     show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
     """Serve a lesson that plans networks as you adjust them.
 
-    Adjust resolution, width, schedule and SRAM. A fast estimate is shown first, then replaced by the plan. You can drop your
-    own models on the page; no data leaves this machine. Ctrl-C stops the server. With -o the page is written to one file that
-    needs no server; it shows formulas and stored plans.
+    The page has knobs for resolution, width, schedule and SRAM. It shows a fast estimate first, then the plan. You can drop
+    your own models on the page; no data leaves this machine. Ctrl-C stops the server. With -o the page is written to one
+    file that needs no server, but shows only formulas and stored plans.
 
     Example: tinyweave explore kws.tflite --open
     """

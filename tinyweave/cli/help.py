@@ -1,10 +1,12 @@
 """The help texts: the commands in groups, and for each command an example that can be pasted into a shell.
 
-`--help` lists all options of a command, those that most users need first. `-h` lists only these, on one screen.
+`--help` lists all options of a command, those that most users need first. `-h` lists only these, on one screen, with the first
+part of each text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from inspect import cleandoc
 from typing import Any, TypeVar
@@ -77,6 +79,8 @@ class Command(TyperCommand):
         }
         for title, listed in sections.items():
             if rows := [row for each in listed if (row := each.get_help_record(ctx)) is not None]:
+                if ctx.meta.get(SHORT):
+                    rows = [(names, _first_part(text)) for names, text in rows]
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=NAME_COLUMNS)
         if ctx.meta.get(SHORT) and len(common) < len(options):
@@ -98,6 +102,12 @@ class Command(TyperCommand):
             formatter.write_paragraph()
             for line in lines:
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def _first_part(text: str) -> str:
+    """Return the help of an option up to its first semicolon or sentence, with the range in brackets at its end."""
+    about, bracket, given = text.partition("  [")
+    return re.split(r"(?<=\.)\s|;\s", about, maxsplit=1)[0].rstrip(".") + "." + bracket + given
 
 
 class App(typer.Typer):

@@ -47,14 +47,14 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .on
 Ram = Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 64k; else the device's.")]
 Flash = Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 1m; else the device's.")]
 StreamInputs = Annotated[
-    bool, option("--stream-inputs", "A callback delivers the inputs row by row, so that no whole input lies in RAM.")
+    bool, option("--stream-inputs", "A callback delivers the inputs row by row, so that RAM never holds a whole input.")
 ]
 Overhead = Annotated[
     float | None,
     option(
         "--max-mac-overhead F",
-        "Allow recomputation to save RAM, up to F times the network's MACs in total: 1.1 allows 10 % more. 1.0 (none) by "
-        "default; no limit for the strategies patch and msf.",
+        "Allow recomputation to save RAM, up to F times the network's MACs in total: 1.1 allows 10 % more MACs. The "
+        "default is 1.0 (no recomputation); the strategies patch and msf have no limit by default.",
     ),
 ]
 Json = Annotated[bool, option("--json", "Print the result as JSON; see `tinyweave docs json`.")]
@@ -64,14 +64,19 @@ Inputs = Annotated[
         "--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin; floats in arrays are quantised."
     ),
 ]
-Samples = Annotated[int, option("--samples N", "Number of samples to compare, those of --inputs included.", min=1, max=100_000)]
+Samples = Annotated[
+    int, option("--samples N", "Number of samples to compare, including the samples of --inputs.", min=1, max=100_000)
+]
 Seed = Annotated[int, option("--seed N", "Seed of the random samples.", min=0)]
 Options = dict[str, Any]  # values of shared options by parameter name
 Name = Annotated[str | None, option("--name ID", "Prefix of the C names; by default made from the file's name.")]
 KernelPrefix = Annotated[
-    str | None, option("--kernel-prefix ID", "Prefix of the kernels' names, to link C that was written to several folders.")
+    str | None,
+    option(
+        "--kernel-prefix ID", "Prefix of the kernels' names, so that C from several folders can be linked into one program."
+    ),
 ]
-Out = Annotated[Path | None, option("-o --out DIR", "Folder to write; by default out/<name>.")]
+Out = Annotated[Path | None, option("-o --out DIR", "Folder for the files; by default out/<name>.")]
 
 
 def target_options(
@@ -99,22 +104,25 @@ def schedule_options(
         str,
         option(
             "--schedule NAME",
-            "Strategy: best; unfused or layer (no fused stages); patch, patch:N:K, msf or stream2d (as other planners do).",
+            "Strategy of the planner: best; unfused or layer (no fused layers); patch, patch:N:K, msf or stream2d (those of "
+            "published planners; see `tinyweave docs ram`).",
         ),
     ] = "best",
     optimize: Annotated[
         str | None,
         option(
             "--optimize balanced|speed|size|flash",
-            "Minimise RAM x cycles (balanced), cycles (speed), RAM (size) or Flash; "
-            "by default speed if a RAM limit is given, else balanced.",
+            "Minimise RAM x cycles (balanced), cycles (speed), RAM (size) or Flash (flash). "
+            "The default is speed with --ram, else balanced.",
         ),
     ] = None,
     stream_inputs: StreamInputs = False,
     stream_outputs: Annotated[
         bool,
         option(
-            "--stream-outputs", "A callback receives row by row each output map that is computed by rows and read by no op."
+            "--stream-outputs",
+            "A callback receives the outputs row by row. This applies to output maps that no layer reads, if their layer can "
+            "compute row by row.",
         ),
     ] = False,
     max_mac_overhead: Overhead = None,
@@ -125,10 +133,11 @@ def schedule_options(
 def io_options(
     *,
     io: Annotated[
-        str, option("--io model|int8", "Keep the types of inputs and outputs, or remove their conversions from and to int8.")
+        str,
+        option("--io model|int8", "Keep the types of inputs and outputs (model), or make them int8 by removing conversions."),
     ] = "model",
     layout: Annotated[
-        str, option("--layout model|nhwc", "Keep the layout of inputs and outputs, or put channels last to save transposes.")
+        str, option("--layout model|nhwc", "Keep the order of axes of inputs and outputs (model), or put channels last (nhwc).")
     ] = "model",
 ) -> None:
     """Declare the options for types and layout of network inputs and outputs; see `with_options`."""
@@ -140,7 +149,7 @@ def stream_options(
         str | None,
         option(
             "--stream-time H|auto",
-            "Each call takes H new frames of the network's window and computes only what is new; "
+            "For inputs that are a window of a stream: each call takes H new frames and reuses results of earlier calls; "
             "see `tinyweave docs streaming`.",
         ),
     ] = None,
@@ -159,7 +168,8 @@ def source_options(
         ),
     ] = None,
     pixels: Annotated[
-        str | None, option("--pixels LOW..HIGH", "With --source: the network's values of black and white, such as 0..1.")
+        str | None,
+        option("--pixels LOW..HIGH", "With --source: values of black and white pixels in the network's input, such as 0..1."),
     ] = None,
 ) -> None:
     """Declare the options of a row source, C that gets the input from a camera or a JPEG file; see `with_options`."""

@@ -23,7 +23,7 @@ def sample_options(
         str | None,
         option(
             "--labels FILE|folders",
-            "Class of each sample: a number per line, .npy, or `folders` for their names.",
+            "Class of each sample: a number per line, .npy, or `folders` if each class has a folder.",
         ),
     ] = None,
 ) -> None:
@@ -44,40 +44,54 @@ def quantize(
         str,
         option(
             "--method auto|minmax|percentile|mse|entropy",
-            "Method of choosing ranges; auto takes for each tensor the one that changes the outputs least.",
+            "How the range of a tensor is chosen; auto takes for each tensor the method that changes the outputs least.",
         ),
     ] = METHOD,
     samples: Annotated[
-        int, option("--samples N", "Most samples that choose the ranges; all are compared.", min=1, max=100_000)
+        int,
+        option(
+            "--samples N", "Most samples from which ranges are chosen; the comparison uses all samples.", min=1, max=100_000
+        ),
     ] = 200,
     equalize: Annotated[
         bool, option("--equalize", "Rescale the channels between layers to similar ranges, if the SQNR improves.")
     ] = False,
     correct_bias: Annotated[
-        bool, option("--correct-bias", "Restore the means of layers to those of the float model, if the SQNR improves.")
+        bool,
+        option("--correct-bias", "Correct biases so that channel means equal those of the float model, if the SQNR improves."),
     ] = False,
     adaptive_rounding: Annotated[
         bool, option("--adaptive-rounding", "Round each weight to minimise the error of its layer, if the SQNR improves.")
     ] = False,
     blame: Annotated[
         bool,
-        option("--blame", "Show the layers with the largest error, each alone and with all layers up to it, and remedies."),
+        option(
+            "--blame", "Show the layers with the largest errors, and what would reduce them; see `tinyweave docs quantize`."
+        ),
     ] = False,
     flash: Annotated[
-        str | None, option("--flash SIZE", "Flash limit: layers get 4-bit weights, the least sensitive first, until it fits.")
+        str | None,
+        option(
+            "--flash SIZE", "Flash limit: layers get 4-bit weights, the least sensitive layers first, until the network fits."
+        ),
     ] = None,
     min_sqnr: Annotated[
-        float | None, option("--min-sqnr DB", "Least SQNR: the fewest bytes that keep it, by 4-bit weights or int16 maps.")
+        float | None,
+        option(
+            "--min-sqnr DB",
+            "Least SQNR of the outputs in dB. Within it, 4-bit weights save Flash; int16 maps raise the SQNR if needed.",
+        ),
     ] = None,
     max_accuracy_drop: Annotated[
-        float | None, option("--max-accuracy-drop POINTS", "Largest loss of accuracy, likewise; needs --labels.")
+        float | None,
+        option("--max-accuracy-drop POINTS", "Like --min-sqnr, with a limit on the loss of accuracy; needs --labels."),
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8.
 
     Chooses the ranges of tensors from samples, usually 100 to 200 of them. Then compares the int8 network with the float
-    network on all samples. All other commands take the file that it writes.
+    network on all samples. The file that it writes is the input of all other commands.
 
     Example: tinyweave quantize net.tflite --calibrate photos --scale 1/255 -o net_int8.tflite
     """
@@ -105,8 +119,8 @@ def quantize(
 def prune(
     model: ModelFile,
     *,
-    calibrate: Annotated[Path, option("--calibrate PATH", "Samples as for `quantize`, hundreds to train.")],
-    ram: Annotated[str | None, option("--ram SIZE", "RAM limit of the smallest plan: bytes, or as 32k.")] = None,
+    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; training needs hundreds.")],
+    ram: Annotated[str | None, option("--ram SIZE", "RAM limit of the plan with the least RAM: bytes, or as 32k.")] = None,
     flash: Annotated[str | None, option("--flash SIZE", "Flash limit of the same plan: bytes, or as 64k.")] = None,
     out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,
     chosen: Options,
@@ -118,8 +132,8 @@ def prune(
 ) -> int:
     """Make a float model int8, with fewer channels so that it fits.
 
-    Removes channels with the smallest weights, from the layers where that saves most of the excess RAM and Flash. Then trains
-    the smaller network with int8 rounding to reproduce the float model's outputs.
+    Removes the channels with the smallest weights from those layers in which this saves most RAM and Flash above the limits.
+    Then trains the smaller network with int8 rounding to reproduce the float model's outputs.
 
     Example: tinyweave prune net.tflite --calibrate photos --scale 1/255 --ram 32k -o small.tflite
     """

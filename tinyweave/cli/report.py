@@ -19,20 +19,23 @@ from .options import SHARED, Options, command_line, option, option_words, with_o
 def report(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Models to plan, and records: outputs of --json, or report.json."),
+        typer.Argument(
+            metavar="FILE...", help="Models to plan, and JSON files that --json printed or `deploy` wrote (report.json)."
+        ),
     ],
     *,
     chosen: Options,
-    out: Annotated[Path, option("-o --out FILE", "Page to write.")] = Path("report.html"),
+    out: Annotated[Path, option("-o --out FILE", "HTML file to write.")] = Path("report.html"),
     folder: Annotated[
-        Path | None, option("--node-data DIR", "Also write the bytes, MACs and cycles of one model for Model Explorer.")
+        Path | None,
+        option("--node-data DIR", "For one model: also write bytes, MACs and cycles of its layers, for Model Explorer."),
     ] = None,
     show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
     """Write an HTML page of plans, their memory and layers.
 
-    The page works offline and shows several models or versions side by side. Records of the same model are merged:
-    measurements of `deploy`, the Pareto front of `plan --pareto`, the loss of each layer of `quantize`.
+    The page works offline and shows several models or versions side by side. JSON files of the same model are merged:
+    measurements of `deploy`, the Pareto front of `plan --pareto`, the error of each layer of `quantize`.
 
     Example: tinyweave report kws.tflite --device stm32f412 --open
     """

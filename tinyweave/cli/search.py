@@ -41,7 +41,10 @@ def sample_options(
     task: Annotated[str, option("--task images|visual-wake-words|keywords|sensors|detection", "Kind of task.")],
     data: Annotated[
         Path,
-        option("--data PATH", "Folder with a folder of files per class, or one file of samples; for detection, VOC or COCO."),
+        option(
+            "--data PATH",
+            "A folder with a subfolder of files per class, or one file of samples; for detection, a dataset as VOC or COCO.",
+        ),
     ],
     out: Annotated[Path, option("-o --out DIR", "Folder for network and C.")],
     stream_inputs: StreamInputs = False,
@@ -51,14 +54,18 @@ def sample_options(
     ] = None,
     seconds: Annotated[float, option("--seconds X", "Keywords: length of a recording in seconds.")] = 1.0,
     features: Annotated[
-        str, option("--features log-mel|mfcc", "Keywords: input of the network: log-mel bands, or MFCC of them.")
+        str, option("--features log-mel|mfcc", "Keywords: input of the network, log-mel bands or MFCC.")
     ] = "log-mel",
     by_speaker: Annotated[
-        bool, option("--by-speaker", "Keywords: split by speaker, so that no speaker of the test is in the training data.")
+        bool,
+        option(
+            "--by-speaker",
+            "Keywords: split the samples by speaker, so that the test has only speakers who are not in training.",
+        ),
     ] = False,
     classes: Annotated[
         str | None,
-        option("--classes A,B", "Detection: classes to detect, by default all; visual wake words: by default person."),
+        option("--classes A,B", "Classes to detect. Detection: by default all classes; visual wake words: by default person."),
     ] = None,
     seed: Annotated[
         int, option("--seed N", "Seed of the search and training; equal seeds and options give equal networks.", min=0)
@@ -76,7 +83,7 @@ def search(
         float | None,
         option(
             "--minutes X",
-            "Time of the search; 20 by default; for a supernet on a GPU, as long as in its paper.",
+            "Time to search; 20 by default; for a supernet on a GPU, as in the TinyNAS paper.",
             min=0.1,
         ),
     ] = None,
@@ -84,12 +91,12 @@ def search(
         str,
         option(
             "--strategy auto|halving|supernet",
-            "halving trains many networks briefly and few for long; supernet trains all at once and evolves the best; "
-            "auto takes supernet with a GPU, from 180 minutes on, or with --against.",
+            "halving trains many networks briefly and the best of them longer; supernet trains all networks at once with "
+            "shared weights and searches by evolution; auto is supernet with a GPU, from 180 minutes on, or with --against.",
         ),
     ] = "auto",
     against: Annotated[
-        list[str] | None, option("--against ram|flash|macs|ms|mj", "Supernet: a cost to minimise besides the error.")
+        list[str] | None, option("--against ram|flash|macs|ms|mj", "Supernet: find the Pareto front of accuracy and this cost.")
     ] = None,
     space: Annotated[
         str,
@@ -102,16 +109,27 @@ def search(
         bool,
         option(
             "--search-plan",
-            "Also search the schedule, within --stream-inputs and --max-mac-overhead, and windows in the head.",
+            "Also search for each network the schedule, the use of --stream-inputs and --max-mac-overhead, and smaller kernels "
+            "in the first blocks.",
         ),
     ] = False,
     predicted: Annotated[
-        int, option("--predicted N", "Supernet: children per evaluated one; a predictor of accuracy chooses the child.")
+        int,
+        option(
+            "--predicted N",
+            "Supernet: networks that evolution creates for each one that it evaluates; a predictor of accuracy chooses it.",
+        ),
     ] = 1,
     feasible: Annotated[
-        float, option("--feasible X", "Supernet: share of a width's networks that must fit for a supernet of this width.")
+        float,
+        option(
+            "--feasible X",
+            "Supernet: least share of networks of a width that must fit the device, so that this width is chosen.",
+        ),
     ] = 0.8,
-    tensorboard: Annotated[bool, option("--tensorboard", "Supernet: log its training into OUT/tensorboard.")] = False,
+    tensorboard: Annotated[
+        bool, option("--tensorboard", "Supernet: write a TensorBoard log of its training to OUT/tensorboard.")
+    ] = False,
     vote: Annotated[
         str,
         option(
@@ -120,20 +138,27 @@ def search(
         ),
     ] = "macs,parameters",
     size: Annotated[
-        str, option("--size N|RxC", "Images, detection: side of the image in pixels, or rows and columns, as 120x160.")
+        str,
+        option(
+            "--size N|RxC", "Images, detection: size of the input image in pixels, as 96 (square) or 120x160 (rows x columns)."
+        ),
     ] = "32",
-    channels: Annotated[int, option("--channels N", "Images, detection: 3 for RGB, 1 for grey.")] = 3,
+    channels: Annotated[
+        int, option("--channels N", "Images, detection: channels of the input image, 3 (RGB) or 1 (grey).")
+    ] = 3,
     bands: Annotated[int, option("--bands N", "Keywords: number of log-mel bands.")] = 40,
     coefficients: Annotated[int, option("--coefficients N", "Keywords: number of MFCC per frame.", min=1)] = 10,
-    window: Annotated[int, option("--window N", "Sensors: rows of a window.", min=4)] = 128,
+    window: Annotated[int, option("--window N", "Sensors: rows (moments) in an input of the network.", min=4)] = 128,
     processes: Annotated[int, option("--processes N", "Number of networks trained in parallel.", min=1, max=256)] = 2,
-    ray: Annotated[bool, option("--ray", "Train on the Ray cluster of RAY_ADDRESS, or on one started locally.")] = False,
+    ray: Annotated[
+        bool, option("--ray", "Train on the Ray cluster that RAY_ADDRESS names, or else on a local Ray cluster.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Find a network for your samples that fits a device.
 
-    Excludes networks that do not fit before any training. Trains the others by successive halving or as a supernet, makes the
-    best one int8, writes its C and proves it byte by byte. The same command resumes an interrupted run.
+    Excludes networks that do not fit the device. Trains the others by successive halving or as a supernet, makes the best
+    network int8, writes its C and verifies every output byte. If the run is interrupted, the same command resumes it.
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
@@ -180,7 +205,9 @@ def search(
 @app.command()
 @with_options(sample_options, target_options)
 def train(
-    network: Annotated[Path, typer.Argument(metavar="ARCH", help="Architecture to train: a .json file that `search` wrote.")],
+    network: Annotated[
+        Path, typer.Argument(metavar="ARCH", help="A .json file of an architecture, such as a search's arch.json.")
+    ],
     *,
     chosen: Options,
     epochs: Annotated[int, option("--epochs N", "Number of epochs.", min=1)] = 100,
@@ -189,8 +216,8 @@ def train(
 ) -> int:
     """Train a given network on your samples and write its C.
 
-    Trains, quantises, writes and proves the network as `search` does with its best one. The same command resumes an
-    interrupted run.
+    Trains and quantises the network, writes its C and verifies every output byte. If the run is interrupted, the same command
+    resumes it.
 
     Example: tinyweave train net.json --task images --data photos --epochs 50 --device stm32f746 -o trained
     """

@@ -119,7 +119,7 @@ def trades(record: Record) -> list[str]:
 def guard_verdict(record: Record) -> list[str]:
     """Return one sentence if all limits hold and all bytes are right; else a sentence for each fault, with what to do."""
     faults = [fault for each in record["guarded"] for fault in _faults(each)]
-    return faults or [f"all limits hold, every byte is right: {len(record['guarded'])} of {len(record['guarded'])}"]
+    return faults or [f"all limits hold, every output byte is right: {len(record['guarded'])} of {len(record['guarded'])}"]
 
 
 def _faults(each: Record) -> list[str]:

@@ -19,35 +19,37 @@ HEAD = f"""\
 
 `tinyweave inspect MODEL` names each op of your model that is not supported, with the reason. Find your op:
 
-- in [the table of names](#names-in-each-front-end): it is supported. [Its section](#constraints-of-each-op) has its types and
-  forms.
-- in [the table of refusals](#refused-on-purpose): it is not, and the table says what to do instead.
-- in neither: it is not supported yet.
+- If it is in [the table of names](#names-in-each-front-end), it is supported. [The section of the op](#constraints-of-each-op)
+  lists its data types and constraints.
+- If it is in [the table of refusals](#refused-on-purpose), it is not supported, and the table says what to use instead.
+- If it is in neither table, it is not supported yet.
 
-A uint8 network is computed in int8. By default its inputs and outputs stay uint8, and the outputs keep every byte that LiteRT
-computes; an op for which this is not so is refused.
+A uint8 network is computed in int8. By default its inputs and outputs stay uint8, and every output byte equals LiteRT's. If an
+op cannot give the same bytes in int8, the network is refused.
 
-Generated from `tinyweave/ops` and `tinyweave/importers` (`pytest --update-golden tests/report/test_supported_ops.py`).
+`pytest --update-golden tests/report/test_supported_ops.py` generates this page from `tinyweave/ops` and `tinyweave/importers`.
 
 ## Names in each front end
 
-{NONE}: the front end lacks the op. An op without a name in `.tflite` becomes several ops or a custom op. PyTorch's names are
-ATen's, as in programs of `torch.export`; torch decomposes other ATen ops if it can. ONNX ops on constants and shapes are
-computed at import.
+The columns have the names of an op in `.tflite` files, in PyTorch and in ONNX; {NONE} means that the format has no such op. If
+`.tflite` has no such op, tinyweave writes several ops or a custom op to `.tflite` files. PyTorch's names are names of ATen ops,
+as in programs of `torch.export`; torch decomposes other ops into these, if it can. ONNX ops on constants and shapes are
+computed when the file is read.
 """
 REFUSED = """\
 ## Refused on purpose
 
-Messages have these reasons. `*` stands for the rest of a name.
+Error messages give these reasons. In a name, `*` stands for any letters.
 """
 DEMANDS = f"""\
 ## Constraints of each op
 
-Kinds with equal constraints share a section, which lists the types of data input and output, then what an op must meet.
+Op kinds with equal constraints share a section. It lists the data types of inputs and outputs, then the constraints that an op
+must meet.
 
-- "any": elements of every type are moved.
-- "view": no code and no bytes.
-- "custom op": TFLite lacks the kind; a .tflite file has the custom op `{CUSTOM}KIND`.
+- "any": the kernel copies elements of every type.
+- "view": the op needs no code and no RAM, because its output has the bytes of its input.
+- "custom op": TFLite has no such op, so a .tflite file has the custom op `{CUSTOM}KIND`.
 
 ### Common constraints
 """

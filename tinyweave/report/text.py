@@ -261,10 +261,10 @@ def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> No
         return
     out.print()
     if record["fast_macs"] is not None:
-        heading(out, "kernels, and their share of the work")
+        heading(out, "kernels, and their shares of MACs and cycles")
         _show_indented(out, hanging(kernel_rows(record), frozenset({1, 2}), out.width - 2))
     several = len(record["ram"]["memories"]) > 1
-    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
+    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one more technique in each line")
     _show_indented(out, align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})))
 
 

@@ -164,7 +164,7 @@ def bound_line(record: Record) -> str:
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"
     if not gap:
-        return f"proved: no other placement of {same} needs less"
+        return f"proved: no other placement of {same} needs less RAM"
     return f"gap: another placement of {same} could save at most {gap:,} B; none needs less than {bound:,} B"
 
 
@@ -238,7 +238,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
             "  stack",
             count_text(ram["stack"]),
             "",
-            "measured: the deepest of one inference" if ram["stack"] is not None else "",
+            "measured maximum of one inference" if ram["stack"] is not None else "",
         ),
         *source,
         ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", left.get("flash", "")),
@@ -265,7 +265,7 @@ def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
     if verify["ok"] is None:
         return ["not verified"]
     alone = " against the numpy reference alone" if verify["without_litert"] else ""
-    verdict = "DIFFERS" if verify["first_difference"] else f"verified{alone}: every output byte is equal"
+    verdict = "DIFFERS" if verify["first_difference"] else f"verified{alone}: every output byte equals the reference"
     lines = [f"{verdict}, {counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
     for title, said in (("not compared with LiteRT: ", verify["without_litert"]), ("", verify["first_difference"])):
         lines += [f"  {title}{clean(said, 400)}"] if said else []
@@ -319,9 +319,9 @@ def board_lines(record: Record) -> list[str]:
     """
     boards = record["boards"]
     if not boards:
-        return [] if boards is None else ["none of the listed boards has room for it"]
+        return [] if boards is None else ["it fits none of the listed boards"]
     shown, more = ", ".join(boards[:MOST_BOARDS]), len(boards) - MOST_BOARDS
-    return [f"listed boards with room: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
+    return [f"boards that it fits: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
 
 
 def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
@@ -416,8 +416,8 @@ def advice_title(record: Record) -> str:
     closest = [proposal for proposal in record["advice"] if proposal["fits"] is False]
     shown = advice_lines(record)
     if shown and not record["remedies"]:
-        return "what to change, the least first; each was planned"
-    others = "; what can be done" if shown else ""
+        return "options with which it fits, the fewest changes first; each was planned"
+    others = "; other ways to make it fit" if shown else ""
     if closest:
         least = min(closest, key=lambda proposal: proposal["ram"])
         over = least["ram"] - record["limits"]["ram"]
@@ -452,7 +452,7 @@ def proposal_line(proposal: Record) -> str:
     """Return a proposal as text: the changed options, its arena and time, and whether it fits."""
     said = {True: "fits", None: "may fit, deploy measures its Flash", False: "does not fit"}[proposal["fits"]]
     changes = proposal["changes"]
-    beside = ", in the chip or beside it" if "--flash" in changes else ""
+    beside = ", internal or external Flash" if "--flash" in changes else ""
     beside = ", the least that was reached" if "--latency-ms" in changes else beside
     return f"{' '.join(changes)}{beside}: {_needs(proposal)}, {said}"
 
@@ -465,12 +465,12 @@ def remedy_line(remedy: Record) -> str:
             said = "fits" if remedy["fits"] else "may fit"
             return f"weights of 4 bits{beside}: constants {remedy['flash']:,} B, {_needs(remedy)}, {said}; planned"
         case "prune":
-            return f"fewer channels{beside}: about {100 * remedy['share']:.0f} % of the weights may stay; estimated"
+            return f"fewer channels{beside}: about {100 * remedy['share']:.0f} % of the weights may be kept, as an estimate"
         case "input":
             rows, columns = (max(1, round(remedy["share"] * side)) for side in remedy["input"][1:3])
             old = "x".join(map(str, remedy["input"][1:3]))
             return f"a smaller input: about {rows}x{columns} in place of {old}, trained anew; estimated"
-    return "another network, trained on your samples: it is searched for within the limits"
+    return "another network: `search` looks for one within the limits and trains it on your samples"
 
 
 def _needs(plan: Record) -> str:

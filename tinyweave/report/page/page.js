@@ -399,7 +399,7 @@ function report(page, entries) {
     section("Float, int8 and C", entries, (entry) => entry.quantisation, quality, "The C gives the bytes of the int8 network, so what is lost is lost in quantisation."),
     section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
     section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
-    section("Boards with room for it", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
+    section("Boards on which it fits", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
     section("What would make it fit", entries, (entry) => entry.says.advice.length, (entry) => entry.says.advice.map(([line, command]) => [h("p", {}, line), ...(command ? [h("pre", {}, command)] : [])])),
     section("Again", entries, () => true, (entry) => reproduce(entry.record)),
   ].filter((part) => part);
