@@ -43,7 +43,7 @@ def sample_options(
         Path,
         option(
             "--data PATH",
-            "A folder with a subfolder of files per class, or one file of samples; for detection, a dataset as VOC or COCO.",
+            "Samples: a folder per class, or a file; for detection, a dataset as VOC or COCO.",
         ),
     ],
     out: Annotated[Path, option("-o --out DIR", "Folder for network and C.")],
