@@ -206,3 +206,32 @@ def test_depthwise_windows_of_every_size_have_cycle_constants(core: str) -> None
         assert layer_cycles(graph, op, row.name, core) is not None, (row.name, rows, cols, stride)
         tried += row.isa != ""
     assert tried > 80
+
+
+@pytest.mark.parametrize(
+    "a, b, runs",
+    [
+        ((2, 4, 5, 3), (1, 1, 5, 3), 8),  # a run per row, for no operand repeats within it
+        ((2, 4, 5, 3), (1, 1, 1, 3), 40),
+        ((2, 4, 5, 3), (2, 4, 5, 1), 40),
+        ((5, 3), (1, 1, 5, 3), 1),
+    ],
+)
+def test_features_of_operands_that_broadcast_count_the_runs_of_the_kernel(
+    a: tuple[int, ...], b: tuple[int, ...], runs: int
+) -> None:
+    out = np.broadcast_shapes(a, b)
+    op = Op("mul", "mul", ("a", "b"), ("y",), {"activation": "none"})
+    graph = tiny("mul", [activation("a", a), activation("b", b), activation("y", out)], [op], ("a", "b"), ("y",))
+    case, counted, _ = cycle_features.broadcast(graph, op)
+    assert case == ", broadcast"
+    assert counted[3:] == (runs, 1.0)
+
+
+def test_features_of_topk_count_the_elements_that_are_compared() -> None:
+    k = Tensor("k", (), "int32", None, np.array(2, np.int32), "constant")
+    indices = Tensor("i", (3, 4, 2), "int32", None)
+    op = Op("top", "topk_v2", ("x", "k"), ("y", "i"), {})
+    graph = tiny("top", [activation("x", (3, 4, 7)), k, activation("y", (3, 4, 2)), indices], [op], ("x",), ("y", "i"))
+    compared = sum(1 for _row in range(3 * 4) for _selected in range(2) for _element in range(7))
+    assert cycle_features.selections(graph, op).counts == (compared, 24, 12, 1.0)

@@ -344,6 +344,20 @@ static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *fr
 
 #endif
 
+/* Computes the outputs of one pixel. As in by_groups, the last one to three are computed before the others. */
+static void one_pixel(const tw_mve_layer *layer, const int8_t *from, int8_t *to)
+{
+    const int32_t rest = layer->rest, fours = layer->filters & -FILTERS;
+    int8_t last[FILTERS];
+    if (rest > 0) {
+        tw_mve_layer tail = *layer;
+        tail.stream += fours / FILTERS * (3 * FILTERS + layer->bytes);
+        by_pixels(&tail, layer->bytes, from, 0, 1, rest, last);
+    }
+    by_pixels(layer, layer->bytes, from, 0, 1, fours, to);
+    tw_mve_copy(to + fours, last, rest);
+}
+
 /* Computes the outputs by groups of filters, two pixels at a time, and an odd last pixel by itself. The last one to three outputs
  * of a pixel, where no four are left, have a group of filters as others do, if `layer->rest` says so. Where pixels are read from
  * a map that is overwritten, they are computed first. */
@@ -389,7 +403,7 @@ TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int3
         from += count * step;
     }
     if (pixels > 0) {
-        by_pixels(layer, layer->bytes, from, step, 1, fours + rest, to);
+        one_pixel(layer, from, to);
     }
 }
 
@@ -442,7 +456,7 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
 {
     const int32_t rest = layer->rest;
     if (pixels == 1) {
-        by_pixels(layer, layer->bytes, from, step, 1, layer->filters, to);
+        one_pixel(layer, from, to);
     } else if (pixels * layer->filters <= FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
         return;
     } else if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
