@@ -65,6 +65,10 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "files" / "schema.json").is_file()
     assert "&lt;!--" not in "".join(page.read_text() for page in (tmp_path / "site").rglob("index.html")), "marks are not shown"
+    deploy = (tmp_path / "site" / "DEPLOY" / "index.html").read_text()
+    assert (tmp_path / "site" / "site.css").is_file() and 'href="../site.css"' in deploy
+    inline = re.findall(r"<code>([^\n]*?)</code>", deploy)
+    assert not [code for code in inline if re.search(r"(?<![\w>-])--\w", code)], "an option in a sentence is not broken"
 
 
 def test_every_page_is_in_the_navigation() -> None:
