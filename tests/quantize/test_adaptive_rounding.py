@@ -9,7 +9,7 @@ import pytest
 from cases.floats import DENSE, WINDOW, Step, convolution, fixed, float_graph, random_classifier
 
 from tinyweave.ir import Graph
-from tinyweave.quantize.adaptive_rounding import DAMPING, adaptively_rounded, descend
+from tinyweave.quantize.adaptive_rounding import DAMPING, adaptively_rounded, descend, individually_rounded
 from tinyweave.quantize.calibrate import Calibration, calibrate, fake_quantised
 from tinyweave.quantize.calibration_samples import open_samples
 from tinyweave.quantize.convert import WeightFormat, to_int8
@@ -105,6 +105,29 @@ def test_each_channel_is_rounded_with_the_inputs_that_it_reads(kind: str) -> Non
 
     before, after = errors(small), errors(adaptively_rounded(real, small, {"x": x}))
     assert (after <= before).all() and after.sum() < 0.7 * before.sum()
+
+
+def test_only_the_given_ops_are_rounded() -> None:
+    real, small, _, seen, _ = network(1, 4)
+    chosen = {real.ops[0].name, real.ops[3].name}
+    better = adaptively_rounded(real, small, seen, ops=chosen)
+    pairs = list(zip(int8_ops(real, small), int8_ops(real, better), strict=True))
+    assert {old.name for old, new in pairs if small.inputs_of(old) != better.inputs_of(new)} == chosen
+
+
+def test_individual_rounding_reads_the_activations_of_the_int8_network() -> None:
+    """Each layer equals the layer of a network in which it alone has 4 bits, rounded adaptively."""
+    real, narrow, made, seen, others = network(0, 4)
+    small = to_int8(real, made.groups, made.quants)
+    rounded = individually_rounded(real, small, narrow, seen)
+    names = [op.name for op in narrow.ops if len(op.inputs) > 1 and narrow.input(op, 1).dtype == "int4"]
+    assert len(names) > 5
+    for name in names:
+        alone = to_int8(real, made.groups, made.quants, weights={name: WeightFormat("int4")})
+        alone = adaptively_rounded(real, alone, seen, ops={name})
+        weights = [next(each.input(op, 1).data for op in each.ops if op.name == name) for each in (alone, rounded)]
+        assert np.array_equal(*weights)
+    assert sqnr(real, rounded, others) > sqnr(real, narrow, others) + 1
 
 
 def test_layers_with_int16_activations_are_rounded_too() -> None:
