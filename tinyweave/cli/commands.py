@@ -396,12 +396,16 @@ def reorder(
     model: ModelFile,
     *,
     count: Annotated[
-        str, option("--count live|working_set", "Count views as part of their source, or each tensor separately.")
+        str,
+        option(
+            "--count live|working_set",
+            "Whether a view shares the bytes of its source (live), or each tensor has its own bytes (working_set).",
+        ),
     ] = "live",
     out: Annotated[Path | None, option("-o --out FILE", "Write the reordered model as .tflite.")] = None,
-    table: Annotated[Path | None, option("--csv FILE", "Write both orders as CSV.")] = None,
+    table: Annotated[Path | None, option("--csv FILE", "Write the old and the new order as CSV.")] = None,
     picture: Annotated[
-        Path | None, option("--figure FILE", "Draw memory over time as .svg, or as .png, which needs cairosvg.")
+        Path | None, option("--figure FILE", "Draw memory over time for both orders as .svg, or as .png, which needs cairosvg.")
     ] = None,
     as_json: Json = False,
 ) -> int:

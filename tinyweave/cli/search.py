@@ -102,7 +102,7 @@ def search(
         str,
         option(
             "--space auto|mobilenet_v3|mobilenet_v3_by_group",
-            "Images: search space; mobilenet_v3 adds squeeze and excitation, image size and width.",
+            "Images: search space; mobilenet_v3 has squeeze and excitation, and varies image size and width.",
         ),
     ] = "auto",
     search_plan: Annotated[
