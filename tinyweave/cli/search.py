@@ -43,7 +43,7 @@ def sample_options(
         Path,
         option("--data PATH", "Folder with a folder of files per class, or one file of samples; for detection, VOC or COCO."),
     ],
-    out: Annotated[Path, option("-o --out DIR", "Folder for network and C.")],
+    out: Annotated[Path, option("-o --out DIR", "Folder for the run, network and C.")],
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
     energy_mj: Annotated[
@@ -76,7 +76,7 @@ def search(
         float | None,
         option(
             "--minutes X",
-            "Time of the search; 20 by default; for a supernet on a GPU, as long as in its paper.",
+            "Minutes of the search; 20 by default; for a supernet on a GPU, as long as in its paper.",
             min=0.1,
         ),
     ] = None,
