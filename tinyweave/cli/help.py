@@ -27,7 +27,7 @@ GROUPS = {
 }
 
 
-# the options that most users need, in the order of the help; required options are before them
+# parameter names of the options that most users need, in the order of the help; required options come before them
 COMMON = "form device ram flash minutes epochs labels blame inputs is_whole tensor pareto out show as_json help"
 FEW = 9  # a command with at most so many options has only one list
 SHORT = "tinyweave.short_help"  # key of the context: whether only the common options are shown

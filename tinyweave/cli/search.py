@@ -46,7 +46,7 @@ def sample_options(
             "Samples: a folder per class, or a file; for detection, a dataset as VOC or COCO.",
         ),
     ],
-    out: Annotated[Path, option("-o --out DIR", "Folder for network and C.")],
+    out: Annotated[Path, option("-o --out DIR", "Folder for the run, network and C.")],
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
     energy_mj: Annotated[
@@ -83,7 +83,7 @@ def search(
         float | None,
         option(
             "--minutes X",
-            "Time to search; 20 by default; for a supernet on a GPU, as in the TinyNAS paper.",
+            "Minutes of the search; 20 by default; for a supernet on a GPU, as long as in the TinyNAS paper.",
             min=0.1,
         ),
     ] = None,

@@ -314,7 +314,7 @@ class Trainings(NamedTuple):
 
     @property
     def trained_times(self) -> int:
-        """How often a network is trained: once, or once per fold of a cross-validation."""
+        """Return how often a network is trained: once, or once per fold of a cross-validation."""
         return max(1, self.folds)
 
 
@@ -464,7 +464,6 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     copies = [f"{name}-{copy}.pt" for copy in range(min(COPIES, workers.count))]
     missing = [copy for copy, end in enumerate(copies) if not (folder / end).is_file()]
     calls = [trainings.call(arch, epochs, copies[copy], start=folder / best["weights"], seed=copy) for copy in missing]
-
     ended = len(copies) - len(missing)
 
     def report(running: int, loss: str = "") -> None:
