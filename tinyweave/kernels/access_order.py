@@ -378,9 +378,14 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     spare = (count - 1) * step + depth - -(-depth // LANES) * LANES
     direct = min(spare // step + 1, count) if spare >= 0 else 0
     direct -= direct % 2 if direct < count else 0
-    reads, writes = [], []
+    direct = count if mve.reads_all_first(count, units, depth) else direct
+    together, reads, writes = mve.reads_all_first(direct, units, depth), [], []
     for number, run in enumerate(runs * depth):
-        own = _pairs_of_pixels(run[:direct], units)
+        own = (
+            Steps(run[:direct].min(keepdims=True), np.array([direct * units]))
+            if together
+            else _pairs_of_pixels(run[:direct], units)
+        )
         gathered = _in_batches(run[direct:] // depth, at_once, x, out) if direct < count else Steps(run[:0], run[:0])
         reads += [own.reads, gathered.reads]
         writes += [own.writes + number * count * units, gathered.writes + (number * count + direct) * units]

@@ -27,7 +27,7 @@ void tw_mve_windows_across(const tw_conv *p, const tw_view *in, const tw_window 
     int32_t offset = window->row_offset + (left + before) * c;
     tw_mve_fill(to, p->in_zero, p->kernel.h * run);
     if (inside > 0) {
-        to += window->row_tap * c + before * c;
+        to += (window->row_tap + before) * c;
         for (int32_t row = window->rows; row > 0; --row) {
             tw_mve_copy(to, data + offset, inside * c);
             to += run;

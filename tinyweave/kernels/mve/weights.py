@@ -28,6 +28,7 @@ LANES = 16  # bytes of a vector: TW_MVE_LANES
 FILTERS = 4  # that tw_mve_pair computes at a time
 ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # order of channels in the stream of tw_mve_taps.h
 WINDOWS_BYTES, MOST_WINDOWS = 512, 16
+FEW_OUTPUTS, MOST_WORK = 16, 800  # FEW_OUTPUTS and FEW_GROUPS of tw_mve_pair.c
 SHIFTS = range(-31, 0)  # that VRSHL takes; rounding half away from zero needs a shift other than 0
 
 
@@ -95,6 +96,15 @@ def windows_at_once(rows: int, cols: int, depth: int) -> int:
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
 
 
+def reads_all_first(pixels: int, units: int, depth: int) -> bool:
+    """Return whether tw_mve_few_products computes these pixels of a 1x1 convolution.
+
+    It reads the inputs of all of these pixels before it writes their outputs.
+    """
+    work = pixels * -(-units // FILTERS) * (up(depth) + 144)  # FEW_GROUPS of tw_mve_pair.c
+    return 0 < pixels * units <= FEW_OUTPUTS and (pixels == 1 or work <= MOST_WORK)
+
+
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
     """Return how many bytes below its input the output of tw_conv_2d_s8_mve must begin to overwrite no unread byte.
@@ -108,13 +118,20 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
     inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
     are_pixels = rows == cols == 1 and all(window.pad == 0 for window in windows) and inside
     at_once, run = windows_at_once(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
-    begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
+    direct = together = (
+        0  # pixels of a run that are read in place, and those of them that are all read before outputs are written
+    )
+    if are_pixels:
+        step = stride[1] * depth
+        vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
+        direct = run if vectors_fit >= run else max(vectors_fit, 0) // 2 * 2
+        together = next((count for count in (run, direct) if reads_all_first(count, units, depth)), 0)
+    begins = np.array([0, *range(together, run, at_once)] if together else range(0, run, at_once))
+    begins = (np.arange(0, len(first), run)[:, None] + begins).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
     if are_pixels and units >= 2 * FILTERS:  # with fewer output channels, a single step computes all of them
-        step = stride[1] * depth
-        vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
-        again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, distance.NEVER)
+        again = np.where((begins % run >= together) & (begins % run < direct), read, distance.NEVER)
         read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
     return distance.trailing(read, ends)
 
