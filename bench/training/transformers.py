@@ -168,10 +168,8 @@ def report(name: str, data: Path, output: Path, epochs: int) -> bool:
     print(f"  {len(labels):,} test samples: {right[0]:.1%} in float, {right[1]:.1%} in int8")
     print(f"  arena: {whole:,} B unfused, {least:,} B with attention by rows")
     verified = "the same bytes" if deployed.verification.ok else "other bytes"
-    profile = deployed.profile
-    print(
-        f"  on {DEVICE} with {RAM}: RAM {profile.ram:,} B, Flash {profile.flash:,} B, {profile.cycles.likely:,} cycles, {verified}"
-    )
+    need, cycles = deployed.profile, deployed.profile.cycles
+    print(f"  on {DEVICE}: RAM {need.ram:,} B, Flash {need.flash:,} B, {cycles.likely if cycles else 0:,} cycles, {verified}")
     return deployed.fits and deployed.verification.ok
 
 
