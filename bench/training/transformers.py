@@ -111,7 +111,7 @@ def images(data: Path) -> tuple[Dataset, nn.Module, str]:
 
 # name -> data, network and augmentation; epochs
 NETWORKS: dict[str, tuple[Callable[[Path], tuple[Dataset, nn.Module, str]], int]] = {
-    "keywords": (keywords, 40),
+    "keywords": (keywords, 25),
     "images": (images, 15),
 }
 
@@ -178,7 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"networks, of {', '.join(NETWORKS)}")
     parser.add_argument("--data", type=Path, default=shared / "data", help="folder of data sets")
-    parser.add_argument("--epochs", type=int, help="epochs of training, instead of 40 for keywords and 15 for images")
+    parser.add_argument("--epochs", type=int, help="epochs of training, instead of 25 for keywords and 15 for images")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the int8 networks and their C")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
