@@ -44,7 +44,7 @@ class OpSequence:
 
 
 class Twins(NamedTuple):
-    """Branches of a network that can be exchanged. Each has the ops of the bit mask `branch`, moved by one of `shifts`."""
+    """Interchangeable branches of a network. Each has the ops of the bit mask `branch`, moved by one of `shifts` places."""
 
     branch: int
     shifts: tuple[int, ...]
@@ -54,7 +54,7 @@ class Twins(NamedTuple):
         return self._replace(shifts=tuple(shift for shift in self.shifts if not self.branch << shift & ~ops))
 
     def canonical(self, ops: int) -> int:
-        """Return a set of ops with its branches exchanged, so that sets that differ only by an exchange become equal."""
+        """Return the representative of all sets of ops that differ from `ops` only by an exchange of branches."""
         states = sorted(ops >> shift & self.branch for shift in self.shifts)
         for shift, state in zip(self.shifts, states, strict=True):
             ops = ops & ~(self.branch << shift) | state << shift

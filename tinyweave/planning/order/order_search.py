@@ -335,7 +335,7 @@ class _Traversal:
         return need - change, -change
 
     def canonical(self, done: int) -> int:
-        """Return the set of ops `done` with twins exchanged, so that sets after which the search is the same become equal."""
+        """Return the representative of all sets of ops that differ from `done` only by an exchange of branches."""
         for twins in self.twins:
             done = twins.canonical(done)
         return done

@@ -1,6 +1,7 @@
-"""Branches of a network that are alike, such as the heads of an attention layer: it does not matter which one runs first.
+"""Interchangeable branches of a network, such as the heads of an attention layer: symmetries of the search for an order.
 
-In: an OrderProblem. Out: groups of branches that can be exchanged, with their tensors, without changing the problem.
+In: an OrderProblem. Out: groups of branches that can be exchanged, with their tensors, without changing the problem. The search
+then visits only one of all sets of ops that differ by such an exchange.
 """
 
 from __future__ import annotations
