@@ -314,8 +314,8 @@ def lanes_fit(weights: NDArray[np.int8]) -> bool:
 def few(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_few_dsp: the initial sums, then the weights, four inputs at a time.
 
-    Each four inputs have two words per filter, with one weight in each lane of 16 bits. The last four weights end with the
-    filter's last weight; those that the four weights before include, too, are 0.
+    Each four inputs have two words per filter, with one weight in each lane of 16 bits. If the number of inputs is not a
+    multiple of 4, the last four inputs overlap the four inputs before; the weights of the shared inputs are 0 there.
     """
     count, taps = given.weights.shape
     zeros = np.zeros((count, -taps % 4), np.int64)

@@ -9,7 +9,7 @@
  *   int4   4 words: lanes (k, k + 2) of filters 0 to 3, of filters 4 to 7, then lanes (k + 1, k + 3) of both; lanes and
  *          initial sums are those of tw_lanes_w4.h
  *   few    for layers with at most four outputs, whose only group has just as many filters: 2 words per filter, lanes
- *          (k, k + 2) and (k + 1, k + 3) of its weights
+ *          (k, k + 2) and (k + 1, k + 3) of its weights; the last quad may overlap the quad before (tw_few_dsp.h)
  * Missing weights and filters are 0. For long rows, whose sums would overflow an accumulator, a kernel adds up the sums of
  * segments: the stream begins with the quads of a segment, and the initial sums are plain biases.
  *
