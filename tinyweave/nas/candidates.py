@@ -1,7 +1,8 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
 `first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `flat_networks` are its first
-layers with a classifier that reads the whole map. `sample_fitting` draws others at random and ranks them.
+layers with a classifier that reads the whole map, and `linear_network` is that classifier alone. `sample_fitting` draws others
+at random and ranks them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from ..ir import CompileError
 from ..progress import Progress
-from .arch import Arch, macs
+from ..tasks.dataset import Dataset
+from ..tasks.evaluation.baselines import MAX_FEATURES
+from .arch import Arch, linear, macs
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .proxies import ranked
@@ -76,6 +80,19 @@ def flat_networks(
                 found.append((arch, cost))
                 break
     return found
+
+
+def linear_network(data: Dataset, target: Target) -> Candidate | None:
+    """Return the linear network for the samples of a data set, with its costs; None if it does not fit the target.
+
+    None, too, for a detector, and for samples of more than MAX_FEATURES values, which logistic regression reads averaged.
+    """
+    rows, columns, channels = image = data.values.shape[1:]
+    if data.kind == "detection" or prod(image) > MAX_FEATURES:
+        return None
+    arch = linear((rows, columns, channels), len(data.classes))
+    cost = quick_costs(target, arch)
+    return (arch, cost) if cost is not None and cost.fit else None
 
 
 def sample_fitting(
