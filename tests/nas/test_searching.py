@@ -20,7 +20,7 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
-from tinyweave.nas import halving, searching
+from tinyweave.nas import candidates, halving, searching
 from tinyweave.nas.arch import PlanGene, linear, macs, to_json, weights
 from tinyweave.nas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinyweave.nas.halving import Rung
@@ -135,6 +135,18 @@ def test_a_folder_of_another_search_is_refused(found: SearchResult, tmp_path: Pa
     (tmp_path / "search.json").write_text("{")
     with pytest.raises(CompileError, match="cannot be read"):
         search(waves(), SPACE, TARGET, tmp_path, SearchOptions(rungs=TWO))
+
+
+@pytest.mark.emulator
+def test_limits_that_no_network_fits_are_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "MAX_SAMPLES_IF_INFEASIBLE", 16)
+    stages = list[str]()
+    target = replace(TARGET, limits=replace(TARGET.limits, flash=4096))
+    with pytest.raises(CompileError, match=r"none of .* networks sampled from the space 'sensors' fits"):
+        search(waves(), SPACE, target, tmp_path, SearchOptions(minutes=1), progress=lambda stage, *_: stages.append(stage))
+    assert set(stages) == {"sampling networks that fit"}
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])

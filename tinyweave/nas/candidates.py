@@ -8,7 +8,7 @@ at random and ranks them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -63,23 +63,21 @@ def first_network(
 
 def flat_networks(
     space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
-) -> list[Candidate]:
-    """Return plain networks without pooling that fit the target, with their costs; one for each depth at which one fits.
+) -> Iterator[Candidate]:
+    """Yield plain networks without pooling that fit the target, with their costs; one for each depth at which one fits.
 
     Without pooling the classifier knows where in the map a value lies. Samples in which the place has a meaning, such as the
     hour of a day, need this. The networks have the stem and 0, 1, ... groups of one bottleneck (`space.plain`); of each depth
     it is the widest that fits, at most of width 1. Detectors have none. `is_trainable` returns whether a network is small
     enough to be trained in the time that there is.
     """
-    found = list[Candidate]()
     for depth in range(0 if space.anchors else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
             whole = arch_of(space, plain(space, width, 1), classes)
             arch = replace(whole, groups=whole.groups[:depth], last=0, pooling="none")
             if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
-                found.append((arch, cost))
+                yield arch, cost
                 break
-    return found
 
 
 def linear_network(data: Dataset, target: Target) -> Candidate | None:

@@ -21,6 +21,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,10 +176,9 @@ def search(
         begin = time.perf_counter()
         options = replace(options, strategy=_strategy_for(data, options, folder, team))
         this = _Search(data, space, target, folder, options, workers, team, begin, progress)
-        this = replace(this, baselines=_fit_baselines(this))
         identity = _identity(this)
         run = _read_run(folder, identity) or _start_run(this, identity)
-        this = replace(this, target=replace(target, overhead=Overhead(**run["beside"])))
+        this = replace(this, baselines=_fit_baselines(this), target=replace(target, overhead=Overhead(**run["beside"])))
         build = _builder(this.target, folder)
         if options.strategy == "supernet":
             with logged(folder / LOGS if options.tensorboard else None) as log:
@@ -272,6 +272,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     if options.rungs is not None:
         given = [(arch, costs(arch, target)) for arch in options.archs]
         return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates, sampling))
+    if not costs(arch_of(this.space, smallest(this.space), this.classes), target).fit:
+        sampled(1, sampling)  # if no network fits, this raises the error before the longer steps
     this.progress("measuring how fast it trains", 0, 1)
     speed = machine_factor(workers)
     folds = halving.folds_of(this.data)
@@ -283,11 +285,10 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
 
     this.progress("choosing the first network", 0, 1)
     first = first_network(this.space, target, this.classes, is_trainable)
-    flat = flat_networks(this.space, target, this.classes, is_trainable)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
     others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
-    flat = flat[: len(flat) if folds > 1 else most // 3]
-    begin = [*([first] if first else []), *flat]
+    flat = flat_networks(this.space, target, this.classes, is_trainable)
+    begin = [*([first] if first else []), *islice(flat, None if folds > 1 else most // 3)]
     candidates = [*begin, *(pair for pair in others if pair[0] not in {arch for arch, _ in begin})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
     tried, number = halving.augmentations_of(this.data), max(1, len(begin)) if folds > 1 else 1
