@@ -20,6 +20,7 @@ from tinyweave.nas.arch import (
     from_json,
     head_channels,
     layers,
+    linear,
     macs,
     mobilenet_v2,
     rounded,
@@ -137,6 +138,7 @@ def test_an_architecture_survives_the_round_trip_through_json(arch: Arch) -> Non
             "not a factor; give 1 to 100",
         ),
         ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
+        ({"stem": 0}, "it has stem 0, but more than a classifier; give a stem"),
     ],
 )
 def test_faulty_architectures_are_refused(change: dict[str, Any], message: str) -> None:
@@ -146,6 +148,16 @@ def test_faulty_architectures_are_refused(change: dict[str, Any], message: str) 
     with pytest.raises(CompileError, match=message) as error:
         from_json(json.dumps(record))
     assert len(str(error.value)) < 200 and "\n" not in str(error.value)
+
+
+def test_a_linear_network_is_one_dense_layer_on_the_whole_input() -> None:
+    arch = linear((4, 6, 2), 5)
+    graph = to_graph("linear", blocks(arch), arch.classes, pooling=arch.pooling, image=arch.image)
+    assert [op.kind for op in graph.ops] == ["reshape", "fully_connected"] and graph.tensors["image"].shape == (1, 4, 6, 2)
+    assert macs_original(graph) == macs(arch) == weights(arch) == 4 * 6 * 2 * 5
+    assert from_json(to_json(arch)) == arch
+    with pytest.raises(CompileError, match="it has pooling none but no classifier"):
+        verify(replace(arch, classes=0))
 
 
 @pytest.mark.parametrize("text", ["", "{", "3", "[]", "NaN", "[" * 100_000, '{"image": ' + "9" * 5000 + "}"])

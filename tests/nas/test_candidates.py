@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from cases.waves import waves
 
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import candidates
-from tinyweave.nas.arch import macs
-from tinyweave.nas.candidates import Sampling, first_network, flat_networks, sample_fitting
+from tinyweave.nas.arch import linear, macs
+from tinyweave.nas.candidates import Sampling, first_network, flat_networks, linear_network, sample_fitting
 from tinyweave.nas.costs import Costs, Overhead, Target, costs
 from tinyweave.nas.space import arch_of, detectors, plain, sensors, small_images, smallest
 
@@ -93,14 +97,23 @@ def test_the_first_network_is_the_largest_plain_network_that_fits() -> None:
 def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:
     space = sensors(24, 2)
     target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000))
-    found = flat_networks(space, target, 4)
+    found = list(flat_networks(space, target, 4))
     assert [len(arch.groups) for arch, _ in found] == [0, 1, 2, 3] and {arch.pooling for arch, _ in found} == {"none"}
     whole = arch_of(space, plain(space, 1.0, 1), 4)
     for arch, cost in found:
         assert (arch.stem, arch.groups) == (whole.stem, whole.groups[: len(arch.groups)])
         assert cost.fit and cost == costs(arch, target)
-    less = flat_networks(space, target, 4, lambda arch: arch.stem < whole.stem)
+    less = list(flat_networks(space, target, 4, lambda arch: arch.stem < whole.stem))
     assert len(less) == 4 and all(arch.stem < whole.stem for arch, _ in less), "the next width"
-    assert flat_networks(detectors((64, 64)), target, 4) == []
+    assert list(flat_networks(detectors((64, 64)), target, 4)) == []
     tight = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="9500"), overhead=Overhead(500, 9000))
-    assert len(flat_networks(space, tight, 4)) < 4, "a deep one has too many weights"
+    assert len(list(flat_networks(space, tight, 4))) < 4, "a deep one has too many weights"
+
+
+def test_the_linear_network_reads_samples_of_few_values_and_must_fit() -> None:
+    data, target = waves(), Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000))
+    arch = linear((1, 24, 2), 2)
+    assert linear_network(data, target) == (arch, costs(arch, target))
+    assert linear_network(data, Target(BOARD, api.limits_of(BOARD, flash="8k"), overhead=Overhead(500, 9000))) is None
+    assert linear_network(replace(data, kind="detection"), target) is None
+    assert linear_network(replace(data, values=np.zeros((len(data.values), 32, 33, 1), np.int8)), target) is None

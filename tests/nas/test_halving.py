@@ -13,11 +13,12 @@ import pytest
 from cases.waves import SPACE, waves
 
 from tinyweave.nas import halving, workers
-from tinyweave.nas.arch import to_json
+from tinyweave.nas.arch import linear, to_json
 from tinyweave.nas.halving import Rung, Score, Trainings, batch_of, choose_start, clearly_worse_below, train_finally
 from tinyweave.nas.space import arch_of, largest, smallest
 from tinyweave.nas.workers import Workers
 from tinyweave.tasks.dataset import Dataset
+from tinyweave.tasks.evaluation.baselines import STRENGTHS
 
 ARCH = arch_of(SPACE, smallest(SPACE), 2)
 SENSORS = halving.AUGMENTATIONS["sensors"]
@@ -81,7 +82,6 @@ def test_a_cross_validation_chooses_network_and_augmentation_by_their_loss(
     folded = trainings._replace(folds=4)
     assert choose_start([ARCH, other], SENSORS, 3, folded) == (1, "sensors") and len(train.calls) == 6
     assert {call["folds"] for call in train.calls} == {4} and len({call["end"] for call in train.calls}) == 6
-    assert choose_start([ARCH, other], SENSORS, 3, trainings) == (0, "sensors"), "by accuracy, and the strongest"
 
 
 def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weights(
@@ -94,6 +94,35 @@ def test_the_rungs_of_a_cross_validation_rank_by_loss_and_begin_with_random_weig
     assert [each["candidate"] for each in records if each["rung"] == 1] == [1, 2]
     assert {call["start"] for call in train.calls} == {None} and {call["folds"] for call in train.calls} == {4}
     assert [each["candidate"] for each in halving.best_candidates(records[:3], 1)] == [0, 2, 1], "the most accurate"
+
+
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_linear_network_gets_the_weights_of_logistic_regression(tmp_path: Path, classes: int) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install '.[search]'")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from tinyweave.nas.learning.module import module_of
+    from tinyweave.nas.learning.train import scores
+
+    data = waves(300)
+    data = replace(data, labels=np.arange(300) % classes, classes=tuple("abc"[:classes]))
+    halving.save_data(data, tmp_path / halving.DATA)
+    arch = linear((1, 24, 2), classes)
+    score = Trainings(tmp_path, Workers(at_once, 1)).call(arch, 9, "x.pt")()
+    module = module_of(arch)
+    module.load_state_dict(torch.load(tmp_path / "x.pt", weights_only=True))
+    (values, labels), unseen = data.part("train"), data.part("validation")
+    found = scores(module, unseen[0])
+    assert score.accuracy == (found.argmax(axis=1) == unseen[1]).mean()
+    seen, judging = (each.reshape(len(each), -1).astype(np.float32) for each in (values, unseen[0]))
+    models = [make_pipeline(StandardScaler(), LogisticRegression(C=each, max_iter=60)) for each in STRENGTHS]
+    expected = [model.fit(seen, labels).predict_log_proba(judging) for model in models]
+    logs = found - np.log(np.exp(found).sum(axis=1, keepdims=True))
+    assert min(float(np.abs(logs - each).max()) for each in expected) < 1e-4, "its probabilities at one of the strengths"
 
 
 @pytest.mark.parametrize("in_groups", [False, True])
@@ -157,6 +186,17 @@ def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatc
     assert [each["epochs"] for each in records if each["candidate"] == 0] == [1, 2, 4]
     assert halving._with_kept([3, 1, 0], 1, [0]) == [3, 1, 0], "there is room for the best alone"
     assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
+
+
+def test_a_linear_network_is_one_more_finalist_without_epochs(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halving, "train_one", Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7}))
+    archs, rungs = [*[ARCH] * 3, linear(ARCH.image, 2)], [Rung(8, 1), Rung(2, 4)]
+    records = halving.successive_halving(archs, rungs, trainings, linear=3)
+    of_rung = [{each["candidate"]: each["epochs"] for each in records if each["rung"] == number} for number in range(2)]
+    assert of_rung == [{0: 1, 1: 1, 2: 1}, {1: 4, 2: 4, 3: 0}]
+    (trainings.folder / halving.RESULTS).unlink()
+    records = halving.successive_halving(archs, rungs, trainings, linear=3, fits=lambda candidate: candidate != 3)
+    assert {each["candidate"] for each in records if each["rung"] == 1} == {1, 2}
 
 
 def test_if_no_finalist_fits_candidates_that_were_dropped_are_asked(

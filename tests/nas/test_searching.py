@@ -21,8 +21,8 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
-from tinyweave.nas import halving, searching
-from tinyweave.nas.arch import PlanGene, macs, to_json, weights
+from tinyweave.nas import candidates, halving, searching
+from tinyweave.nas.arch import PlanGene, linear, macs, to_json, weights
 from tinyweave.nas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import Preparation, task_of
@@ -153,6 +153,18 @@ def test_a_folder_of_another_search_is_refused(found: SearchResult, tmp_path: Pa
     (tmp_path / "search.json").write_text("{")
     with pytest.raises(CompileError, match="cannot be read"):
         search(waves(), SPACE, TARGET, tmp_path, SearchOptions(rungs=TWO))
+
+
+@pytest.mark.emulator
+def test_limits_that_no_network_fits_are_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "MAX_SAMPLES_IF_INFEASIBLE", 16)
+    stages = list[str]()
+    target = replace(TARGET, limits=replace(TARGET.limits, flash=4096))
+    with pytest.raises(CompileError, match=r"none of .* networks sampled from the space 'sensors' fits"):
+        search(waves(), SPACE, target, tmp_path, SearchOptions(minutes=1), progress=lambda stage, *_: stages.append(stage))
+    assert set(stages) == {"sampling networks that fit"}
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
@@ -316,7 +328,7 @@ def test_search_and_train_commands_write_their_results(
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     run = json.loads((tmp_path / "found" / "search.json").read_text())
     assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 4
-    assert run["final_epochs"] == [1] * 6 and run["first"] == 5, "of the first network, four without pooling, and another"
+    assert run["final_epochs"] == [1] * 7 and run["first"] == 5, "the first network, four without pooling, another, linear"
     assert run["proxies"] == ["synflow", "macs"] and record["trained"]["epochs"] == 2 + 1, "of two candidates, and of the best"
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     page = (tmp_path / "found" / "report.html").read_text()
@@ -336,6 +348,21 @@ def test_search_and_train_commands_write_their_results(
     assert main(["search", *given, "--window", "24", "--proxies", "luck", "-o", str(tmp_path / "other")]) == 2
     assert "--proxies luck is unknown; give one of macs, parameters, ram, synflow" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.emulator
+def test_a_linear_network_is_deployed_and_about_as_accurate_as_logistic_regression(one_worker: Workers, tmp_path: Path) -> None:
+    data = waves()
+    noise = np.random.default_rng(1).normal(0, 30, data.values.shape)
+    values = noise + np.where(data.labels, 9, -9)[:, None, None, None]
+    data = replace(data, values=values.clip(-128, 127).round().astype(np.int8))
+    arch = linear((1, 24, 2), 2)
+    found = search(data, SPACE, TARGET, tmp_path, SearchOptions(rungs=[Rung(1, 1)], archs=[arch]))
+    (logistic,) = (each for each in found.baselines if each.name == "logistic regression")
+    assert found.arch == arch and found.fits and found.deployment.verification.ok
+    assert logistic.accuracy > 0.9 and abs(found.accuracy["test_int8"] - logistic.accuracy) < 0.02
+    record = search_record(found, json.loads((tmp_path / "search.json").read_text()))
+    assert "the network is linear: one dense layer on the whole input" in card(record)
 
 
 @pytest.mark.emulator

@@ -2,7 +2,7 @@
 
 A network is a convolution (the stem), then groups of bottlenecks, a 1x1 convolution, a pooling and a classifier. A group's
 bottlenecks have the same number of output channels. An input of one row is a signal: its kernels have one row and move along
-the columns.
+the columns. A linear network is the classifier alone: one dense layer that reads the whole input.
 
 Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel and expansion per block as in TinyNAS (arXiv 2007.10319); squeeze and
 excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from math import prod
@@ -64,7 +64,7 @@ class Arch:
     """An architecture: all numbers that determine the layers of a network."""
 
     image: tuple[int, int, int]  # rows, columns, channels
-    stem: int  # channels of the first convolution
+    stem: int  # channels of the first convolution; 0 for a linear network: a classifier that reads the input
     groups: tuple[Group, ...]
     last: int = 0  # channels of the last 1x1 convolution; 0 for none
     classes: int = 0  # 0 for no classifier
@@ -74,6 +74,16 @@ class Arch:
     activation: str = ACTIVATIONS[0]  # of the first and the last convolution
     plan: PlanGene | None = None  # None: the planner options of the search
     pooling: str = POOLINGS[0]  # between the last map and the classifier, one of POOLINGS
+
+
+def linear(image: tuple[int, int, int], classes: int) -> Arch:
+    """Return the linear network for inputs of a size [rows, columns, channels]: one dense layer that reads the whole input."""
+    return Arch(image, 0, (), classes=classes, pooling="none")
+
+
+def is_linear(arch: Arch) -> bool:
+    """Return whether a network is a dense layer alone."""
+    return arch.stem == 0
 
 
 class Block(NamedTuple):
@@ -144,8 +154,10 @@ def bottleneck(
 def blocks(arch: Arch) -> list[Block]:
     """Return the blocks of a network: the stem, the bottlenecks, and the last 1x1 convolution if there is one.
 
-    The classifier is not among them. If the network is a detector, its head is the last block.
+    The classifier is not among them, so a linear network has none. If the network is a detector, its head is the last block.
     """
+    if is_linear(arch):
+        return []
     rows, columns, channels = arch.image
     stem = convolution((rows, columns), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
     sequence = [Block((stem,), activation=arch.activation)]
@@ -203,6 +215,8 @@ def classifier_macs(arch: Arch) -> int:
     """Return the multiply-accumulates of the classifier, which equals its number of weights; 0 for a detector."""
     if arch.anchors:
         return 0
+    if is_linear(arch):
+        return prod(arch.image) * arch.classes
     channels = arch.last or (arch.groups[-1].width if arch.groups else arch.stem)
     if arch.pooling == POOLINGS[0]:
         return channels * arch.classes
@@ -219,7 +233,7 @@ def verify(arch: Arch) -> Arch:
             _number(f"{field}[{index}]", value)
     for index, side in enumerate(arch.stem_kernel):
         _kernel(f"stem_kernel[{index}]", side)
-    for field, least in (("stem", 1), ("last", 0), ("classes", 0), ("anchors", 0)):
+    for field, least in (("stem", 0), ("last", 0), ("classes", 0), ("anchors", 0)):
         _number(field, getattr(arch, field), lower_bound=least)
     _one_of("activation", arch.activation, ACTIVATIONS)
     _one_of("pooling", arch.pooling, POOLINGS)
@@ -227,6 +241,9 @@ def verify(arch: Arch) -> Arch:
     if arch.pooling != POOLINGS[0]:
         is_classifier = arch.classes > 0 and not arch.anchors
         _check(is_classifier, f"it has pooling {arch.pooling} but no classifier", f"give pooling {POOLINGS[0]}")
+    if is_linear(arch):
+        is_alone = arch == replace(linear(arch.image, arch.classes), plan=arch.plan)
+        _check(is_alone, "it has stem 0, but more than a classifier", "give a stem, or what tinyweave.nas.arch.linear returns")
     if arch.anchors:
         _check(arch.classes > 0, f"it has {arch.anchors} anchors but no classes", "give classes, or no anchors")
         is_square = arch.stem_stride[0] == arch.stem_stride[1]

@@ -1,21 +1,25 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
 `first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `flat_networks` are its first
-layers with a classifier that reads the whole map. `sample_fitting` draws others at random and ranks them.
+layers with a classifier that reads the whole map, and `linear_network` is that classifier alone. `sample_fitting` draws others
+at random and ranks them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from ..ir import CompileError
 from ..progress import Progress
-from .arch import Arch, macs
+from ..tasks.dataset import Dataset
+from ..tasks.evaluation.baselines import MAX_FEATURES
+from .arch import Arch, linear, macs
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .proxies import ranked
@@ -59,23 +63,34 @@ def first_network(
 
 def flat_networks(
     space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
-) -> list[Candidate]:
-    """Return plain networks without pooling that fit the target, with their costs; one for each depth at which one fits.
+) -> Iterator[Candidate]:
+    """Yield plain networks without pooling that fit the target, with their costs; one for each depth at which one fits.
 
     Without pooling the classifier knows where in the map a value lies. Samples in which the place has a meaning, such as the
     hour of a day, need this. The networks have the stem and 0, 1, ... groups of one bottleneck (`space.plain`); of each depth
     it is the widest that fits, at most of width 1. Detectors have none. `is_trainable` returns whether a network is small
     enough to be trained in the time that there is.
     """
-    found = list[Candidate]()
     for depth in range(0 if space.anchors else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
             whole = arch_of(space, plain(space, width, 1), classes)
             arch = replace(whole, groups=whole.groups[:depth], last=0, pooling="none")
             if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
-                found.append((arch, cost))
+                yield arch, cost
                 break
-    return found
+
+
+def linear_network(data: Dataset, target: Target) -> Candidate | None:
+    """Return the linear network for the samples of a data set, with its costs; None if it does not fit the target.
+
+    None, too, for a detector, and for samples of more than MAX_FEATURES values, which logistic regression reads averaged.
+    """
+    rows, columns, channels = image = data.values.shape[1:]
+    if data.kind == "detection" or prod(image) > MAX_FEATURES:
+        return None
+    arch = linear((rows, columns, channels), len(data.classes))
+    cost = quick_costs(target, arch)
+    return (arch, cost) if cost is not None and cost.fit else None
 
 
 def sample_fitting(

@@ -212,7 +212,8 @@ def too_large(arch: Arch, target: Target) -> bool:
 def plan_untrained(arch: Arch, target: Target) -> tuple[Model, Plan]:
     """Create a network with random weights and plan it; return (model, plan), even if the plan does not fit."""
     target = target.with_plan(arch.plan)
-    model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes, pooling=arch.pooling))
+    classes = None if arch.anchors else arch.classes
+    model = model_of(to_graph(NAME, blocks(arch), classes, pooling=arch.pooling, image=arch.image))
     return model, target.plan(model)
 
 

@@ -31,7 +31,7 @@ from ..tasks.boxes import Head, head_of
 from ..tasks.dataset import PARTS, Dataset, sized
 from . import arch as archs
 from . import journal
-from .arch import Arch
+from .arch import Arch, is_linear
 from .training_run import TrainingRun
 from .workers import POLL_S, Workers
 
@@ -145,7 +145,8 @@ def train_one(
 ) -> Score:
     """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
 
-    An interrupted training resumes from its last epoch; an interrupted cross-validation begins again.
+    An interrupted training resumes from its last epoch; an interrupted cross-validation begins again. A linear network gets the
+    weights of logistic regression, so it needs no epochs, no initial weights and no augmentation.
 
     Args:
         arch: The architecture as JSON.
@@ -160,7 +161,7 @@ def train_one(
     """
     import torch
 
-    from .learning.module import module_of
+    from .learning.module import load_logistic_regression, module_of
     from .learning.train import Recipe, fit, save, scores
 
     architecture = archs.from_json(arch)
@@ -171,9 +172,12 @@ def train_one(
     for fold, (seen, (values, labels)) in enumerate(splits(data, folds)):
         run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=_noting(state, fold * epochs))
         module = module_of(architecture, seed)
-        if start is not None:
-            module.load_state_dict(torch.load(start, weights_only=True))
-        fit(module, *seen, recipe, run)
+        if is_linear(architecture):
+            load_logistic_regression(module, *seen)
+        else:
+            if start is not None:
+                module.load_state_dict(torch.load(start, weights_only=True))
+            fit(module, *seen, recipe, run)
         outputs.append(scores(module, values))
         targets.append(labels)
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
@@ -321,13 +325,13 @@ class Trainings(NamedTuple):
 def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
     """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
 
-    With cross-validation these are the pair with the least loss. Otherwise the augmentation is not always the one of the most
-    accurate network, because short trainings favour weak augmentations: it is the strongest that is not clearly worse than the
-    best (`clearly_worse_below`), with any network. The network is the most accurate one with this augmentation. The scores are
-    recorded in the run's folder; trainings that are recorded already are not repeated.
+    With cross-validation these are the pair with the least loss. Otherwise there is one network, and the augmentation is not
+    always the most accurate, because short trainings favour weak augmentations: it is the strongest that is not clearly worse
+    than the best (`clearly_worse_below`). The scores are recorded in the run's folder; trainings that are recorded already are
+    not repeated.
 
     Args:
-        networks: The networks to try.
+        networks: The networks to try; one, unless they are cross-validated.
         names: The names of the augmentations to try, the strongest first.
         epochs: Number of epochs of each training.
         trainings: What the trainings have in common.
@@ -354,10 +358,10 @@ def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, tr
         journal.append(folder / TRIALS, done[number, name])
     if trainings.folds > 1:
         return min(trials, key=lambda trial: done[trial]["loss"])
-    accuracies = {trial: done[trial]["accuracy"] for trial in trials}
-    least = clearly_worse_below(max(accuracies.values()), load_data(folder / DATA).counts()["validation"])
-    augmentation = next(name for name in names if max(accuracies[number, name] for number in range(len(networks))) >= least)
-    return max(range(len(networks)), key=lambda number: accuracies[number, augmentation]), augmentation
+    least = clearly_worse_below(
+        max(done[trial]["accuracy"] for trial in trials), load_data(folder / DATA).counts()["validation"]
+    )
+    return next(trial for trial in trials if done[trial]["accuracy"] >= least)
 
 
 def _best(records: Iterable[dict[str, Any]]) -> str:
@@ -387,6 +391,7 @@ def successive_halving(
     starts: Sequence[Path] = (),
     fits: Callable[[int], bool] | None = None,
     kept: Sequence[int] = (),
+    linear: int | None = None,
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
@@ -403,16 +408,18 @@ def successive_halving(
             are asked, too.
         kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
             At least one place of a rung still goes to a candidate for its accuracy.
+        linear: Index of the last candidate if it is a linear network. It enters only the last rung, as one more network, since
+            its training needs no epochs; if `fits` is given, only if this returns True for it.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = {key: record for key, record in read_results(folder).items() if key[0] < len(rungs)}  # without a final training
-    survivors = list(range(min(len(candidates), rungs[0].candidates)))
+    survivors = list(range(min(len(candidates) if linear is None else linear, rungs[0].candidates)))
     initial = dict(enumerate(starts))  # candidate -> its latest weights
 
     def report(number: int, running: int = 0, loss: str = "") -> None:
         best, times = _best(record for (rung, _), record in done.items() if rung == number), trainings.trained_times
-        epochs = sum(rungs[rung].epochs for rung, _ in done) * times + running
+        epochs = sum(record["epochs"] for record in done.values()) * times + running
         progress(f"rung {number + 1} of {len(rungs)}{loss}{best}", epochs, total_epochs(rungs) * times)
 
     for number, rung in enumerate(rungs):
@@ -424,6 +431,8 @@ def successive_halving(
             fitting = (list(islice(filter(fits, group), rung.candidates)) for group in (survivors, dropped))
             survivors = next(filter(None, fitting), survivors)
         survivors = survivors[: rung.candidates]
+        if linear is not None and number == len(rungs) - 1 and (fits is None or fits(linear)):
+            survivors.append(linear)
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
         calls = [
@@ -433,7 +442,7 @@ def successive_halving(
         report(number)
         for index, score in trainings.as_they_end(calls, weights, partial(report, number)):
             record = {"rung": number, "candidate": missing[index], **score._asdict(), "weights": weights[index]}
-            record["epochs"] = rung.epochs
+            record["epochs"] = 0 if missing[index] == linear else rung.epochs
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
         ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds)

@@ -149,15 +149,24 @@ class GraphBuilder:
 
 
 def to_graph(
-    name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0, *, pooling: str = POOLINGS[0]
+    name: str,
+    blocks: Sequence[Block],
+    classes: int | None = None,
+    seed: int = 0,
+    *,
+    pooling: str = POOLINGS[0],
+    image: tuple[int, int, int] | None = None,
 ) -> Graph:
     """Return an int8 graph of blocks with random weights.
 
     If `classes` is None, the graph ends with the last block. Otherwise a pooling (one of `arch.POOLINGS`) follows, and a dense
-    classifier if `classes` is not 0.
+    classifier if `classes` is not 0. `image` is the size of the input, [rows, columns, channels]; only a network without blocks
+    needs it.
     """
-    first = blocks[0].layers[0]
-    g = GraphBuilder((1, first.h, first.w, first.c_in), seed)
+    if image is None:
+        first = blocks[0].layers[0]
+        image = first.h, first.w, first.c_in
+    g = GraphBuilder((1, *image), seed)
     x = g.blocks("image", blocks)
     if classes is not None:
         x = g.classifier(x, classes, pooling)

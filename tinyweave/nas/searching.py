@@ -21,6 +21,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +38,9 @@ from ..progress import Progress, silent
 from ..tasks.dataset import Dataset, sized
 from ..tasks.evaluation.baselines import Baseline, baselines
 from . import halving, one_shot
-from .arch import Arch, from_json, to_json
+from .arch import Arch, from_json, is_linear, to_json
 from .budget import MOST_CANDIDATES, Budget, machine_factor
-from .candidates import Sampling, first_network, flat_networks, sample_fitting
+from .candidates import Sampling, first_network, flat_networks, linear_network, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
@@ -62,7 +63,7 @@ HOURS = 3  # time limit from which a supernet pays without a GPU
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 7  # of RUN
+VERSION = 8  # of RUN
 SHOWN = 10  # most candidates that a notebook shows
 
 Candidates = Sequence[tuple[Arch, Costs]]
@@ -210,10 +211,9 @@ def search(
         begin = time.perf_counter()
         options = replace(options, strategy=_strategy_for(data, options, folder, team))
         this = _Search(data, space, target, folder, options, workers, team, begin, progress)
-        this = replace(this, baselines=_fit_baselines(this))
         identity = _identity(this)
         run = _read_run(folder, identity) or _start_run(this, identity)
-        this = replace(this, target=replace(target, overhead=Overhead(**run["beside"])))
+        this = replace(this, baselines=_fit_baselines(this), target=replace(target, overhead=Overhead(**run["beside"])))
         build = _builder(this.target, folder)
         if options.strategy == "supernet":
             with logged(folder / LOGS if options.tensorboard else None) as log:
@@ -286,7 +286,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
     If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first
-    candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`, and the record has more keys:
+    candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`; the last is
+    `candidates.linear_network`, if it exists. The record has more keys:
 
     - `folds`: of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
@@ -305,6 +306,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     if options.rungs is not None:
         given = [(arch, costs(arch, target)) for arch in options.archs]
         return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates, sampling))
+    if not costs(arch_of(this.space, smallest(this.space), this.classes), target).fit:
+        sampled(1, sampling)  # if no network fits, this raises the error before the longer steps
     this.progress("measuring how fast it trains", 0, 1)
     speed = machine_factor(workers)
     folds = halving.folds_of(this.data)
@@ -316,21 +319,22 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
 
     this.progress("choosing the first network", 0, 1)
     first = first_network(this.space, target, this.classes, is_trainable)
-    flat = flat_networks(this.space, target, this.classes, is_trainable)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
     others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
-    flat = flat[: len(flat) if folds > 1 else most // 3]
-    begin = [*([first] if first else []), *flat]
+    flat = flat_networks(this.space, target, this.classes, is_trainable)
+    begin = [*([first] if first else []), *islice(flat, None if folds > 1 else most // 3)]
     candidates = [*begin, *(pair for pair in others if pair[0] not in {arch for arch, _ in begin})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
     tried, number = halving.augmentations_of(this.data), max(1, len(begin)) if folds > 1 else 1
     candidates = candidates[: rungs[0].candidates + number - 1]
+    trial_epochs = budget.trial_epochs(candidates[0][0], number * len(tried))
+    candidates += filter(None, [linear_network(this.data, target)])
     return _halving_record(rungs, candidates) | {
         "folds": folds,
         "first": number,
         "augmentations": tried,
-        "trial_epochs": budget.trial_epochs(candidates[0][0], number * len(tried)),
-        "final_epochs": [budget.final_epochs(arch) for arch, _ in candidates],
+        "trial_epochs": trial_epochs,
+        "final_epochs": [1 if is_linear(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }
 
 
@@ -359,8 +363,9 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         candidates, final_epochs = ([each[best], *each[tried:]] for each in (candidates, run["final_epochs"]))
         archs = [arch for arch, _ in candidates]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
+    linear = len(archs) - 1 if is_timed and is_linear(archs[-1]) else None
     kept = [0] if is_timed else ()
-    records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept)
+    records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept, linear=linear)
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds)
         if folds == 1:  # of those that are not clearly worse, the one that can be trained longest

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ...ops.window import ChainLayer
+from ...tasks.dataset import SCALE
+from ...tasks.evaluation.baselines import logistic_regression
 from ..arch import POOLINGS, Arch, Block, blocks, classifier_macs
 
 OBJECT_BIAS = -4.0  # initial object score of a detector: few cells hold an object
@@ -80,6 +84,16 @@ def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
     return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([ACTIVATIONS[activation]()] if activation else []))
 
 
+def load_logistic_regression(module: nn.Sequential, values: NDArray[np.int8], labels: NDArray[np.int64]) -> None:
+    """Set the weights of a linear network to those of logistic regression on samples, in place."""
+    dense = module[-1]
+    assert isinstance(dense, nn.Linear)
+    weights, biases = logistic_regression(values, labels, dense.out_features)
+    with torch.no_grad():
+        dense.weight.copy_(torch.from_numpy(weights / SCALE))
+        dense.bias.copy_(torch.from_numpy(biases))
+
+
 def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
     """Return a network with random weights as a module.
 
@@ -90,8 +104,10 @@ def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers = [Bottleneck(block) for block in (sequence[:-1] if arch.anchors else sequence)]
-        (last,) = sequence[-1].layers[-1:]
-        head = nn.Conv2d(last.c_in, last.c_out, 1) if arch.anchors else None
+        head = None
+        if arch.anchors:
+            last = sequence[-1].layers[-1]
+            head = nn.Conv2d(last.c_in, last.c_out, 1)
         ends: list[nn.Module] = [head or (Mean() if arch.pooling == POOLINGS[0] else Flat())]
         if arch.classes and not arch.anchors:
             ends.append(nn.Linear(classifier_macs(arch) // arch.classes, arch.classes))

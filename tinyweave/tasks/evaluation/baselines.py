@@ -27,7 +27,9 @@ MAX_SAMPLES = 8_000  # that a baseline is fitted on, drawn at random from a larg
 MAX_FEATURES = 1_024  # of a sample; larger samples are average pooled
 MAX_ITERATIONS = 60  # of the solver of logistic regression
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression, the inverse of its regularisation
+NEVER = -100.0  # bias of a class that logistic regression has not seen
 NEIGHBOURS = (1, 3, 7, 15)  # k
+STRENGTH_SAMPLES, STRENGTH_FOLDS = 2_000, 3  # of the cross-validation by which `logistic_regression` chooses C
 MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
 
 
@@ -82,6 +84,40 @@ def baselines(data: Dataset, progress: Progress = silent) -> list[Baseline]:
             progress(f"fitting {name}", len(found), len(models))
             found.append(_fitted(name, own, features, labels))
         return found
+
+
+def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], classes: int) -> tuple[Floats, Floats]:
+    """Fit logistic regression to samples; return its weights [classes, features] and biases [classes].
+
+    The scores of a sample are weights @ features + biases. Its features are its values, flattened. The strength of the
+    regularisation, one of STRENGTHS, is the one with the least cross-entropy in a cross-validation on the same samples.
+
+    Args:
+        values: the samples [n, rows, columns, channels], of at most MAX_FEATURES values each.
+        labels: their classes [n]. A class without samples is never predicted.
+        classes: number of classes.
+    """
+    from sklearn.metrics import log_loss
+    from sklearn.model_selection import cross_val_predict
+    from threadpoolctl import threadpool_limits
+
+    drawn = _drawn(len(labels))
+    features, labels = values.reshape(len(values), -1)[drawn].astype(np.float32), labels[drawn]
+    some = np.random.default_rng(0).permutation(len(labels))[:STRENGTH_SAMPLES]
+
+    def loss(model: Any) -> float:
+        shares = cross_val_predict(model, features[some], labels[some], cv=STRENGTH_FOLDS, method="predict_proba")
+        return float(log_loss(labels[some], shares))
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # see `baselines`
+        scaler, fitted = min(_models(LOGISTIC).values(), key=loss).fit(features, labels)
+    found, constants = fitted.coef_ / scaler.scale_, fitted.intercept_
+    if len(found) == 1:  # of two classes, scikit-learn has the difference of their scores
+        found, constants = np.concatenate([-found, found]) / 2, np.concatenate([-constants, constants]) / 2
+    weights, biases = np.zeros((classes, features.shape[1])), np.full(classes, NEVER)
+    weights[fitted.classes_], biases[fitted.classes_] = found, constants - found @ scaler.mean_
+    return weights.astype(np.float32), biases.astype(np.float32)
 
 
 def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
