@@ -3,8 +3,8 @@
 In: the images (--shared) and the folder of `train.py` (--weights), where scores are kept: what is there is not done again. Out:
 per network and quantiser, on the images that each fold held out: accuracy in float and int8, the loss in points with its paired
 95 % interval, how often the class is the float network's, signal to noise of the scores, and our accuracy less theirs. Ours is
-the accuracy of the emitted C on this machine; with 4-bit weights without training (--quantisers "ours, 4 bits"); after training on, with 4-bit weights, and in float to compare with
-(--quantisers "ours, 4 bits, trained" "float, trained on").
+the accuracy of the emitted C on this machine. Not among the default: 4-bit weights without training (--quantisers "ours, 4
+bits"); after training on, with 4-bit weights, and in float to compare with ("ours, 4 bits, trained" "float, trained on").
 """
 
 from __future__ import annotations
