@@ -132,6 +132,16 @@ def test_bytes_and_db_of_a_layer_are_differences_to_the_network_without_it() -> 
         assert (layer.weights, layer.activations) == ("int4", "int8")
 
 
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_4_bit_weights_are_rounded_individually_and_then_in_execution_order(seed: int) -> None:
+    made = search(seed)
+    names = frozenset(made.candidates)
+    forms = dict.fromkeys(names, mixed_precision.INT4)
+    nearest = to_int8(made.real, made.groups, made.quants, weights=forms)
+    assert made.noise(made.graph(names)) < 0.6 * made.noise(nearest)
+    assert made.noise(made.finished(names)) < 0.9 * made.noise(made.graph(names))
+
+
 def test_the_damage_of_a_layer_is_the_increase_of_the_noise() -> None:
     done = quantised(1)
     measures = mixed_precision.Measures(

@@ -397,7 +397,7 @@ def quantize(
 
     Each improvement (equalize, correct_bias, adaptive_rounding) is kept only if it raises the SQNR; `.gains` of the result has
     the dB. To meet a limit (flash, min_sqnr, max_accuracy_drop), some layers get 4-bit weights or int16 activations, which
-    `.precision` of the result lists.
+    `.precision` of the result lists. 4-bit weights are always rounded adaptively.
 
     Args:
         model: a float model, or the path of its file.

@@ -103,8 +103,9 @@ class _Search:
     """The search for ops with int4 weights and ops with int16 activations. A choice is a set of op names.
 
     `expected` are the float graph's outputs. `candidates` are the ops that can have int4 weights. `small` is the int8 graph
-    without int4 weights, and `narrow` the graph with individually rounded int4 weights in all candidates. `saves` are the bytes
-    that each candidate saves. `able` are the ops that can have int16 activations.
+    without int4 weights, and `narrow` the graph with int4 weights in all candidates: rounded individually, or to the nearest
+    integer if this gives less noise. `saves` are the bytes that each candidate saves. `able` are the ops that can have int16
+    activations.
     """
 
     def __init__(
@@ -119,7 +120,8 @@ class _Search:
         self.candidates = tuple(op.name for op in real.ops if self._takes_int4(op))
         self.narrow = to_int8(real, self.groups, self.quants, weights=dict.fromkeys(self.candidates, INT4))
         if self.candidates:
-            self.narrow = individually_rounded(real, self.small, self.narrow, measures.learning, progress)
+            rounded = individually_rounded(real, self.small, self.narrow, measures.learning, progress)
+            self.narrow = min(rounded, self.narrow, key=self.noise)
         self.able = frozenset(op.name for op in real.ops if takes_int16(real, op, self.groups))
         before, after = _weight_bytes(self.small), _weight_bytes(self.narrow)
         self.saves = {name: before[name] - after[name] for name in self.candidates}
@@ -139,7 +141,7 @@ class _Search:
         small = self.small
         if int4:
             nearest = to_int8(self.real, self.groups, self.quants, weights=dict.fromkeys(int4, INT4))
-            small = with_weights_of(nearest, int4, self.narrow)
+            small = _with_weights_of(nearest, int4, self.narrow)
         return with_int16(self.real, small, self.groups, int16, self.int16_quants) if int16 else small
 
     def finished(self, int4: Names, int16: Names = NONE) -> Graph:
@@ -414,7 +416,7 @@ def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
     return MixedPrecision(finished, tuple(layers), decibel(search.noise(finished)), int8_sqnr, before - after)
 
 
-def with_weights_of(graph: Graph, names: Names, source: Graph) -> Graph:
+def _with_weights_of(graph: Graph, names: Names, source: Graph) -> Graph:
     """Return `graph`, where the weights of the ops `names` have the values that they have in `source`."""
     weights = {op.name: source.input(op, 1) for op in source.ops if op.name in names}
     own = {op.name: graph.input(op, 1).name for op in graph.ops if op.name in names}
