@@ -299,5 +299,5 @@ def test_plan_prints_the_verdict_first_and_on_one_screen(capsys, monkeypatch):
     assert f"all {len(buffers)} buffers" in short[-1]
     (peak,) = {int(line.split("step ")[1]) for line in short if "alive at the peak" in line}
     assert len(drawn) == sum(buffer.start < peak <= buffer.end for buffer in buffers) < 8
-    details = ("kernels, and their share of the work", "+ fusion", "  peak: ")
+    details = ("kernels, and their shares of MACs and cycles", "+ fusion", "  peak: ")
     assert all(any(detail in line for line in whole) and not any(detail in line for line in short) for detail in details)
