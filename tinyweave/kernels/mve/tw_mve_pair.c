@@ -6,7 +6,6 @@
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
-#define FEW_OUTPUTS 16 /* most outputs that tw_mve_few_products computes */
 /* A group of four filters takes 45 instructions and 10 per 16 inputs for a pixel by itself. In a pair, it takes 19 and 7, after
  * about 150 for all pairs. Single pixels are faster up to this number of groups, times inputs and what 26 instructions equal. */
 #define FEW_GROUPS(count, bytes) ((count) * ((bytes) + 144) <= 800)
@@ -443,8 +442,8 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
 int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
     const int32_t outputs = pixels * layer->filters, groups = pixels * ((layer->filters + FILTERS - 1) >> 2);
-    int8_t few[FEW_OUTPUTS];
-    if (outputs > FEW_OUTPUTS || (pixels > 1 && !FEW_GROUPS(groups, layer->bytes))) {
+    int8_t few[TW_MVE_FEW_OUTPUTS];
+    if (outputs > TW_MVE_FEW_OUTPUTS || (pixels > 1 && !FEW_GROUPS(groups, layer->bytes))) {
         return 0;
     }
     by_pixels(layer, bytes, from, step, pixels, layer->filters, few);
@@ -457,7 +456,7 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
     const int32_t rest = layer->rest;
     if (pixels == 1) {
         one_pixel(layer, from, to);
-    } else if (pixels * layer->filters <= FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
+    } else if (pixels * layer->filters <= TW_MVE_FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
         return;
     } else if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
         by_filters(layer, from, step, pixels, to);
