@@ -326,16 +326,22 @@ static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *fr
                       int8_t *to)
 {
     for (; pixels > 0; --pixels) {
-        for (int32_t i = 0; i < filters; ++i) {
-            const uint32_t *const stream = layer->stream + i / FILTERS * (3 * FILTERS + layer->bytes), at = i % FILTERS;
-            const int8_t *const weights = (const int8_t *)(stream + FILTERS) + at * TW_MVE_LANES;
-            const int32_t *const factors = (const int32_t *)stream + FILTERS + layer->bytes + at;
-            uint32_t sum = stream[at];
-            for (int32_t k = 0; k < bytes; ++k) {
-                sum += (uint32_t)(from[k] * weights[k / TW_MVE_LANES * FILTERS * TW_MVE_LANES + k % TW_MVE_LANES]);
+        const uint32_t *stream = layer->stream;
+        for (int32_t left = filters; left > 0; left -= FILTERS) {
+            const int32_t count = tw_min(left, FILTERS), *const factors = (const int32_t *)stream + FILTERS + layer->bytes;
+            const int8_t *const weights = (const int8_t *)(stream + FILTERS);
+            int8_t four_outputs[FILTERS]; /* all inputs are read before they are written: outputs may overlap inputs */
+            for (int32_t i = 0; i < count; ++i) {
+                uint32_t sum = stream[i];
+                for (int32_t k = 0; k < bytes; ++k) {
+                    sum += (uint32_t)(from[k] * weights[(k / TW_MVE_LANES * FILTERS + i) * TW_MVE_LANES + k % TW_MVE_LANES]);
+                }
+                const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[i], factors[FILTERS + i], layer->sign);
+                four_outputs[i] = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
             }
-            const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[0], factors[FILTERS], layer->sign);
-            *to++ = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
+            memcpy(to, four_outputs, (size_t)count);
+            to += count;
+            stream += 3 * FILTERS + layer->bytes;
         }
         from += step;
     }
