@@ -146,6 +146,13 @@ def test_1x1_windows_are_read_again_for_each_four_outputs_at_any_stride() -> Non
         assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0]), graph.tensors
 
 
+def test_the_last_outputs_of_an_odd_pixel_read_it_before_it_may_be_overwritten(tmp_path: Path) -> None:
+    row, sizes = BY_NAME["tw_conv_2d_s8_mve"], ((1, 1, 18), (1, 3, 35), (3, 3, 21), (1, 5, 8))
+    graphs = [convolution((h, w), (16, units), (1, 1), ((0, 0), (0, 0))) for h, w, units in sizes]
+    some = [Chosen(Case(f"odd-{number}", graph, []), row) for number, graph in enumerate(graphs)]
+    check(some, on_host("odd", some, tmp_path))
+
+
 def test_lines_of_a_depthwise_convolution_are_equal_blocks_of_columns() -> None:
     """A line of 16 words holds 28 outputs of three taps: 60 columns are computed 20 at a time, however many rows.
 

@@ -18,11 +18,11 @@ static int is_together(const tw_view *view, tw_range range, int32_t bytes)
 
 /* Computes the outputs of 1x1 windows, `step` bytes apart. They are read in place, but for the last ones if their vectors would
  * reach beyond the last pixel: those are copied first. A few pixels are read byte by byte. */
-static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer, const int8_t *from, int32_t step,
-                            int32_t pixels, int8_t *to, int8_t *windows)
+TW_INLINE void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer, const int8_t *from, int32_t step,
+                               int32_t pixels, int8_t *to, int8_t *windows)
 {
     const int32_t depth = params->conv.in.c;
-    if (tw_mve_few_products(layer, depth, from, step, pixels, to)) {
+    if (pixels * layer->filters <= TW_MVE_FEW_OUTPUTS && tw_mve_few_products(layer, depth, from, step, pixels, to)) {
         return;
     }
     const int32_t spare = (pixels - 1) * step + depth - layer->bytes;

@@ -6,7 +6,6 @@
 
 #define FILTERS 4
 #define PAIRS 8  /* of pixels per call if there is a tail of filters */
-#define FEW_OUTPUTS 16 /* most outputs that tw_mve_few_products computes */
 /* A group of four filters takes 45 instructions and 10 per 16 inputs for a pixel by itself. In a pair, it takes 19 and 7, after
  * about 150 for all pairs. Single pixels are faster up to this number of groups, times inputs and what 26 instructions equal. */
 #define FEW_GROUPS(count, bytes) ((count) * ((bytes) + 144) <= 800)
@@ -327,16 +326,22 @@ static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *fr
                       int8_t *to)
 {
     for (; pixels > 0; --pixels) {
-        for (int32_t i = 0; i < filters; ++i) {
-            const uint32_t *const stream = layer->stream + i / FILTERS * (3 * FILTERS + layer->bytes), at = i % FILTERS;
-            const int8_t *const weights = (const int8_t *)(stream + FILTERS) + at * TW_MVE_LANES;
-            const int32_t *const factors = (const int32_t *)stream + FILTERS + layer->bytes + at;
-            uint32_t sum = stream[at];
-            for (int32_t k = 0; k < bytes; ++k) {
-                sum += (uint32_t)(from[k] * weights[k / TW_MVE_LANES * FILTERS * TW_MVE_LANES + k % TW_MVE_LANES]);
+        const uint32_t *stream = layer->stream;
+        for (int32_t left = filters; left > 0; left -= FILTERS) {
+            const int32_t count = tw_min(left, FILTERS), *const factors = (const int32_t *)stream + FILTERS + layer->bytes;
+            const int8_t *const weights = (const int8_t *)(stream + FILTERS);
+            int8_t four_outputs[FILTERS]; /* all inputs are read before they are written: outputs may overlap inputs */
+            for (int32_t i = 0; i < count; ++i) {
+                uint32_t sum = stream[i];
+                for (int32_t k = 0; k < bytes; ++k) {
+                    sum += (uint32_t)(from[k] * weights[(k / TW_MVE_LANES * FILTERS + i) * TW_MVE_LANES + k % TW_MVE_LANES]);
+                }
+                const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[i], factors[FILTERS + i], layer->sign);
+                four_outputs[i] = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
             }
-            const int32_t scaled = tw_mve_rescale((int32_t)sum, factors[0], factors[FILTERS], layer->sign);
-            *to++ = (int8_t)tw_clamp(scaled + layer->zero, layer->low, layer->high);
+            memcpy(to, four_outputs, (size_t)count);
+            to += count;
+            stream += 3 * FILTERS + layer->bytes;
         }
         from += step;
     }
@@ -443,8 +448,8 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
 int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
     const int32_t outputs = pixels * layer->filters, groups = pixels * ((layer->filters + FILTERS - 1) >> 2);
-    int8_t few[FEW_OUTPUTS];
-    if (outputs > FEW_OUTPUTS || (pixels > 1 && !FEW_GROUPS(groups, layer->bytes))) {
+    int8_t few[TW_MVE_FEW_OUTPUTS];
+    if (outputs > TW_MVE_FEW_OUTPUTS || (pixels > 1 && !FEW_GROUPS(groups, layer->bytes))) {
         return 0;
     }
     by_pixels(layer, bytes, from, step, pixels, layer->filters, few);
@@ -457,7 +462,7 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
     const int32_t rest = layer->rest;
     if (pixels == 1) {
         one_pixel(layer, from, to);
-    } else if (pixels * layer->filters <= FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
+    } else if (pixels * layer->filters <= TW_MVE_FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
         return;
     } else if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
         by_filters(layer, from, step, pixels, to);

@@ -14,6 +14,8 @@
 
 #include "tw.h"
 
+#define TW_MVE_FEW_OUTPUTS 16 /* most outputs that tw_mve_few_products computes */
+
 typedef struct {
     const uint32_t *stream;
     int32_t bytes;              /* of a window, a multiple of 16 */
@@ -26,7 +28,7 @@ typedef struct {
 /* Computes the outputs of `pixels` successive pixels, whose windows begin at `from` and every `step` bytes after it. */
 void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to);
 
-/* The same for a few pixels with at most sixteen outputs in all, if they are faster one by one; returns 0 for others, without
+/* The same for a few pixels with at most TW_MVE_FEW_OUTPUTS outputs in all, if they are faster one by one; returns 0 for others, without
  * computing them. Only `bytes` inputs of each pixel are read, and all of them before outputs are written. */
 int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *from, int32_t step, int32_t pixels, int8_t *to);
 

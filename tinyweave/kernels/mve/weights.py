@@ -28,7 +28,7 @@ LANES = 16  # bytes of a vector: TW_MVE_LANES
 FILTERS = 4  # that tw_mve_pair computes at a time
 ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # order of channels in the stream of tw_mve_taps.h
 WINDOWS_BYTES, MOST_WINDOWS = 512, 16
-FEW_OUTPUTS, MOST_WORK = 16, 800  # FEW_OUTPUTS and FEW_GROUPS of tw_mve_pair.c
+FEW_OUTPUTS, MOST_WORK = 16, 800  # TW_MVE_FEW_OUTPUTS, and FEW_GROUPS of tw_mve_pair.c
 SHIFTS = range(-31, 0)  # that VRSHL takes; rounding half away from zero needs a shift other than 0
 
 
