@@ -103,14 +103,21 @@ def struct_words(image: Image, params: ctypes.Structure, arrays: dict[int, np.nd
     return found
 
 
-def _way(call: Call) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-    """Return the kernel, the type of its parameters, and the functions that its members point to."""
-    return call.kernel, STRUCTS[type(call.params)], call.functions
+Way = tuple[str, str, tuple[tuple[str, str], ...], bool]
+
+
+def _ways(call: Call) -> list[Way]:
+    """Return how a kernel may be called: kernel, type of its parameters, functions of its members, whether it computes a part.
+
+    The last way is for the whole output: without views, if the kernel has such a form.
+    """
+    parts = [True, False] if BY_NAME[call.kernel].has_part else [False]
+    return [(call.kernel, STRUCTS[type(call.params)], call.functions, part) for part in parts]
 
 
 def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.ndarray]:
     """Run the trials and return their outputs; all calls of a trial are made for each piece of the output."""
-    kernels = sorted({_way(call) for trial in trials for call in trial.calls})
+    kernels = sorted({way for trial in trials for call in trial.calls for way in _ways(call)})
     image, calls, outs, written = Image(rng), list[tuple[int, bool]](), list[int](), list[tuple[int, int]]()
     image.add(bytes(4 * 4), noise=0)
     for trial in trials:
@@ -129,28 +136,29 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
             written += [(params, 4 * len(words))] if call.functions else []
             own = [views[5 * i : 5 * i + 5] for i in (*call.inputs, len(sizes))]
             places = image.words([word for view in own for word in view])
-            for (top, bottom), (left, right) in product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)):
+            pieces = list(product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)))
+            way = kernels.index(_ways(call)[0 if len(pieces) > 1 else -1])
+            for (top, bottom), (left, right) in pieces:
                 span = image.words([(edge, False) for edge in (top, bottom, left, right)])
                 scratch = image.add(rng.bytes(call.scratch), 4 * int(rng.integers(4))) if call.scratch else 0
                 written.append((scratch, call.scratch))
                 image.bytes += rng.bytes(GUARD)
-                calls += [(kernels.index(_way(call)), False), *((at, True) for at in (params, places, span, scratch))]
+                calls += [(way, False), *((at, True) for at in (params, places, span, scratch))]
     begin = image.words(calls)
     places = image.add(struct.pack(f"<{len(image.places)}I", *image.places), noise=0)
     image.bytes[:16] = struct.pack("<4I", places, len(image.places), begin, len(calls) // 5)
     views_of = {call.kernel: (len(call.inputs), call.scratch) for trial in trials for call in trial.calls}
     cases = []
-    for i, (name, params, functions) in enumerate(kernels):
+    for i, (name, params, functions, is_part) in enumerate(kernels):
         set_up = "".join(f"(({params} *)params)->{member} = {function}; " for member, function in functions)
-        has_part, count = BY_NAME[name].has_part, views_of[name][0] + 1
-        maps = ", ".join(f"views[{k}]{'' if has_part else '.data'}" for k in range(count))
-        form, rest = ("_part", ", *range") if has_part else ("", "")
+        maps = ", ".join(f"views[{k}]{'' if is_part else '.data'}" for k in range(views_of[name][0] + 1))
+        form, rest = ("_part", ", *range") if is_part else ("", "")
         rest += ", scratch" if views_of[name][1] else ""
         cases.append(f"    case {i}: {set_up}{name}{form}(params, {maps}{rest}); break;")
     folder.mkdir(exist_ok=True)
-    for path in sources(name for name, _, _ in kernels):
+    for path in sources(name for name, *_ in kernels):
         shutil.copy(path, folder)
-    includes = "\n".join(f'#include "{name}"' for name in dict.fromkeys(BY_NAME[name].header for name, _, _ in kernels))
+    includes = "\n".join(f'#include "{name}"' for name in dict.fromkeys(BY_NAME[name].header for name, *_ in kernels))
     (folder / "trials.h").write_text("#include <stdint.h>\n")
     (folder / "trials.c").write_text(PROGRAM.format(includes=includes, cases="\n".join(cases)))
     given = bytes(image.bytes)

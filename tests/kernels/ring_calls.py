@@ -135,12 +135,13 @@ def whole(shape: Shape, data: np.ndarray, rng: Rng) -> Ring:
     return ring
 
 
-def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Span) -> None:
+def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Span, *, parts: bool = True) -> None:
+    """Make the calls of a trial for a part of the output; without `parts` by the forms for whole maps, which take no views."""
     for call in trial.calls:
         arguments = [views[index] for index in call.inputs]
         for member, name in call.functions:
             setattr(call.params, member, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-        has_part = BY_NAME[call.kernel].has_part
+        has_part = parts and BY_NAME[call.kernel].has_part
         function = getattr(library, f"{call.kernel}_part" if has_part else call.kernel)
         function.restype = None
         noise = np.random.default_rng(span.top).integers(0, 256, call.scratch + GUARD, np.uint8)
