@@ -137,7 +137,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         yield f"words-{number}-{extent}x{extent}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
     # with int4 a tap of the second group starts in the middle of a byte, in the map and in the filter
     x, weights = activation("input", (1, 5, 6, 6), rng), _weights(rng, (8, 2, 3, 3), 0)
-    operands, out = _weighted(rng, x, weights, 8, 18)
+    operands, out = _weighted(rng, x, weights, 8, 18, bias_is_optional=False)
     attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 1), (1, 1)), "activation": "none"}
     yield "5x6-2x3-6to8-g2-odd", operands, out, attrs
     for depth, out_c in ((28, 1), (37, 2), (130, 2), (3, 1), (2, 3), (18, 3)):

@@ -307,7 +307,7 @@ TW_NOT_INLINE void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int
             const int8_t *x = from, *w = (const int8_t *)(stream + FILTERS);
             int32_t sum_0 = stream[0], sum_1 = stream[1], sum_2 = stream[2], sum_3 = stream[3];
             GROUP_DOTS(x, w, bytes, sum_0, sum_1, sum_2, sum_3);
-            stream = (const int32_t *)w;
+            stream = (const int32_t *)(const void *)w;
             int32x4_t out = vqrdmulhq_s32(tw_mve_lanes(sum_0, sum_1, sum_2, sum_3), vldrwq_s32(stream));
             out = vrshlq_s32(tw_mve_away(out, -sign), vldrwq_s32(stream + FILTERS));
             out = vminq_s32(vmaxq_s32(vaddq_n_s32(out, zero), low), high);
