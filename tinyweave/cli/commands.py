@@ -102,7 +102,9 @@ def plan(
         ),
     ] = None,
     pareto: Annotated[bool, option("--pareto", "Show the Pareto front: plans that trade RAM for time.")] = False,
-    is_whole: Annotated[bool, option("--all", "Draw all buffers; show kernels and techniques, too.")] = False,
+    is_whole: Annotated[
+        bool, option("--all", "Draw all buffers; show the kernels, and the bytes that each technique saves.")
+    ] = False,
     picture: Annotated[
         Path | None, option("--figure FILE", "With --pareto: draw the front as .svg, or as .png, which needs cairosvg.")
     ] = None,
@@ -110,7 +112,7 @@ def plan(
         str,
         option(
             "--count live|fusion_paper|patch_paper",
-            "Also show RAM and MACs of the network as a paper counts them; see `tinyweave docs papers`.",
+            "Also show RAM and MACs as a paper counts them (not with live); see `tinyweave docs papers`.",
         ),
     ] = "live",
     out: Annotated[Path | None, option("-o --out FILE", "Write the plan as JSON, for `compile --plan`.")] = None,
@@ -268,14 +270,14 @@ def profile(
     chosen: Options,
     inputs: Inputs = None,
     compare_with: Annotated[
-        Path | None, option("--compare FILE", "Show the changes since this file, which `profile --json` printed.")
+        Path | None, option("--compare FILE", "Show differences from this file, which an earlier `profile --json` printed.")
     ] = None,
     trace_file: Annotated[
         Path | None, option("--trace FILE", "Also write a trace of the layers for Perfetto or Chrome.")
     ] = None,
     log: Annotated[
         Path | None,
-        option("--measured FILE", "Compare the estimate with this log of a board, printed by an export's example."),
+        option("--measured FILE", "Compare the estimate with times on a board: the log that an export's example printed."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -324,7 +326,7 @@ def deploy(
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
     second_emulator: Annotated[
-        bool, option("--second-emulator", "Also run complete firmware on a board that QEMU emulates, and compare its bytes.")
+        bool, option("--second-emulator", "Also run complete firmware on a board in QEMU, and compare its output bytes.")
     ] = False,
     out: Out = None,
     as_json: Json = False,
@@ -332,8 +334,8 @@ def deploy(
     """Plan, write, prove and measure the C of a model.
 
     Builds the C, runs it on this machine and on an emulated core, compares every output byte, and measures RAM, Flash and
-    instructions. Writes the C and a report. If the plan already exceeds a limit, nothing is built or written, and changes that
-    would help are shown. Exits with 1 if a limit is exceeded or a byte differs.
+    instructions. Writes the C and a report. If the plan already exceeds a limit, nothing is built or written, and options or
+    changes with which it would fit are shown. Exits with 1 if a limit is exceeded or a byte differs.
 
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
@@ -399,7 +401,7 @@ def reorder(
         str,
         option(
             "--count live|working_set",
-            "Whether a view shares the bytes of its source (live), or each tensor has its own bytes (working_set).",
+            "How memory is counted: a view shares the bytes of its source (live), or has its own (working_set).",
         ),
     ] = "live",
     out: Annotated[Path | None, option("-o --out FILE", "Write the reordered model as .tflite.")] = None,
@@ -412,7 +414,7 @@ def reorder(
     """Order a model's ops for the least peak memory.
 
     Writes a .tflite file that computes the same results; only the order of its ops changes. It saves memory in every runtime
-    that reuses the memory of dead tensors.
+    that frees a tensor after its last use.
 
     Example: tinyweave reorder kws.tflite -o kws_reordered.tflite --figure kws.svg
     """

@@ -25,7 +25,7 @@ def guard(
     summary: Annotated[Path | None, option("--summary FILE", "Append the table as Markdown to this file.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Check a project's models against limits, and show changes.
+    """Check a project's models against limits and recorded values.
 
     Deploys each model of FILE: compares every output byte with the reference and measures RAM, Flash and instructions. Exits
     with 1 if a limit is exceeded or a byte differs.

@@ -18,12 +18,12 @@ def sample_options(
         str | None,
         option("--scale X", "Factor of the samples' values: 1/255, or one per channel, 0.02,0.02,0.03. Images need it."),
     ] = None,
-    offset: Annotated[str, option("--offset X", "Added to the scaled values: one number, or one per channel.")] = "0",
+    offset: Annotated[str, option("--offset X", "Number added to the scaled values, or one per channel.")] = "0",
     labels: Annotated[
         str | None,
         option(
             "--labels FILE|folders",
-            "Class of each sample: a number per line, .npy, or `folders` if each class has a folder.",
+            "Class of each sample: text with a number per line, a .npy file, or `folders` if each class has a folder.",
         ),
     ] = None,
 ) -> None:
@@ -49,9 +49,7 @@ def quantize(
     ] = METHOD,
     samples: Annotated[
         int,
-        option(
-            "--samples N", "Most samples from which ranges are chosen; the comparison uses all samples.", min=1, max=100_000
-        ),
+        option("--samples N", "Choose ranges from at most N samples; int8 and float are compared on all.", min=1, max=100_000),
     ] = 200,
     equalize: Annotated[
         bool, option("--equalize", "Rescale the channels between layers to similar ranges, if the SQNR improves.")
@@ -79,7 +77,7 @@ def quantize(
         float | None,
         option(
             "--min-sqnr DB",
-            "Least SQNR of the outputs in dB. Within it, 4-bit weights save Flash; int16 maps raise the SQNR if needed.",
+            "Least SQNR of the outputs in dB: layers get 4-bit weights while it is met; if int8 misses it, maps get int16.",
         ),
     ] = None,
     max_accuracy_drop: Annotated[
@@ -132,7 +130,7 @@ def prune(
 ) -> int:
     """Make a float model int8, with fewer channels so that it fits.
 
-    Removes the channels with the smallest weights from those layers in which this saves most RAM and Flash above the limits.
+    Removes the channels with the smallest weights from the layers where this most reduces the bytes above the limits.
     Then trains the smaller network with int8 rounding to reproduce the float model's outputs.
 
     Example: tinyweave prune net.tflite --calibrate photos --scale 1/255 --ram 32k -o small.tflite

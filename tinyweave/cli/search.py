@@ -83,7 +83,7 @@ def search(
         float | None,
         option(
             "--minutes X",
-            "Minutes of the search; 20 by default; for a supernet on a GPU, as long as in the TinyNAS paper.",
+            "Minutes of the search: by default 20, or for a supernet on a GPU as long as in the TinyNAS paper.",
             min=0.1,
         ),
     ] = None,
@@ -92,7 +92,7 @@ def search(
         option(
             "--strategy auto|halving|supernet",
             "halving trains many networks briefly and the best of them longer; supernet trains all networks at once with "
-            "shared weights and searches by evolution; auto is supernet with a GPU, from 180 minutes on, or with --against.",
+            "shared weights and searches by evolution; auto is supernet with a GPU, --minutes >= 180 or --against.",
         ),
     ] = "auto",
     against: Annotated[
