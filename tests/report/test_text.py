@@ -195,12 +195,11 @@ def test_the_lower_bound_is_stated_for_the_buffers_of_the_plan():
     def said(gap: int, bound: int, *memories: str) -> str:
         return bound_line({"plan": {"gap": gap, "lower_bound": bound}, "ram": {"memories": dict.fromkeys(memories, 1)}})
 
-    same = "these buffers in this order and these stages"
-    assert said(0, 900, "sram") == f"proved: no other placement of {same} needs less RAM"
-    assert said(24, 876, "sram") == f"gap: another placement of {same} could save at most 24 B; none needs less than 876 B"
-    assert (
-        said(0, 900, "dtcm", "sram") == f"proved: no other placement of {same}, so divided among the memories, needs less RAM"
-    )
+    same, best = "with the layers in this order and so fused", "no other placement of the buffers needs less RAM"
+    assert said(0, 900, "sram") == f"proved: {same}, {best}"
+    gap = f"gap: {same}, another placement of the buffers could save at most 24 B; none needs less than 876 B"
+    assert said(24, 876, "sram") == gap
+    assert said(0, 900, "dtcm", "sram") == f"proved: {same} and divided among the memories, {best}"
 
 
 def test_the_verdict_without_flash_limit_and_without_limits():

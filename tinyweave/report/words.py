@@ -161,11 +161,11 @@ def bound_line(record: Record) -> str:
     In the second case it states the most bytes that another placement could save.
     """
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
-    divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
-    same = f"these buffers in this order and these stages{divided}"
+    divided = " and divided among the memories" if len(record["ram"]["memories"]) > 1 else ""
+    same = f"with the layers in this order and so fused{divided}"
     if not gap:
-        return f"proved: no other placement of {same} needs less RAM"
-    return f"gap: another placement of {same} could save at most {gap:,} B; none needs less than {bound:,} B"
+        return f"proved: {same}, no other placement of the buffers needs less RAM"
+    return f"gap: {same}, another placement of the buffers could save at most {gap:,} B; none needs less than {bound:,} B"
 
 
 def foreseen_lines(record: Record) -> list[str]:
