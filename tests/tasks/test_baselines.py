@@ -129,3 +129,11 @@ def test_a_verdict_on_few_groups_is_in_doubt() -> None:
     assert verdict(correct, [of(NEAREST, 180)]).startswith("Better") and said.startswith("Not distinguishable")
     assert said.endswith("come from 4 groups, so the interval cannot be trusted: test on at least 5 groups.")
     assert compare(correct, [of(NEAREST, 180)], groups).groups == 4
+
+
+def test_logistic_regression_of_one_class_always_predicts_it() -> None:
+    """A fold of a cross-validation by groups may have no other class."""
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    values = np.random.default_rng(0).integers(-128, 128, (20, 2, 3, 1)).astype(np.int8)
+    weights, biases = tested.logistic_regression(values, np.full(20, 1), 3)
+    assert not weights.any() and biases.argmax() == 1

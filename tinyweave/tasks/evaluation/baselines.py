@@ -104,6 +104,10 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
     drawn = _drawn(len(labels))
     features, labels = values.reshape(len(values), -1)[drawn].astype(np.float32), labels[drawn]
     some = np.random.default_rng(0).permutation(len(labels))[:STRENGTH_SAMPLES]
+    weights, biases = np.zeros((classes, features.shape[1]), np.float32), np.full(classes, NEVER, np.float32)
+    if len(np.unique(labels)) == 1:  # scikit-learn needs two classes
+        biases[labels[0]] = 0
+        return weights, biases
 
     def loss(model: Any) -> float:
         shares = cross_val_predict(model, features[some], labels[some], cv=STRENGTH_FOLDS, method="predict_proba")
@@ -115,9 +119,8 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
     found, constants = fitted.coef_ / scaler.scale_, fitted.intercept_
     if len(found) == 1:  # of two classes, scikit-learn has the difference of their scores
         found, constants = np.concatenate([-found, found]) / 2, np.concatenate([-constants, constants]) / 2
-    weights, biases = np.zeros((classes, features.shape[1])), np.full(classes, NEVER)
     weights[fitted.classes_], biases[fitted.classes_] = found, constants - found @ scaler.mean_
-    return weights.astype(np.float32), biases.astype(np.float32)
+    return weights, biases
 
 
 def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
