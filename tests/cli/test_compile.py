@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,6 +34,14 @@ def test_compile_writes_the_same_files_in_any_folder(capsys, chain, tmp_path):
         assert text == (b / name).read_bytes(), name
         assert str(tmp_path).encode() not in text
     assert "tinyweave compile chain.tflite" in (a / "chain.c").read_text() + (a / "chain.h").read_text()
+
+
+def test_compile_lists_the_files_of_the_model_and_counts_the_files_of_kernels(capsys, chain, tmp_path):
+    """The names of kernels begin with the letter t, too."""
+    assert run("compile", chain, "--name", "t", "-o", tmp_path / "out") == 0
+    listed = re.findall(r"^  (\S+)  [\d,]+ B$", printed := capsys.readouterr().out, re.MULTILINE)
+    kernels = list((tmp_path / "out").glob("tw*.[ch]"))
+    assert listed == ["t.h", "t.c", "t_weights.h"] and f"with {len(kernels)} files of kernels" in printed
 
 
 def test_compile_with_a_plan_file_emits_that_plan(capsys, chain, tmp_path):

@@ -215,7 +215,7 @@ def compile_model(
     if as_json:
         return steps.written_json(entries, folder, [*emitted, manifest.MANIFEST], written)
     text.heading(text.console(), f"wrote {len(emitted) + 1} files to {folder}")
-    own = tuple(each.name for each in loaded)
+    own = tuple(f"{each.name}{mark}" for each in loaded for mark in "._")  # kernels' files have other names
     kernels = {file: content for file, content in emitted.items() if not file.startswith(own)}
     for file in (file for file in emitted if file not in kernels):
         print(f"  {file}  {len(emitted[file]):,} B")
