@@ -33,9 +33,8 @@ op cannot give the same bytes in int8, the network is refused.
 
 The columns have the names of an op in `.tflite` files, in PyTorch and in ONNX; {NONE} means that the format has no such op. If
 `.tflite` has no such op, tinyweave writes several ops or a custom op to `.tflite` files. An op that no format has is created by
-tinyweave itself. PyTorch's names are names of ATen ops,
-as in programs of `torch.export`; torch decomposes other ops into these, if it can. ONNX ops on constants and shapes are
-computed when the file is read.
+tinyweave itself. PyTorch's names are names of ATen ops, as in programs of `torch.export`; torch decomposes other ops into
+these, if it can. ONNX ops on constants and shapes are computed when the file is read.
 """
 REFUSED = """\
 ## Refused on purpose
