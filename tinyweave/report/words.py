@@ -395,7 +395,7 @@ def flash_estimate_line(record: Record) -> str:
     )
     state = ""
     if limit is not None:
-        many = f"which is {'probably' if lower_bound > limit else 'perhaps'} too many"
+        many = f"which is {'probably' if lower_bound > limit else 'perhaps'} too many; --optimize flash needs the least"
         state = f", at least {limit - upper_bound:,} B left" if over == 0 else f", {many}"
     note = f"(constants {constants:,}; code estimated, deploy measures it)"
     return f"  Flash: about {lower_bound:,} to {upper_bound:,}{against}{state} {note}"
