@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.stripes import stripes
 
@@ -36,6 +37,16 @@ def test_training_reaches_95_percent_accuracy_on_stripes() -> None:
     values, labels = stripes(300, 1)
     assert accuracy(module, values, labels) > 0.95 and accuracy(module_of(ARCH), values, labels) < 0.7
     assert scores(module, values).shape == (300, 2)
+
+
+def test_a_dense_layer_with_many_inputs_converges() -> None:
+    rng = np.random.default_rng(0)
+    image, labels = (32, 32, 3), rng.integers(0, 10, 512)
+    background, patterns = rng.integers(-50, 50, image), rng.integers(-60, 60, (10, *image))
+    noise = rng.integers(-60, 60, (len(labels), *image))
+    values = np.clip(background + patterns[labels] + noise, -128, 127).astype(np.int8)
+    module = module_of(Arch(image, 8, (), classes=10, stem_stride=(1, 1), pooling="none"))  # the dense layer has 8,192 inputs
+    assert accuracy(fit(module, values, labels, Recipe(3)), values, labels) > 0.95
 
 
 def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from .augment import AUGMENT
 EVALUATION_BATCH = 256
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
+MAX_INPUTS = 1024  # of a dense layer that is trained with the whole learning rate; with more inputs it would diverge
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
 """Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
 that another process of a team computes."""
@@ -87,7 +89,7 @@ def fit(
     module = module.to(where).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's stubs
     x, y = as_tensor(values).to(where), torch.from_numpy(labels).to(where)
     steps = max(1, len(x) // recipe.batch)
-    optimiser = torch.optim.SGD(_decayed(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
+    optimiser = torch.optim.SGD(_groups(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
@@ -210,12 +212,18 @@ def save(state: dict[str, object], path: Path) -> None:
     scratch.replace(path)
 
 
-def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
-    """Return parameter groups for the optimiser, with weight decay for weights, and none for biases and normalisation."""
-    return [
-        {"params": [p for p in module.parameters() if p.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in module.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+def _groups(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
+    """Return parameter groups for the optimiser, with their weight decays and learning rates.
+
+    Weights decay; biases and the parameters of normalisation do not. The learning rate of a dense layer with more than
+    MAX_INPUTS inputs is lower in proportion, because the step at which gradient descent diverges is.
+    """
+    groups = defaultdict[tuple[float, float], list[Tensor]](list)
+    for parameter in module.parameters():
+        inputs = parameter.shape[1] if parameter.ndim == 2 else 1
+        decay = recipe.weight_decay if parameter.ndim > 1 else 0.0
+        groups[decay, recipe.rate * min(1, MAX_INPUTS / inputs)].append(parameter)
+    return [{"params": group, "weight_decay": decay, "lr": rate} for (decay, rate), group in groups.items()]
 
 
 def _read(checkpoint: Path | None) -> dict[str, Any] | None:
