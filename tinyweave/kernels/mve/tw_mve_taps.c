@@ -125,7 +125,7 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
 {
     const int32_t count = taps->taps, sign = taps->sign, moved = taps->above + taps->below;
     const int32_t whole = taps->reads_on ? channels : channels & -TW_MVE_LANES; /* channels in vectors that are read whole */
-    for (; pixels > 0; --pixels) {
+    for (;;) {
         const int8_t *w = (const int8_t *)taps->stream, *first, *second;
         const int32_t *tap;
         int32_t done = 0;
@@ -136,6 +136,9 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
         if (done < channels) {
             tap = taps->tap;
             TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
+        }
+        if (--pixels == 0) {
+            break;
         }
         if (moved) {
             move_back(taps, x_step);
