@@ -8,10 +8,12 @@
 #include "tw_mve.h"
 #include "tw_mve_taps.h"
 
-/* Sets the offset of each tap of a window from the map's first byte, or `outside`. left: the window's first column. */
-static void place(const tw_conv *p, const tw_window *window, int32_t left, int32_t outside, int32_t *tap)
+/* Sets the offset of each tap of a window from the view's data, or `outside`. left: the window's first column; before: bytes of a
+ * row before the view. */
+static void place(const tw_conv *p, const tw_window *window, int32_t left, int32_t before, int32_t outside, int32_t *tap)
 {
     const int32_t width = p->kernel.w, above = window->row_tap / width, below = p->kernel.h - above - window->rows;
+    int32_t slot = window->row_offset + before; /* where a row begins in the ring */
 #if TW_HAS_MVE
     /* Four columns at a time, the last ones first: what a vector writes beyond its row is written again. */
     const int32x4_t others = vdupq_n_s32(outside);
@@ -19,8 +21,8 @@ static void place(const tw_conv *p, const tw_window *window, int32_t left, int32
         const int32x4_t number = vreinterpretq_s32_u32(vidupq_n_u32((uint32_t)col, 1));
         const int32x4_t column = vaddq_n_s32(vmulq_n_s32(number, p->dilation.w), left);
         const mve_pred16_t is_outside = vcmpcsq_n_u32(vreinterpretq_u32_s32(column), (uint32_t)p->in.w); /* also if negative */
-        const int32x4_t pixel = vmulq_n_s32(column, p->in.c);
-        int32_t *to = tap + col, offset = window->row_offset;
+        const int32x4_t pixel = vmlaq_n_s32(vdupq_n_s32(-before), column, p->in.c);
+        int32_t *to = tap + col, offset = slot;
         for (int32_t i = above; i > 0; --i) {
             vstrwq_s32(to, others);
             to += width;
@@ -36,14 +38,13 @@ static void place(const tw_conv *p, const tw_window *window, int32_t left, int32
         }
     }
 #else
-    int32_t offset = window->row_offset;
     for (int32_t row = -above; row < window->rows + below; ++row) {
         const int is_row = row >= 0 && row < window->rows;
         for (int32_t col = 0; col < width; ++col) {
             const int32_t column = left + col * p->dilation.w;
-            *tap++ = is_row && tw_is_in(column, p->in.w) ? offset + column * p->in.c : outside;
+            *tap++ = is_row && tw_is_in(column, p->in.w) ? slot - before + column * p->in.c : outside;
         }
-        offset = is_row ? tw_down(offset, window->step, window->ring) : offset;
+        slot = is_row ? tw_down(slot, window->step, window->ring) : slot;
     }
 #endif
 }
@@ -68,7 +69,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     const int32_t reach = (p->kernel.w - 1) * p->dilation.w;
     const int32_t needed = tw_min((range.col_end - 1) * stride - p->pad.w + reach + 1, p->in.w); /* columns */
     const int32_t inside = needed - at_once - reach; /* the last column of windows inside the map */
-    const int32_t outside = tw_mve_outside(zeros, in.data);
+    const int32_t outside = tw_mve_outside(zeros, in.data), before = in.first_col * channels;
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
@@ -84,7 +85,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
                 times = tw_min(range.col_end - x, (inside - left) / stride + at_once) / at_once;
                 together = at_once;
             }
-            place(p, &window, left, outside, list);
+            place(p, &window, left, before, outside, list);
             tw_mve_taps_products(&layer, in.data, together * stride * channels, times, together * channels, to);
             x += times * together;
             to += times * together * channels;
