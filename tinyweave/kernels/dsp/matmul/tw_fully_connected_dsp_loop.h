@@ -4,8 +4,8 @@
  * The including file defines LANE_WEIGHTS, the weights in a lane of the stream: 2 of int8 or 4 of int4. With TW_HAS_DSP it also
  * defines either
  * - STEP(x): the products of the two inputs in register x, r2 or r3, with eight filters of the stream at r1; sums in r4 .. r11,
- *   r12
- *   and lr are free; and SKIPPED_QUAD: bytes of code of a QUAD below; or
+ *   r12 and lr are free; LOAD_FIRST and LOADED_STEP(x): the first load of a STEP, and all instructions after this load; and
+ *   SKIPPED_QUAD: bytes of code of a QUAD below; or
  * - PRODUCTS, all of the assembly with the registers of PRODUCTS below; SKIPPED_QUAD is then the unit of `skip`.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -24,12 +24,14 @@
 
 #ifndef PRODUCTS
 
-/* Four inputs times eight filters: one load, widened to lanes (k, k + 2) in r2 and (k + 1, k + 3) in r3. */
+/* Four inputs times eight filters: one load, widened to lanes (k, k + 2) in r2 and (k + 1, k + 3) in r3. The first weights are
+ * loaded directly after the inputs, since a Cortex-M4 overlaps neighbouring loads. */
 #define QUAD                   \
     "ldr r3, [r0], #4\n"       \
+    LOAD_FIRST                 \
     "sxtb16 r2, r3\n"          \
     "sxtb16 r3, r3, ror #8\n"  \
-    STEP("r2") STEP("r3")
+    LOADED_STEP("r2") STEP("r3")
 
 /* All quads of a row times eight filters.
  * Registers at entry: r0: inputs; r1: stream; r2: end of the inputs; r3: where the sums go; r12: bytes of code to skip; lr:
@@ -125,7 +127,7 @@ static inline int32_t sum_of(const int32_t *sums, int32_t i)
 }
 
 /* Computes eight outputs with the same factor. */
-static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
+TW_INLINE void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
 {
     const tw_factor factor = *of_all; /* a copy, since stores through `to` might change the original */
     for (const int32_t *const end = sums + TW_FILTERS; sums != end; sums += 4) {
@@ -147,7 +149,7 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
 }
 
 /* Computes the outputs of at most eight filters from `unit` on. of_all: the factor of all filters, if they share it. */
-static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
+TW_INLINE void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
 {
     const int32_t count = tw_min(TW_FILTERS, p->out.c - unit);
     if (p->per_channel) {
