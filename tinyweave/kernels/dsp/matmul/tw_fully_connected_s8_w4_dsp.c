@@ -18,6 +18,7 @@
 #define SKIPPED_QUAD 140 /* 35 instructions of four bytes */
 
 #define LANE_WEIGHTS 4
+#define LANE_OFFSET 8
 #include "tw_fully_connected_dsp_loop.h"
 
 TW_FULLY_CONNECTED_DSP_FORMS(tw_fully_connected_s8_w4_dsp)
