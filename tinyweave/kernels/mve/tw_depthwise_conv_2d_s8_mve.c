@@ -62,7 +62,8 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     const int32_t channels = p->in.c, stride = p->stride.w, taps = p->kernel.h * p->kernel.w;
     int8_t *const zeros = (int8_t *)scratch;
     int32_t *const list = (int32_t *)(void *)(zeros + tw_mve_up(channels));
-    tw_mve_taps layer = {params->stream, list, zeros, taps, 0, 0, p->out_zero, p->out_min, p->out_max, params->sign, 0};
+    tw_mve_taps layer = {params->stream, list, zeros, taps, 0, 0, p->out_zero, p->out_min, p->out_max, params->sign, 0,
+                         TW_MVE_EVEN};
     list[taps + 2] = 0; /* touches the end of the scratch, which some ranges do not reach */
     tw_mve_fill(zeros, p->in_zero, tw_mve_up(channels));
     const int32_t at_once = stride == 1 && TW_MVE_LANES % channels == 0 ? TW_MVE_LANES / channels : 1; /* pixels */

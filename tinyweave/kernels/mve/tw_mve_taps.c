@@ -95,20 +95,19 @@
     "2:\n"                             \
     "tst %[taps], #1\n"                \
     "beq 3f\n"                         \
-    "ldr %[x], [%[tap]]\n"             \
+    "ldr %[x], [%[tap]], #4\n"         \
     "add %[x], %[x], %[from]\n"        \
     first widen                        \
-    "3:\n"
+    "3:\n"                             \
+    "sub %[tap], %[tap], %[taps], lsl #2\n"
 
 /* The last channels of a pixel, if they are at most eight, in lanes of 16 bits. q2: products of two taps; q4, q5: sums of even and
- * of odd channels. q7: the word of each even channel in a block of the stream's biases, multipliers or shifts; the word of the odd
- * channel after it is 8 words later. One vector has all products of a tap, so these taps need half of the multiplications and
- * additions. */
+ * of odd channels. q7: TW_MVE_EVEN; the odd channels are 8 words later. One vector has all products of a tap, so these taps need
+ * half of the multiplications and additions. Offset in [layer]: 44 even. */
 #define EIGHT (TW_MVE_LANES / 2)
-static const uint32_t PLACES[] = {0, 4, 1, 5};
 #define EIGHT_BIASES                         \
     "vctp.16 %[left]\n"                      \
-    "vldrw.32 q7, [%[places]]\n"             \
+    "vldrw.32 q7, [%[layer], #44]\n"         \
     "vldrw.u32 q4, [%[w], q7, uxtw #2]\n"    \
     "add %[w], %[w], #32\n"                  \
     "vldrw.u32 q5, [%[w], q7, uxtw #2]\n"    \
@@ -157,9 +156,9 @@ static const uint32_t PLACES[] = {0, 4, 1, 5};
     "sub %[left], %[left], #16\n"
 #define RUN(code)                                                                                                          \
     __asm__ volatile(code                                                                                                  \
-                     : [x] "=&l"(first), [y] "=&l"(second), [w] "+l"(w), [tap] "+r"(tap), [from] "+r"(from),               \
-                       [left] "+r"(left), [to] "+l"(at)                                                                    \
-                     : [taps] "r"(count), [layer] "r"(taps), [places] "r"(PLACES)                                          \
+                     : [x] "=&l"(first), [y] "=&l"(second), [w] "+l"(w), [tap] "+r"(tap), [from] "+r"(x),                  \
+                       [left] "+r"(left), [to] "+l"(to)                                                                    \
+                     : [taps] "r"(count), [layer] "r"(taps)                                                                \
                      : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",       \
                        "d14", "d15", "cc", "memory")
 #define RUN_ALL(fix) RUN(BIASES PRODUCTS(FIRST(ALL), SECOND(ALL), WIDEN) FINISH(fix) NEXT)
@@ -179,16 +178,14 @@ static void move_back(const tw_mve_taps *taps, int32_t x_step)
 
 void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t channels, int8_t *to)
 {
-    const int32_t count = taps->taps, sign = taps->sign;
+    const int32_t count = taps->taps, sign = taps->sign, gap = x_step - channels;
     const int32_t least = taps->reads_on ? EIGHT + 1 : TW_MVE_LANES; /* channels that are read as a whole vector */
+    const int32_t *tap = taps->tap;
     for (;;) {
-        const int8_t *w = (const int8_t *)taps->stream, *from = x, *first, *second;
-        const int32_t *tap = taps->tap;
-        int8_t *at = to;
+        const int8_t *w = (const int8_t *)taps->stream, *first, *second;
         int32_t left = channels;
         while (left >= least) {
             TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
-            tap = taps->tap;
         }
         if (left > EIGHT) {
             TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
@@ -196,13 +193,13 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
             TW_BY_SIGN(sign, RUN_EIGHT, FIX, NO_FIX);
         }
         if (--pixels == 0) {
-            break;
+            return;
         }
         if (taps->above + taps->below) {
             move_back(taps, x_step);
         }
-        x += x_step;
-        to += channels;
+        x += gap + left; /* the assembly has added the other channels */
+        to += left;
     }
 }
 

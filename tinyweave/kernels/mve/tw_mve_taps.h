@@ -17,6 +17,9 @@
 
 #include "tw_mve.h"
 
+/* The places of channels 0, 2, 4 and 6 in this order. */
+#define TW_MVE_EVEN {0, 4, 1, 5}
+
 /* A layer and the taps of a window. The assembly loads some members at fixed offsets. */
 typedef struct {
     const uint32_t *stream;
@@ -27,6 +30,7 @@ typedef struct {
     int32_t zero, low, high;  /* the output's zero point, the clamp */
     int32_t sign;             /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
     int32_t reads_on;         /* whether sixteen channels may be read where fewer are left, which is faster */
+    uint32_t even[4];         /* TW_MVE_EVEN */
 } tw_mve_taps;
 
 /* The offset of the zero points from `x`; in plain C a marker. */
