@@ -154,10 +154,11 @@
     "add %[from], %[from], #16\n"  \
     "add %[to], %[to], #16\n"      \
     "sub %[left], %[left], #16\n"
+/* The variables first, second, w and at have fixed registers, since VLDRB.S16 and VSTRB.16 take only r0 .. r7. */
 #define RUN(code)                                                                                                          \
     __asm__ volatile(code                                                                                                  \
-                     : [x] "=&l"(first), [y] "=&l"(second), [w] "+l"(w), [tap] "+r"(tap), [from] "+r"(x),                  \
-                       [left] "+r"(left), [to] "+l"(to)                                                                    \
+                     : [x] "=&r"(first), [y] "=&r"(second), [w] "+r"(w), [tap] "+r"(tap), [from] "+r"(x),                  \
+                       [left] "+r"(left), [to] "+r"(at)                                                                    \
                      : [taps] "r"(count), [layer] "r"(taps)                                                                \
                      : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",       \
                        "d14", "d15", "cc", "memory")
@@ -181,8 +182,10 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
     const int32_t count = taps->taps, sign = taps->sign, gap = x_step - channels;
     const int32_t least = taps->reads_on ? EIGHT + 1 : TW_MVE_LANES; /* channels that are read as a whole vector */
     const int32_t *tap = taps->tap;
+    register int8_t *at __asm__("r3") = to;
     for (;;) {
-        const int8_t *w = (const int8_t *)taps->stream, *first, *second;
+        register const int8_t *w __asm__("r2") = (const int8_t *)taps->stream;
+        register const int8_t *first __asm__("r4"), *second __asm__("r5");
         int32_t left = channels;
         while (left >= least) {
             TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
@@ -199,7 +202,7 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
             move_back(taps, x_step);
         }
         x += gap + left; /* the assembly has added the other channels */
-        to += left;
+        at += left;
     }
 }
 
