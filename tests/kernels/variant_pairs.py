@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,7 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     laid = packed(filters) if int4 else filters
     portable = ring_calls.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
     stream = dense.few if few else dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
+    stream = partial(stream, offset=dense.M7_OFFSET) if kernel.endswith("_m7") else stream
     words = mve.wrapped(given.bias) if vectors else stream(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})

@@ -40,6 +40,7 @@ LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
 IN_LANES = (0, 2, 1, 3)  # order of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
 INT32 = 1 << 31  # bound of a sum that is an int32
+M7_OFFSET = 128  # added to each weight of an even filter for tw_fully_connected_s8_m7: its LANE_OFFSET
 MOST_HIGH = 1 << 23  # bound of an odd filter's sum, since 256 times the sum must be an int32
 WORD = 0xFFFFFFFF
 _OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # planning asks often; counting reads all weights
@@ -251,7 +252,7 @@ FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_
 SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
 
 
-def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
+def eight_at_a_time(given: Filters, *, packed: bool = True, offset: int = 0) -> Words:
     """Return the weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
 
     A row has the initial sums and the weights, as words in the order in which the kernel reads them.
@@ -259,6 +260,7 @@ def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
     Args:
         given: The filters.
         packed: Whether initial sums of two filters are packed as b0 + 256 * b1, like their weights, or are plain biases.
+        offset: LANE_OFFSET of tw_fully_connected_dsp_loop.h, which is added to each weight of an even filter.
 
     """
     given = given.padded(-(-len(given.bias) // 8) * 8)
@@ -267,7 +269,7 @@ def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
     return joined(
         groups,
         _begins(given.bias) if packed else given.bias,
-        _both(given.weights, quads).reshape(groups, 4, 2 * quads).transpose(0, 2, 1),
+        _both(given.weights, quads, offset).reshape(groups, 4, 2 * quads).transpose(0, 2, 1),
     )
 
 
@@ -384,8 +386,8 @@ def flash_of_segments(graph: Graph, op: Op) -> int:
     return flash_of_eights(graph, op) + 4
 
 
-def _both(weights: Numbers, quads: int) -> Numbers:
-    """Pack the weights w0, w1 of each pair of filters as w0 + 256 * w1, in lanes of 16 bits.
+def _both(weights: Numbers, quads: int, offset: int = 0) -> Numbers:
+    """Pack the weights w0, w1 of each pair of filters as w0 + offset + 256 * w1, in lanes of 16 bits.
 
     Returns:
         Words of shape [pair of filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word
@@ -395,7 +397,7 @@ def _both(weights: Numbers, quads: int) -> Numbers:
     count, taps = weights.shape
     lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., IN_LANES]
     lanes = lanes.reshape(count, 2 * quads, 2)
-    both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
+    both = (lanes[0::2] + offset + 256 * lanes[1::2]) & 0xFFFF
     return np.asarray(both[..., 0] | both[..., 1] << 16)
 
 

@@ -56,6 +56,13 @@ static inline uint32_t tw_bytes_added(uint32_t x, uint32_t y, int32_t sign)
     return r;
 }
 
+/* For plain C: the difference of the unsigned bytes of x and y from a bit on, without its sign. */
+static inline int32_t tw_byte_distance(uint32_t x, uint32_t y, int32_t bit)
+{
+    const int32_t less = (int32_t)(x >> bit & 0xFFu) - (int32_t)(y >> bit & 0xFFu);
+    return less < 0 ? -less : less;
+}
+
 /* Bytes 0 and 2, or 1 and 3, sign-extended to lanes. */
 TW_INSTRUCTION(uint32_t, tw_sxtb16, (uint32_t x), "sxtb16 %0, %1", TW_X,
                tw_lanes((int8_t)(uint8_t)x, (int8_t)(uint8_t)(x >> 16)))
@@ -83,6 +90,10 @@ TW_INSTRUCTION(int32_t, tw_smlatb, (uint32_t x, uint32_t y, int32_t sum), "smlat
 /* sum + (x * the low lane of y) / 2^16, rounded down, modulo 2^32. */
 TW_INSTRUCTION(int32_t, tw_smlawb, (int32_t x, uint32_t y, int32_t sum), "smlawb %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * tw_lane(y, 0)) >> 16)))
+
+/* sum + the differences of the four bytes of x and y, as unsigned numbers without their signs. */
+TW_INSTRUCTION(int32_t, tw_usada8, (uint32_t x, uint32_t y, int32_t sum), "usada8 %0, %1, %2, %3", TW_XY_SUM,
+               sum + tw_byte_distance(x, y, 0) + tw_byte_distance(x, y, 8) + tw_byte_distance(x, y, 16) + tw_byte_distance(x, y, 24))
 
 /* The product of both low lanes, or of both high lanes. */
 TW_INSTRUCTION(int32_t, tw_smulbb, (uint32_t x, uint32_t y), "smulbb %0, %1, %2", TW_XY, tw_lane_product(x, 0, y, 0))

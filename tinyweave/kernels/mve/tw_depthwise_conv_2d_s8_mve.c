@@ -8,25 +8,27 @@
 #include "tw_mve.h"
 #include "tw_mve_taps.h"
 
-/* Sets the offset of each tap of a window from its first tap, or `outside`. above: rows of the window above the map. */
-static void place(const tw_conv *p, const tw_window *window, int32_t above, int32_t outside, int32_t *tap)
+/* Sets the offset of each tap of a window from the view's data, or `outside`. left: the window's first column; before: bytes of a
+ * row before the view. */
+static void place(const tw_conv *p, const tw_window *window, int32_t left, int32_t before, int32_t outside, int32_t *tap)
 {
-    const int32_t width = p->kernel.w, before = window->tap - window->row_tap, step = p->dilation.w * p->in.c;
-    const int32_t below = p->kernel.h - above - window->rows;
+    const int32_t width = p->kernel.w, above = window->row_tap / width, below = p->kernel.h - above - window->rows;
+    int32_t slot = window->row_offset + before; /* where a row begins in the ring */
 #if TW_HAS_MVE
     /* Four columns at a time, the last ones first: what a vector writes beyond its row is written again. */
     const int32x4_t others = vdupq_n_s32(outside);
     for (int32_t col = (width - 1) & -4; col >= 0; col -= 4) {
-        const uint32x4_t number = vidupq_n_u32((uint32_t)(col - before), 1); /* of a column in the map; huge before the first */
-        const int32x4_t row = vmulq_n_s32(vreinterpretq_s32_u32(number), step);
-        const mve_pred16_t is_outside = vcmpcsq_n_u32(number, (uint32_t)window->cols);
-        int32_t *to = tap + col, offset = window->offset;
+        const int32x4_t number = vreinterpretq_s32_u32(vidupq_n_u32((uint32_t)col, 1));
+        const int32x4_t column = vaddq_n_s32(vmulq_n_s32(number, p->dilation.w), left);
+        const mve_pred16_t is_outside = vcmpcsq_n_u32(vreinterpretq_u32_s32(column), (uint32_t)p->in.w); /* also if negative */
+        const int32x4_t pixel = vmlaq_n_s32(vdupq_n_s32(-before), column, p->in.c);
+        int32_t *to = tap + col, offset = slot;
         for (int32_t i = above; i > 0; --i) {
             vstrwq_s32(to, others);
             to += width;
         }
         for (int32_t i = window->rows; i > 0; --i) {
-            vstrwq_s32(to, vpselq_s32(others, vaddq_n_s32(row, offset - window->offset), is_outside));
+            vstrwq_s32(to, vpselq_s32(others, vaddq_n_s32(pixel, offset), is_outside));
             to += width;
             offset = tw_down(offset, window->step, window->ring);
         }
@@ -36,13 +38,13 @@ static void place(const tw_conv *p, const tw_window *window, int32_t above, int3
         }
     }
 #else
-    int32_t offset = window->offset;
     for (int32_t row = -above; row < window->rows + below; ++row) {
         const int is_row = row >= 0 && row < window->rows;
-        for (int32_t col = -before; col < width - before; ++col) {
-            *tap++ = is_row && col >= 0 && col < window->cols ? offset - window->offset + col * step : outside;
+        for (int32_t col = 0; col < width; ++col) {
+            const int32_t column = left + col * p->dilation.w;
+            *tap++ = is_row && tw_is_in(column, p->in.w) ? slot - before + column * p->in.c : outside;
         }
-        offset = is_row ? tw_down(offset, window->step, window->ring) : offset;
+        slot = is_row ? tw_down(slot, window->step, window->ring) : slot;
     }
 #endif
 }
@@ -60,19 +62,20 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     const int32_t channels = p->in.c, stride = p->stride.w, taps = p->kernel.h * p->kernel.w;
     int8_t *const zeros = (int8_t *)scratch;
     int32_t *const list = (int32_t *)(void *)(zeros + tw_mve_up(channels));
-    tw_mve_taps layer = {params->stream, list, zeros, taps, 0, 0, p->out_zero, p->out_min, p->out_max, params->sign, 0};
+    tw_mve_taps layer = {params->stream, list, zeros, taps, 0, 0, p->out_zero, p->out_min, p->out_max, params->sign, 0,
+                         TW_MVE_EVEN};
     list[taps + 2] = 0; /* touches the end of the scratch, which some ranges do not reach */
     tw_mve_fill(zeros, p->in_zero, tw_mve_up(channels));
     const int32_t at_once = stride == 1 && TW_MVE_LANES % channels == 0 ? TW_MVE_LANES / channels : 1; /* pixels */
     const int32_t reach = (p->kernel.w - 1) * p->dilation.w;
     const int32_t needed = tw_min((range.col_end - 1) * stride - p->pad.w + reach + 1, p->in.w); /* columns */
     const int32_t inside = needed - at_once - reach; /* the last column of windows inside the map */
+    const int32_t outside = tw_mve_outside(zeros, in.data), before = in.first_col * channels;
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
         tw_window window = tw_window_of(p, &in, y, p->in.c);
         layer.reads_on = may_read_on(&in, p->in.h, y * p->stride.h - p->pad.h + (p->kernel.h - 1) * p->dilation.h);
-        const int32_t above = window.row_tap / p->kernel.w;
         layer.above = window.row_tap;
         layer.below = taps - window.row_tap - window.rows * p->kernel.w;
         int32_t x = range.col_begin;
@@ -83,10 +86,8 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
                 times = tw_min(range.col_end - x, (inside - left) / stride + at_once) / at_once;
                 together = at_once;
             }
-            tw_window_cols(p, &window, x);
-            const int8_t *const first = (const int8_t *)in.data + window.offset;
-            place(p, &window, above, tw_mve_outside(zeros, first), list);
-            tw_mve_taps_products(&layer, first, together * stride * channels, times, together * channels, to);
+            place(p, &window, left, before, outside, list);
+            tw_mve_taps_products(&layer, in.data, together * stride * channels, times, together * channels, to);
             x += times * together;
             to += times * together * channels;
         }

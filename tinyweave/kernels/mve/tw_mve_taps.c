@@ -82,33 +82,89 @@
     "vpst\n"                       \
     "vstrbt.8 q4, [%[to]]\n"
 
-/* All taps: rounds of two at label 1, then an odd last tap. [from]: the channels of the window. */
-#define PRODUCTS(load)                 \
+/* All taps: rounds of two at label 1, then an odd last tap. [from]: where the offsets of the taps start. */
+#define PRODUCTS(first, second, widen) \
     "lsr lr, %[taps], #1\n"            \
     "wls lr, lr, 2f\n"                 \
     "1:\n"                             \
     "ldrd %[x], %[y], [%[tap]], #8\n"  \
     "add %[x], %[x], %[from]\n"        \
     "add %[y], %[y], %[from]\n"        \
-    FIRST(load) SECOND(load) WIDEN     \
+    first second widen                 \
     "le lr, 1b\n"                      \
     "2:\n"                             \
     "tst %[taps], #1\n"                \
     "beq 3f\n"                         \
-    "ldr %[x], [%[tap]]\n"             \
+    "ldr %[x], [%[tap]], #4\n"         \
     "add %[x], %[x], %[from]\n"        \
-    FIRST(load) WIDEN                  \
-    "3:\n"
+    first widen                        \
+    "3:\n"                             \
+    "sub %[tap], %[tap], %[taps], lsl #2\n"
 
-#define RUN(before, load, fix)                                                                                          \
-    __asm__ volatile(before BIASES PRODUCTS(load) FINISH(fix)                                                           \
-                     : [x] "=&r"(first), [y] "=&r"(second), [w] "+r"(w), [tap] "+r"(tap)                                \
-                     : [from] "r"(x + done), [taps] "r"(count), [layer] "r"(taps), [left] "r"(channels - done),         \
-                       [to] "r"(to + done)                                                                              \
-                     : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",    \
+/* The last channels of a pixel, if they are at most eight, in lanes of 16 bits. q2: products of two taps; q4, q5: sums of even and
+ * of odd channels. q7: TW_MVE_EVEN; the odd channels are 8 words later. One vector has all products of a tap, so these taps need
+ * half of the multiplications and additions. Offset in [layer]: 44 even. */
+#define EIGHT (TW_MVE_LANES / 2)
+#define EIGHT_BIASES                         \
+    "vctp.16 %[left]\n"                      \
+    "vldrw.32 q7, [%[layer], #44]\n"         \
+    "vldrw.u32 q4, [%[w], q7, uxtw #2]\n"    \
+    "add %[w], %[w], #32\n"                  \
+    "vldrw.u32 q5, [%[w], q7, uxtw #2]\n"    \
+    "add %[w], %[w], #32\n"
+#define EIGHT_OF(x, products)                \
+    "vpst\nvldrbt.s16 q0, [%[" x "]]\n"      \
+    "vldrb.s16 q1, [%[w]], #16\n"            \
+    "vmul.i16 " products ", q0, q1\n"
+#define EIGHT_SECOND EIGHT_OF("y", "q0") "vadd.i16 q2, q2, q0\n"
+#define EIGHT_WIDEN                          \
+    "vmovlb.s16 q0, q2\n"                    \
+    "vmovlt.s16 q1, q2\n"                    \
+    "vadd.i32 q4, q4, q0\n"                  \
+    "vadd.i32 q5, q5, q1\n"
+#define EIGHT_FINISH(fix)                    \
+    ONE_##fix                                \
+    "vldrw.u32 q0, [%[w], q7, uxtw #2]\n"    \
+    "add %[w], %[w], #32\n"                  \
+    "vldrw.u32 q1, [%[w], q7, uxtw #2]\n"    \
+    "vqrdmulh.s32 q4, q4, q0\n"              \
+    "vqrdmulh.s32 q5, q5, q1\n"              \
+    "add %[w], %[w], #32\n"                  \
+    fix("q4")                                \
+    fix("q5")                                \
+    "vldrw.u32 q0, [%[w], q7, uxtw #2]\n"    \
+    "add %[w], %[w], #32\n"                  \
+    "vldrw.u32 q1, [%[w], q7, uxtw #2]\n"    \
+    "vrshl.s32 q4, q4, q0\n"                 \
+    "vrshl.s32 q5, q5, q1\n"                 \
+    "vqmovnb.s32 q4, q4\n"                   \
+    "ldrd %[x], %[y], [%[layer], #24]\n"     \
+    "vqmovnt.s32 q4, q5\n"                   \
+    "vdup.16 q2, %[y]\n"                     \
+    "vqadd.s16 q4, q4, %[x]\n"               \
+    "ldr %[x], [%[layer], #32]\n"            \
+    "vmax.s16 q4, q4, q2\n"                  \
+    "vdup.16 q3, %[x]\n"                     \
+    "vmin.s16 q4, q4, q3\n"                  \
+    "vpst\n"                                 \
+    "vstrbt.16 q4, [%[to]]\n"
+
+/* Moves to the next sixteen channels. */
+#define NEXT                       \
+    "add %[from], %[from], #16\n"  \
+    "add %[to], %[to], #16\n"      \
+    "sub %[left], %[left], #16\n"
+/* The variables first, second, w and at have fixed registers, since VLDRB.S16 and VSTRB.16 take only r0 .. r7. */
+#define RUN(code)                                                                                                          \
+    __asm__ volatile(code                                                                                                  \
+                     : [x] "=&r"(first), [y] "=&r"(second), [w] "+r"(w), [tap] "+r"(tap), [from] "+r"(x),                  \
+                       [left] "+r"(left), [to] "+r"(at)                                                                    \
+                     : [taps] "r"(count), [layer] "r"(taps)                                                                \
+                     : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",       \
                        "d14", "d15", "cc", "memory")
-#define RUN_ALL(fix) RUN("", ALL, fix)
-#define RUN_SOME(fix) RUN("vctp.8 %[left]\n", SOME, fix)
+#define RUN_ALL(fix) RUN(BIASES PRODUCTS(FIRST(ALL), SECOND(ALL), WIDEN) FINISH(fix) NEXT)
+#define RUN_SOME(fix) RUN("vctp.8 %[left]\n" BIASES PRODUCTS(FIRST(SOME), SECOND(SOME), WIDEN) FINISH(fix))
+#define RUN_EIGHT(fix) RUN(EIGHT_BIASES PRODUCTS(EIGHT_OF("x", "q2"), EIGHT_SECOND, EIGHT_WIDEN) EIGHT_FINISH(fix))
 
 /* Moves the offsets of taps in rows outside the map back by a window's step, so that they still point to the zero points. */
 static void move_back(const tw_mve_taps *taps, int32_t x_step)
@@ -123,25 +179,30 @@ static void move_back(const tw_mve_taps *taps, int32_t x_step)
 
 void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t channels, int8_t *to)
 {
-    const int32_t count = taps->taps, sign = taps->sign, moved = taps->above + taps->below;
-    const int32_t whole = taps->reads_on ? channels : channels & -TW_MVE_LANES; /* channels in vectors that are read whole */
-    for (; pixels > 0; --pixels) {
-        const int8_t *w = (const int8_t *)taps->stream, *first, *second;
-        const int32_t *tap;
-        int32_t done = 0;
-        for (; done < whole; done += TW_MVE_LANES) {
-            tap = taps->tap;
+    const int32_t count = taps->taps, sign = taps->sign, gap = x_step - channels;
+    const int32_t least = taps->reads_on ? EIGHT + 1 : TW_MVE_LANES; /* channels that are read as a whole vector */
+    const int32_t *tap = taps->tap;
+    register int8_t *at __asm__("r3") = to;
+    for (;;) {
+        register const int8_t *w __asm__("r2") = (const int8_t *)taps->stream;
+        register const int8_t *first __asm__("r4"), *second __asm__("r5");
+        int32_t left = channels;
+        while (left >= least) {
             TW_BY_SIGN(sign, RUN_ALL, FIX, NO_FIX);
         }
-        if (done < channels) {
-            tap = taps->tap;
+        if (left > EIGHT) {
             TW_BY_SIGN(sign, RUN_SOME, FIX, NO_FIX);
+        } else if (left > 0) {
+            TW_BY_SIGN(sign, RUN_EIGHT, FIX, NO_FIX);
         }
-        if (moved) {
+        if (--pixels == 0) {
+            return;
+        }
+        if (taps->above + taps->below) {
             move_back(taps, x_step);
         }
-        x += x_step;
-        to += channels;
+        x += gap + left; /* the assembly has added the other channels */
+        at += left;
     }
 }
 

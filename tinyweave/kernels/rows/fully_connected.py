@@ -78,9 +78,9 @@ ROWS: tuple[Variant, ...] = (
             isa=isa,
             applies=dense.EIGHTS,
             flash=dense.flash_of_eights,
-            stream=dense.of_filters(dense.eight_at_a_time),
+            stream=dense.of_filters(partial(dense.eight_at_a_time, offset=offset)),
         )
-        for isa in DSP_FORMS
+        for isa, offset in zip(DSP_FORMS, (dense.M7_OFFSET, 0), strict=True)
     ),
     by_eights(
         "tw_fully_connected_s8_segments_dsp",

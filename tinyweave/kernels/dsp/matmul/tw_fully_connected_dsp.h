@@ -8,12 +8,14 @@
  *          pairs; a lane is w0 + 256 * w1, and the initial sums are b0, b0 + 256 * b1 and so on, as in tw_pair_s8.h
  *   int4   4 words: lanes (k, k + 2) of filters 0 to 3, of filters 4 to 7, then lanes (k + 1, k + 3) of both; lanes and
  *          initial sums are those of tw_lanes_w4.h
+ *   m7     as int8, but a lane is w0 + 128 + 256 * w1. A mask then takes the place of sign extension. The sums have 128 times
+ *          the sum of the inputs too much, which the kernel subtracts from the initial sums
  *   few    for layers with at most four outputs, whose only group has just as many filters: 2 words per filter, lanes
  *          (k, k + 2) and (k + 1, k + 3) of its weights; the last quad may overlap the quad before (tw_few_dsp.h)
  * Missing weights and filters are 0. For long rows, whose sums would overflow an accumulator, a kernel adds up the sums of
  * segments: the stream begins with the quads of a segment, and the initial sums are plain biases.
  *
- * Cost, per 32 MACs: 31 instructions with int8 weights, 35 with int4 weights. Fitted (layer_cycles.json) with int8 weights:
+ * Cost, per 32 MACs: 32 instructions with int8 weights, 35 with int4 weights. Fitted (layer_cycles.json) with int8 weights:
  * 1.17 cycles per MAC on a Cortex-M4, 1.02 on a Cortex-M7, 0.76 there with tw_fully_connected_s8_m7. A few filters: 8
  * instructions per 4 MACs of one filter, about 12 per 8 MACs of two and 20 per 16 MACs of four.
  */
@@ -49,7 +51,7 @@ void tw_fully_connected_s8_few_dsp(const tw_fully_connected_dsp *p, const void *
 void tw_fully_connected_s8_few_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
-/* int8 weights, scheduled for a Cortex-M7, with the same stream. */
+/* int8 weights, scheduled for a Cortex-M7, with the stream `m7`. */
 void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_m7_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);

@@ -1,11 +1,11 @@
 /* tw_fully_connected_dsp_loop.h - loops of the dense layers with the Arm DSP extension: rows, groups of eight filters, quads of
  * inputs.
  *
- * The including file defines LANE_WEIGHTS, the weights in a lane of the stream: 2 of int8 or 4 of int4. With TW_HAS_DSP it also
- * defines either
+ * The including file defines LANE_WEIGHTS, the weights in a lane of the stream: 2 of int8 or 4 of int4; and LANE_OFFSET, which
+ * the stream adds to each weight of an even filter: 0, 128 for int8 or 8 for int4. With TW_HAS_DSP it also defines either
  * - STEP(x): the products of the two inputs in register x, r2 or r3, with eight filters of the stream at r1; sums in r4 .. r11,
- *   r12
- *   and lr are free; and SKIPPED_QUAD: bytes of code of a QUAD below; or
+ *   r12 and lr are free; LOAD_FIRST and LOADED_STEP(x): the first load of a STEP, and all instructions after this load; and
+ *   SKIPPED_QUAD: bytes of code of a QUAD below; or
  * - PRODUCTS, all of the assembly with the registers of PRODUCTS below; SKIPPED_QUAD is then the unit of `skip`.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -24,12 +24,14 @@
 
 #ifndef PRODUCTS
 
-/* Four inputs times eight filters: one load, widened to lanes (k, k + 2) in r2 and (k + 1, k + 3) in r3. */
+/* Four inputs times eight filters: one load, widened to lanes (k, k + 2) in r2 and (k + 1, k + 3) in r3. The first weights are
+ * loaded directly after the inputs, since a Cortex-M4 overlaps neighbouring loads. */
 #define QUAD                   \
     "ldr r3, [r0], #4\n"       \
+    LOAD_FIRST                 \
     "sxtb16 r2, r3\n"          \
     "sxtb16 r3, r3, ror #8\n"  \
-    STEP("r2") STEP("r3")
+    LOADED_STEP("r2") STEP("r3")
 
 /* All quads of a row times eight filters.
  * Registers at entry: r0: inputs; r1: stream; r2: end of the inputs; r3: where the sums go; r12: bytes of code to skip; lr:
@@ -72,12 +74,19 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #else
 
+/* Adds the products of two inputs with two filters. */
+static inline void add_two(uint32_t x, uint32_t weights, int32_t *sums)
+{
+    sums[0] = tw_smlad(x, LANE_OFFSET ? weights & 0x00FF00FFu : tw_sxtb16(weights), sums[0]);
+    sums[1] = tw_smlad(x, weights, sums[1]);
+}
+
 /* Adds the products of two inputs with eight filters; returns the end of their stream. */
 static inline const uint32_t *add(uint32_t x, const uint32_t *stream, int32_t *sums)
 {
     for (int32_t filter = 0; filter < TW_FILTERS; filter += LANE_WEIGHTS, ++stream) {
         if (LANE_WEIGHTS == 2) {
-            tw_add_two_s8(x, *stream, sums + filter);
+            add_two(x, *stream, sums + filter);
         } else {
             tw_add_w4(x, *stream, sums + filter);
         }
@@ -97,24 +106,41 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #endif
 
-/* The term that all sums of a row share: with int4 weights -8 times the sum of the inputs, else 0. */
+/* The term that all sums of a row share: -LANE_OFFSET times the sum of the inputs. */
 static inline int32_t shared_of(const int8_t *from, int32_t depth)
 {
-    int32_t sum = 0;
-    for (int32_t i = 0; LANE_WEIGHTS == 4 && i < depth; ++i) {
-        sum -= 8 * from[i];
+    int32_t sum = 0, i = 0;
+    for (; LANE_OFFSET && i + 4 <= depth; i += 4) {
+        sum = tw_usada8(tw_word(from + i) ^ 0x80808080u, 0, sum); /* of inputs + 128 */
     }
-    return sum;
+    sum -= 128 * i;
+    for (; LANE_OFFSET && i < depth; ++i) {
+        sum += from[i];
+    }
+    return -LANE_OFFSET * sum;
+}
+
+/* Sets four sums to initial sums of the stream plus `shared`, or as tw_begin_w4 does. */
+static inline void begin_four(const uint32_t *stream, int32_t shared, int32_t *sums)
+{
+    if (LANE_WEIGHTS == 4) {
+        tw_begin_w4(stream, shared, sums);
+        return;
+    }
+    sums[0] = tw_signed(stream[0] + (uint32_t)shared);
+    sums[1] = tw_signed(stream[1] + (uint32_t)shared);
+    sums[2] = tw_signed(stream[2] + (uint32_t)shared);
+    sums[3] = tw_signed(stream[3] + (uint32_t)shared);
 }
 
 /* Returns the eight initial sums, in the stream or computed in `sums`. */
 static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
 {
-    if (LANE_WEIGHTS == 2) {
+    if (!LANE_OFFSET) {
         return stream;
     }
-    tw_begin_w4(stream, shared, sums);
-    tw_begin_w4(stream + 4, shared, sums + 4);
+    begin_four(stream, shared, sums);
+    begin_four(stream + 4, shared, sums + 4);
     return sums;
 }
 
@@ -125,7 +151,7 @@ static inline int32_t sum_of(const int32_t *sums, int32_t i)
 }
 
 /* Computes eight outputs with the same factor. */
-static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
+TW_INLINE void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
 {
     const tw_factor factor = *of_all; /* a copy, since stores through `to` might change the original */
     for (const int32_t *const end = sums + TW_FILTERS; sums != end; sums += 4) {
@@ -147,7 +173,7 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
 }
 
 /* Computes the outputs of at most eight filters from `unit` on. of_all: the factor of all filters, if they share it. */
-static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
+TW_INLINE void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
 {
     const int32_t count = tw_min(TW_FILTERS, p->out.c - unit);
     if (p->per_channel) {

@@ -5,6 +5,7 @@
 #include "tw_fully_connected_s8_steps.h"
 
 #define LANE_WEIGHTS 2
+#define LANE_OFFSET 0
 #include "tw_fully_connected_dsp_loop.h"
 
 TW_FULLY_CONNECTED_DSP_FORMS(tw_fully_connected_s8_dsp)

@@ -6,6 +6,7 @@
 #include "tw_fully_connected_s8_steps.h"
 
 #define LANE_WEIGHTS 2
+#define LANE_OFFSET 0
 #include "tw_fully_connected_dsp_loop.h"
 
 /* Adds the sums of `quads` times four inputs with eight filters to `totals`; returns the next word of the stream. */

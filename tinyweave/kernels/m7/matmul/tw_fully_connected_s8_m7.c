@@ -5,87 +5,39 @@
 /* Four inputs times eight filters, with r2 and r12 already loaded; at: byte offset of the quad in the stream of the round.
  * Registers: r0: inputs; r1: stream; r2, r3: inputs (k, k + 2) and (k + 1, k + 3); r12, lr: packed weights of two filters each,
  * then those of the even filter; r4 .. r11: sums.
- * Order: SMLAD with the packed word, then SXTB16, then SMLAD for the even filter. The loads between them bring the other word
- * of a pair and the first word of the next pair. The last products of a quad leave r2 free for the inputs of the next quad.
+ * Order: SMLAD with the packed word for the odd filter, then AND, then SMLAD for the even filter. AND is no DSP instruction, so it
+ * issues together with SMLAD, which SXTB16 could not. It needs even weights of at least 0: the stream adds 128 to them. Each load
+ * follows the last use of its register. The second half of a quad needs only r3, so r2 takes the next inputs. 18 cycles.
  * Each instruction is four bytes long, since the loop is entered between quads. Equals two calls of add() in
  * tw_fully_connected_dsp_loop.h. */
-#define QUAD                       \
-    "sxtb16 r3, r2, ror #8\n"      \
-    "sxtb16 r2, r2\n"              \
-    "smlad r5, r2, r12, r5\n"      \
-    "ldr.w lr, [r1, #\\at+4]\n"    \
-    "sxtb16 r12, r12\n"            \
-    "smlad r4, r2, r12, r4\n"      \
-    "ldr.w r12, [r1, #\\at+8]\n"   \
-    "smlad r7, r2, lr, r7\n"       \
-    "sxtb16 lr, lr\n"              \
-    "smlad r6, r2, lr, r6\n"       \
-    "smlad r9, r2, r12, r9\n"      \
-    "ldr.w lr, [r1, #\\at+12]\n"   \
-    "sxtb16 r12, r12\n"            \
-    "smlad r8, r2, r12, r8\n"      \
-    "ldr.w r12, [r1, #\\at+16]\n"  \
-    "smlad r11, r2, lr, r11\n"     \
-    "sxtb16 lr, lr\n"              \
-    "smlad r10, r2, lr, r10\n"     \
-    "smlad r5, r3, r12, r5\n"      \
-    "ldr.w lr, [r1, #\\at+20]\n"   \
-    "sxtb16 r12, r12\n"            \
-    "smlad r4, r3, r12, r4\n"      \
-    "ldr.w r12, [r1, #\\at+24]\n"  \
-    "smlad r7, r3, lr, r7\n"       \
-    "sxtb16 lr, lr\n"              \
-    "smlad r6, r3, lr, r6\n"       \
-    "ldr.w r2, [r0, #\\at/8+4]\n"  \
-    "smlad r9, r3, r12, r9\n"      \
-    "ldr.w lr, [r1, #\\at+28]\n"   \
-    "sxtb16 r12, r12\n"            \
-    "smlad r8, r3, r12, r8\n"      \
-    "ldr.w r12, [r1, #\\at+32]\n"  \
-    "smlad r11, r3, lr, r11\n"     \
-    "sxtb16 lr, lr\n"              \
-    "smlad r10, r3, lr, r10\n"
+#define EVEN(weights) "and " weights ", " weights ", #0x00FF00FF\n"
+#define BOTH(low, high, x, weights, load)                    \
+    "smlad " high ", " x ", " weights ", " high "\n"         \
+    EVEN(weights)                                            \
+    "smlad " low ", " x ", " weights ", " low "\n"           \
+    load
+#define WORD(weights, at) "ldr.w " weights ", [r1, #" at "]\n"
+/* second, inputs, weights: instructions that issue together with a DSP instruction; the last two load the next inputs, which need
+ * r2, and weights. */
+#define PRODUCTS_OF_QUAD(at, second, inputs, weights)        \
+    "sxtb16 r3, r2, ror #8\n"                                \
+    WORD("lr", at "+4")                                      \
+    "sxtb16 r2, r2\n"                                        \
+    second                                                   \
+    BOTH("r4", "r5", "r2", "r12", WORD("r12", at "+8"))      \
+    BOTH("r6", "r7", "r2", "lr", WORD("lr", at "+12"))       \
+    BOTH("r8", "r9", "r2", "r12", WORD("r12", at "+16"))     \
+    BOTH("r10", "r11", "r2", "lr", WORD("lr", at "+20"))     \
+    BOTH("r4", "r5", "r3", "r12", WORD("r12", at "+24"))     \
+    BOTH("r6", "r7", "r3", "lr", WORD("lr", at "+28"))       \
+    BOTH("r8", "r9", "r3", "r12", inputs)                    \
+    BOTH("r10", "r11", "r3", "lr", weights)
+#define QUAD PRODUCTS_OF_QUAD("\\at", "", "ldr.w r2, [r0, #\\at/8+4]\n", WORD("r12", "\\at+32"))
 #define QUAD_BYTES "140" /* code of a quad */
 
 /* The last quad of a round. It advances r0 and compares it with the end of the inputs instead of loading inputs that may not
  * exist. */
-#define LAST_QUAD                \
-    "sxtb16 r3, r2, ror #8\n"    \
-    "add.w r0, r0, #16\n"        \
-    "sxtb16 r2, r2\n"            \
-    "smlad r5, r2, r12, r5\n"    \
-    "ldr.w lr, [r1, #100]\n"    \
-    "sxtb16 r12, r12\n"          \
-    "smlad r4, r2, r12, r4\n"    \
-    "ldr.w r12, [r1, #104]\n"   \
-    "smlad r7, r2, lr, r7\n"     \
-    "sxtb16 lr, lr\n"            \
-    "smlad r6, r2, lr, r6\n"     \
-    "smlad r9, r2, r12, r9\n"    \
-    "ldr.w lr, [r1, #108]\n"   \
-    "sxtb16 r12, r12\n"          \
-    "smlad r8, r2, r12, r8\n"    \
-    "ldr.w r12, [r1, #112]\n"  \
-    "smlad r11, r2, lr, r11\n"   \
-    "sxtb16 lr, lr\n"            \
-    "smlad r10, r2, lr, r10\n"   \
-    "smlad r5, r3, r12, r5\n"    \
-    "ldr.w lr, [r1, #116]\n"   \
-    "sxtb16 r12, r12\n"          \
-    "smlad r4, r3, r12, r4\n"    \
-    "ldr.w r12, [r1, #120]\n"  \
-    "smlad r7, r3, lr, r7\n"     \
-    "sxtb16 lr, lr\n"            \
-    "smlad r6, r3, lr, r6\n"     \
-    "ldr.w r2, [sp]\n"           \
-    "smlad r9, r3, r12, r9\n"    \
-    "ldr.w lr, [r1, #124]\n"   \
-    "sxtb16 r12, r12\n"          \
-    "smlad r8, r3, r12, r8\n"    \
-    "cmp r0, r2\n"               \
-    "smlad r11, r3, lr, r11\n"   \
-    "sxtb16 lr, lr\n"            \
-    "smlad r10, r3, lr, r10\n"
+#define LAST_QUAD PRODUCTS_OF_QUAD("96", "add.w r0, r0, #16\n", "ldr.w r2, [sp]\n", "cmp r0, r2\n")
 
 /* All quads of a row times eight filters. Registers at entry: as PRODUCTS in tw_fully_connected_dsp_loop.h, but r12 is the
  * quads that the first round skips.
@@ -100,14 +52,14 @@
     "adr r2, 3f\n"                                   \
     "mov r3, #" QUAD_BYTES "\n"                      \
     "mla r3, r12, r3, r2\n"                          \
-    "ldr r2, [r0]\n"                                 \
     "ldm lr, {r4-r11}\n"                             \
-    "orr lr, r3, #1\n"                               \
+    "ldr r2, [r0]\n"                                 \
+    "mov lr, r1\n"                                   \
     "sub r0, r0, r12, lsl #2\n"                      \
-    "sub r3, r1, r12, lsl #5\n"                      \
-    "ldr r12, [r1]\n"                                \
-    "mov r1, r3\n"                                   \
-    "bx lr\n"                                        \
+    "sub r1, r1, r12, lsl #5\n"                      \
+    "ldr r12, [lr]\n"                                \
+    "orr r3, r3, #1\n"                               \
+    "bx r3\n"                                        \
     "2:\n"                                           \
     "ldr r2, [r0]\n"                                 \
     "ldr r12, [r1]\n"                                \
@@ -122,6 +74,7 @@
     "pop {r4-r11}\n"
 
 #define LANE_WEIGHTS 2
+#define LANE_OFFSET 128
 #include "tw_fully_connected_dsp_loop.h"
 
 TW_FULLY_CONNECTED_DSP_FORMS(tw_fully_connected_s8_m7)

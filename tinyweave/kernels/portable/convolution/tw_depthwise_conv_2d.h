@@ -1,16 +1,16 @@
 /* tw_depthwise_conv_2d.h - the loops of depthwise convolutions, portable C, for kernels of int8 and int4 values.
  *
- * Without a depth multiplier four neighbouring channels are summed at once. Inlined with types that are known, so that each
- * kernel gets loops of its own. A type is given by its bits.
+ * Without a depth multiplier four neighbouring channels are summed at once, or the last three. Inlined with types that are
+ * known, so that each kernel gets loops of its own. A type is given by its bits.
  */
 #ifndef TW_DEPTHWISE_CONV_2D_H
 #define TW_DEPTHWISE_CONV_2D_H
 
 #include "tw_conv.h"
 
-/* The products of a window for four channels from `channel` on, a multiple of four; depth multiplier 1. */
-static inline void tw_depthwise_four(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel,
-                                     int32_t *sums, int in_bits, int weight_bits)
+/* The products of a window for `count` channels, three or four, from `channel` on, a multiple of four; depth multiplier 1. */
+TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel, int32_t count,
+                                 int32_t *sums, int in_bits, int weight_bits)
 {
     const int32_t step = p->dilation.w * window->pixel, zero = p->in_zero, tap = tw_bytes(p->out.c, weight_bits);
     const int8_t *row_taps = p->weights + window->tap * tap + tw_bytes(channel, weight_bits);
@@ -23,7 +23,9 @@ static inline void tw_depthwise_four(const tw_conv *p, const tw_view *in, const 
             sum0 += (tw_value(x, 0, in_bits) - zero) * tw_value(taps, 0, weight_bits);
             sum1 += (tw_value(x, 1, in_bits) - zero) * tw_value(taps, 1, weight_bits);
             sum2 += (tw_value(x, 2, in_bits) - zero) * tw_value(taps, 2, weight_bits);
-            sum3 += (tw_value(x, 3, in_bits) - zero) * tw_value(taps, 3, weight_bits);
+            if (count == 4) {
+                sum3 += (tw_value(x, 3, in_bits) - zero) * tw_value(taps, 3, weight_bits);
+            }
             x += step;
             taps += tap;
         }
@@ -33,7 +35,9 @@ static inline void tw_depthwise_four(const tw_conv *p, const tw_view *in, const 
     sums[0] = sum0;
     sums[1] = sum1;
     sums[2] = sum2;
-    sums[3] = sum3;
+    if (count == 4) {
+        sums[3] = sum3;
+    }
 }
 
 /* The products of a window for one output channel, which reads the input channel `channel_in`. */
@@ -74,8 +78,10 @@ static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, 
                 const int32_t count = tw_min(p->out.c - channel, 4);
                 int32_t sums[4];
                 if (depth_multiplier == 1 && count == 4) {
-                    tw_depthwise_four(p, &in, &window, channel, sums, in_bits, weight_bits);
+                    tw_depthwise_some(p, &in, &window, channel, 4, sums, in_bits, weight_bits);
                     channel_in += 4;
+                } else if (depth_multiplier == 1 && count == 3) {
+                    tw_depthwise_some(p, &in, &window, channel, 3, sums, in_bits, weight_bits);
                 } else {
                     for (int32_t i = 0; i < count; ++i) {
                         sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, in_bits, weight_bits);
