@@ -296,7 +296,7 @@ def test_the_final_training_sees_the_validation_samples(trainings: Trainings, mo
     assert seen == [(counts["train"],) * 2, (counts["train"] + counts["validation"],) * 2]
 
 
-@pytest.mark.parametrize(("samples", "batch"), [(20, 16), (400, 16), (700, 32), (2_600, 128), (100_000, 128)])
+@pytest.mark.parametrize(("samples", "batch"), [(15, 16), (20, 16), (400, 16), (700, 32), (2_600, 128), (100_000, 128)])
 def test_small_data_sets_have_small_batches(samples: int, batch: int) -> None:
     values, parts = np.zeros((samples, 1, 1, 1), np.int8), np.zeros(samples, np.uint8)
     data = Dataset("sensors", ("a", "b"), values, np.zeros(samples, np.int64), parts, {})

@@ -222,7 +222,7 @@ def batch_of(data: Dataset) -> int:
     detection).
     """
     most = 32 if data.kind == "detection" else 128
-    return min(most, max(16, 1 << ((data.counts()["train"] // 20).bit_length() - 1)))
+    return min(most, max(16, (1 << (data.counts()["train"] // 20).bit_length()) // 2))
 
 
 def augmentations_of(data: Dataset) -> tuple[str, ...]:
