@@ -23,6 +23,7 @@ from tinyweave.nas.arch import (
     linear,
     macs,
     mobilenet_v2,
+    nearest,
     rounded,
     stride,
     to_json,
@@ -160,6 +161,18 @@ def test_a_linear_network_is_one_dense_layer_on_the_whole_input() -> None:
         verify(replace(arch, classes=0))
 
 
+def test_a_nearest_neighbour_network_has_an_output_per_stored_sample_and_the_maximum_per_class() -> None:
+    arch = nearest((4, 6, 2), 5, 7)
+    graph = to_graph("nearest", blocks(arch), arch.classes, pooling=arch.pooling, image=arch.image, stored=arch.stored)
+    kinds = [op.kind for op in graph.ops]
+    assert kinds == ["reshape", "fully_connected", "reshape", "reduce_max"] and graph.ops[1].attrs["activation"] == "relu"
+    assert [graph.tensors[op.outputs[0]].shape for op in graph.ops[1:]] == [(1, 35), (1, 7, 5), (1, 5)]
+    assert macs_original(graph) == macs(arch) == weights(arch) == 4 * 6 * 2 * 5 * 7
+    assert from_json(to_json(arch)) == arch
+    with pytest.raises(CompileError, match="it has a stem and 7 stored samples"):
+        verify(replace(SMALL, stored=7))
+
+
 @pytest.mark.parametrize("text", ["", "{", "3", "[]", "NaN", "[" * 100_000, '{"image": ' + "9" * 5000 + "}"])
 def test_faulty_json_is_refused(text: str) -> None:
     with pytest.raises(CompileError, match="architecture: "):
@@ -189,7 +202,7 @@ def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
 
 def test_json_without_anchors_is_read_as_a_classifier() -> None:
     record = json.loads(to_json(SMALL))
-    assert set(record) == {field.name for field in fields(Arch)} - {"activation", "plan", "pooling"}, (
+    assert set(record) == {field.name for field in fields(Arch)} - {"activation", "plan", "pooling", "stored"}, (
         "nor have files of such networks now"
     )
     assert set(record["groups"][0]) == {"width", "stride", "kernels", "expansions"}

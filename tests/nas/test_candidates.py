@@ -12,8 +12,8 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import candidates
-from tinyweave.nas.arch import linear, macs
-from tinyweave.nas.candidates import Sampling, first_network, flat_networks, linear_network, sample_fitting
+from tinyweave.nas.arch import linear, macs, nearest
+from tinyweave.nas.candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from tinyweave.nas.costs import Costs, Overhead, Target, costs
 from tinyweave.nas.space import arch_of, detectors, plain, sensors, small_images, smallest
 
@@ -110,10 +110,15 @@ def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:
     assert len(list(flat_networks(space, tight, 4))) < 4, "a deep one has too many weights"
 
 
-def test_the_linear_network_reads_samples_of_few_values_and_must_fit() -> None:
+def test_fitted_networks_read_samples_of_few_values_and_must_fit() -> None:
     data, target = waves(), Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000))
-    arch = linear((1, 24, 2), 2)
-    assert linear_network(data, target) == (arch, costs(arch, target))
-    assert linear_network(data, Target(BOARD, api.limits_of(BOARD, flash="8k"), overhead=Overhead(500, 9000))) is None
-    assert linear_network(replace(data, kind="detection"), target) is None
-    assert linear_network(replace(data, values=np.zeros((len(data.values), 32, 33, 1), np.int8)), target) is None
+    image = (1, 24, 2)
+    archs = [linear(image, 2), nearest(image, 2, 256)]  # with 381 samples, as many as the larger class has, it does not fit
+    assert fitted_networks(data, target) == [(arch, costs(arch, target)) for arch in archs]
+    assert not costs(nearest(image, 2, 381), target).fit
+    labels = data.part("train", "validation")[1]
+    wide = Target(BOARD, api.limits_of(BOARD, ram="3k"), overhead=Overhead(500, 9000))
+    assert [arch.stored for arch, _ in fitted_networks(data, wide)] == [0, max(labels.sum(), len(labels) - labels.sum())]
+    assert fitted_networks(data, Target(BOARD, api.limits_of(BOARD, flash="8k"), overhead=Overhead(500, 9000))) == []
+    assert fitted_networks(replace(data, kind="detection"), target) == []
+    assert fitted_networks(replace(data, values=np.zeros((len(data.values), 32, 33, 1), np.int8)), target) == []

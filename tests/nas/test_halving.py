@@ -13,8 +13,17 @@ import pytest
 from cases.waves import SPACE, waves
 
 from tinyweave.nas import halving, workers
-from tinyweave.nas.arch import linear, to_json
-from tinyweave.nas.halving import Rung, Score, Trainings, batch_of, choose_start, clearly_worse_below, train_finally
+from tinyweave.nas.arch import linear, nearest, to_json
+from tinyweave.nas.halving import (
+    Rung,
+    Score,
+    Trainings,
+    batch_of,
+    choose_start,
+    clearly_worse_below,
+    fitted_first,
+    train_finally,
+)
 from tinyweave.nas.space import arch_of, largest, smallest
 from tinyweave.nas.workers import Workers
 from tinyweave.tasks.dataset import Dataset
@@ -125,6 +134,38 @@ def test_a_linear_network_gets_the_weights_of_logistic_regression(tmp_path: Path
     assert min(float(np.abs(logs - each).max()) for each in expected) < 1e-4, "its probabilities at one of the strengths"
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_nearest_neighbour_network_finds_the_nearest_sample_or_centre(tmp_path: Path, classes: int) -> None:
+    """With few stored samples it finds the nearest centre of a class's clusters. The third class has one sample."""
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install '.[search]'")
+    from sklearn.cluster import KMeans
+    from sklearn.neighbors import KNeighborsClassifier
+
+    from tinyweave.nas.learning.module import module_of
+    from tinyweave.nas.learning.train import scores
+
+    data = waves(120)
+    data = replace(data, labels=np.where(np.arange(120) == 4, classes - 1, data.labels), classes=tuple("abc"[:classes]))
+    halving.save_data(data, tmp_path / halving.DATA)
+    (values, seen), (unseen, judging) = data.part("train"), data.part("validation")
+    flat, held_out = (each.reshape(len(each), -1).astype(np.float32) for each in (values, unseen))
+    for stored in (72, 4):
+        arch = nearest((1, 24, 2), classes, stored)
+        score = Trainings(tmp_path, Workers(at_once, 1)).call(arch, 9, "x.pt")()
+        module = module_of(arch)
+        module.load_state_dict(torch.load(tmp_path / "x.pt", weights_only=True))
+        found = scores(module, unseen)
+        points, owners = list[np.ndarray](), list[int]()
+        for label in np.unique(seen):
+            own = flat[seen == label]
+            points += list(own if len(own) <= stored else KMeans(stored, random_state=0).fit(own).cluster_centers_)
+            owners += [label] * (len(points) - len(owners))
+        expected = KNeighborsClassifier(1).fit(points, owners).predict(held_out)
+        assert (found.argmax(axis=1) == expected).all() and {*expected} >= {0, 1}
+        assert score.accuracy == (expected == judging).mean()
+
+
 @pytest.mark.parametrize("in_groups", [False, True])
 def test_each_sample_judges_one_training_and_no_group_is_on_both_sides(in_groups: bool) -> None:
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install '.[search]'")
@@ -188,15 +229,31 @@ def test_a_kept_candidate_reaches_the_last_rung(trainings: Trainings, monkeypatc
     assert halving._with_kept([0, 3, 1], 2, [0]) == [0, 3, 1] and halving._with_kept([3, 1, 0], 2, []) == [3, 1, 0]
 
 
-def test_a_linear_network_is_one_more_finalist_without_epochs(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(halving, "train_one", Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7}))
-    archs, rungs = [*[ARCH] * 3, linear(ARCH.image, 2)], [Rung(8, 1), Rung(2, 4)]
-    records = halving.successive_halving(archs, rungs, trainings, linear=3)
+def test_fitted_networks_are_additional_finalists_without_epochs(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halving, "train_one", Trained({0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6}))
+    archs, rungs = [*[ARCH] * 3, linear(ARCH.image, 2), nearest(ARCH.image, 2, 9)], [Rung(8, 1), Rung(2, 4)]
+    records = halving.successive_halving(archs, rungs, trainings, fitted=[3, 4])
     of_rung = [{each["candidate"]: each["epochs"] for each in records if each["rung"] == number} for number in range(2)]
-    assert of_rung == [{0: 1, 1: 1, 2: 1}, {1: 4, 2: 4, 3: 0}]
+    assert of_rung == [{0: 1, 1: 1, 2: 1}, {1: 4, 2: 4, 3: 0, 4: 0}]
     (trainings.folder / halving.RESULTS).unlink()
-    records = halving.successive_halving(archs, rungs, trainings, linear=3, fits=lambda candidate: candidate != 3)
-    assert {each["candidate"] for each in records if each["rung"] == 1} == {1, 2}
+    records = halving.successive_halving(archs, rungs, trainings, fitted=[3, 4], fits=lambda candidate: candidate != 3)
+    assert {each["candidate"] for each in records if each["rung"] == 1} == {1, 2, 4}
+
+
+def test_a_fitted_network_is_first_unless_a_trained_one_is_clearly_better() -> None:
+    """Of 96 samples with 92 right, two standard errors are those of 94 % of 100 samples: 4.75 points."""
+    accuracies, least = [92 / 96, 0.8, 0.92, 0.93], 92 / 96 - 2 * (0.94 * 0.06 / 100) ** 0.5
+
+    def order(fitted: list[int]) -> list[int]:
+        records = [{"candidate": number, "accuracy": accuracy} for number, accuracy in enumerate(accuracies)]
+        return [each["candidate"] for each in fitted_first(records, fitted, 96)]
+
+    assert order([2, 3]) == [3, 0, 1, 2] and order([2]) == [2, 0, 1, 3] and order([1]) == order([]) == [0, 1, 2, 3]
+    assert order([0, 3]) == [0, 1, 2, 3], "the most accurate"
+    accuracies[3] = least - 1e-6
+    assert order([3]) == [0, 1, 2, 3]
+    accuracies[3] = least + 1e-6
+    assert order([3]) == [3, 0, 1, 2]
 
 
 def test_if_no_finalist_fits_candidates_that_were_dropped_are_asked(
@@ -296,7 +353,7 @@ def test_the_final_training_sees_the_validation_samples(trainings: Trainings, mo
     assert seen == [(counts["train"],) * 2, (counts["train"] + counts["validation"],) * 2]
 
 
-@pytest.mark.parametrize(("samples", "batch"), [(20, 16), (400, 16), (700, 32), (2_600, 128), (100_000, 128)])
+@pytest.mark.parametrize(("samples", "batch"), [(15, 16), (20, 16), (400, 16), (700, 32), (2_600, 128), (100_000, 128)])
 def test_small_data_sets_have_small_batches(samples: int, batch: int) -> None:
     values, parts = np.zeros((samples, 1, 1, 1), np.int8), np.zeros(samples, np.uint8)
     data = Dataset("sensors", ("a", "b"), values, np.zeros(samples, np.int64), parts, {})

@@ -22,7 +22,7 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import candidates, halving, searching
-from tinyweave.nas.arch import PlanGene, linear, macs, to_json, weights
+from tinyweave.nas.arch import PlanGene, linear, macs, nearest, to_json, weights
 from tinyweave.nas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import Preparation, task_of
@@ -33,6 +33,7 @@ from tinyweave.nas.workers import Workers
 from tinyweave.report.schema import faults, kind_of
 from tinyweave.report.search import card, search_record
 from tinyweave.tasks.dataset import Dataset
+from tinyweave.tasks.evaluation import baselines as evaluated
 from tinyweave.tasks.evaluation.intervals import wilson
 
 BOARD = find("stm32f412")
@@ -137,6 +138,11 @@ def test_a_timed_search_resumes_at_every_stage(tmp_path: Path, monkeypatch: pyte
     final = found.trained[-1]
     assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt") and found.candidates[0][1].fit
     assert {each.name for each in found.baselines} == {"majority class", "logistic regression", "k-NN"}
+    fitted = [arch for arch, _ in found.candidates[-2:]]
+    assert fitted == [linear((1, 24, 2), 2), nearest((1, 24, 2), 2, 381)], "all samples of the larger class are stored"
+    assert {number for number, (arch, _) in enumerate(found.candidates) if arch in fitted} <= {
+        each["candidate"] for each in found.trained if each["epochs"] == 0
+    }, "they are finalists"
     assert {path.suffix for path in (parts / "weights").iterdir()} == {".pt"}, "files of progress are deleted"
     record = search_record(found, json.loads((whole / "search.json").read_text()))
     rows = [sum(row) for row in record["confusion"]]
@@ -320,6 +326,8 @@ def test_search_and_train_commands_write_their_results(
     from tinyweave.cli import main
 
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)  # there is time for nothing
+    fitted = searching.fitted_networks
+    monkeypatch.setattr(searching, "fitted_networks", lambda *about: fitted(*about)[:1])  # nearest neighbours would win
     wave_files(tmp_path / "data")
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
     numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan", "--proxies", "synflow, macs"]
@@ -350,19 +358,30 @@ def test_search_and_train_commands_write_their_results(
     assert not (tmp_path / "other").exists()
 
 
+FITTED = {
+    "logistic regression": (linear((1, 24, 2), 2), "the network is linear: one dense layer on the whole input"),
+    "k-NN": (nearest((1, 24, 2), 2, 382), "the network finds the nearest of 382 stored samples of each class"),
+}
+
+
 @pytest.mark.emulator
-def test_a_linear_network_is_deployed_and_about_as_accurate_as_logistic_regression(one_worker: Workers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", FITTED)
+def test_a_fitted_network_is_deployed_and_about_as_accurate_as_its_baseline(
+    one_worker: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    arch, line = FITTED[name]
+    monkeypatch.setattr(evaluated, "NEIGHBOURS", (1,))
     data = waves()
     noise = np.random.default_rng(1).normal(0, 30, data.values.shape)
     values = noise + np.where(data.labels, 9, -9)[:, None, None, None]
     data = replace(data, values=values.clip(-128, 127).round().astype(np.int8))
-    arch = linear((1, 24, 2), 2)
     found = search(data, SPACE, TARGET, tmp_path, SearchOptions(rungs=[Rung(1, 1)], archs=[arch]))
-    (logistic,) = (each for each in found.baselines if each.name == "logistic regression")
+    (baseline,) = (each for each in found.baselines if each.name == name)
     assert found.arch == arch and found.fits and found.deployment.verification.ok
-    assert logistic.accuracy > 0.9 and abs(found.accuracy["test_int8"] - logistic.accuracy) < 0.02
+    assert baseline.accuracy > 0.9 and abs(found.accuracy["test_int8"] - baseline.accuracy) < 0.02
+    assert found.deployment.profile.arena == plan_untrained(arch, TARGET)[1].arena
     record = search_record(found, json.loads((tmp_path / "search.json").read_text()))
-    assert "the network is linear: one dense layer on the whole input" in card(record)
+    assert line in card(record)
 
 
 @pytest.mark.emulator

@@ -137,3 +137,15 @@ def test_logistic_regression_of_one_class_always_predicts_it() -> None:
     values = np.random.default_rng(0).integers(-128, 128, (20, 2, 3, 1)).astype(np.int8)
     weights, biases = tested.logistic_regression(values, np.full(20, 1), 3)
     assert not weights.any() and biases.argmax() == 1
+
+
+def test_scores_of_nearest_neighbours_are_bold_if_they_are_mostly_right_and_zero_for_an_unseen_class() -> None:
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    rng, labels, bold = np.random.default_rng(0), np.arange(60) % 2 * 2, list[float]()
+    values = np.clip(rng.normal(40 * (labels - 1)[:, None], 12, (60, 6)), -128, 127).astype(np.int8).reshape(60, 2, 3, 1)
+    for own in (labels, rng.permutation(labels)):
+        weights, biases = tested.nearest_neighbours(values, own, 3, 30)
+        scores = np.maximum(values.reshape(60, -1) @ weights.T + biases, 0).reshape(60, 30, 3).max(axis=1)
+        assert (scores.argmax(axis=1) == own).all() and not scores[:, 1].any(), "each sample is its own nearest neighbour"
+        bold.append(float(np.abs(scores[:, 2] - scores[:, 0]).mean()))
+    assert bold[0] > 3 and 0 < bold[1] < 1

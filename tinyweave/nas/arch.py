@@ -2,7 +2,7 @@
 
 A network is a convolution (the stem), then groups of bottlenecks, a 1x1 convolution, a pooling and a classifier. A group's
 bottlenecks have the same number of output channels. An input of one row is a signal: its kernels have one row and move along
-the columns. A linear network is the classifier alone: one dense layer that reads the whole input.
+the columns. Linear networks and nearest-neighbour networks (`linear`, `nearest`) have no convolutions.
 
 Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel and expansion per block as in TinyNAS (arXiv 2007.10319); squeeze and
 excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
@@ -26,12 +26,12 @@ from ..planning.strategies import STRATEGIES
 
 MAX_BYTES = 1 << 20  # of a file
 MAX_VALUE = 8192  # limit of all numbers: larger networks do not fit any microcontroller
-WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
+WHAT_TO_DO = "see tinyweave.nas.arch.Arch"
 MAX_OVERHEAD = 100  # limit of max_mac_overhead
 ACTIVATIONS = ("relu6", "hard_swish")
 POOLINGS = ("mean", "none")  # what the classifier reads: the mean of each channel, or all values of the last map
 # fields that older files lack
-ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None, "pooling": POOLINGS[0]}
+ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None, "pooling": POOLINGS[0], "stored": 0}
 OLD_DEFAULTS = {"anchors": 0, **ADDED_DEFAULTS}  # fields that the oldest files lack
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
@@ -64,7 +64,7 @@ class Arch:
     """An architecture: all numbers that determine the layers of a network."""
 
     image: tuple[int, int, int]  # rows, columns, channels
-    stem: int  # channels of the first convolution; 0 for a linear network: a classifier that reads the input
+    stem: int  # channels of the first convolution; 0 for a fitted network: a classifier that reads the input
     groups: tuple[Group, ...]
     last: int = 0  # channels of the last 1x1 convolution; 0 for none
     classes: int = 0  # 0 for no classifier
@@ -74,6 +74,7 @@ class Arch:
     activation: str = ACTIVATIONS[0]  # of the first and the last convolution
     plan: PlanGene | None = None  # None: the planner options of the search
     pooling: str = POOLINGS[0]  # between the last map and the classifier, one of POOLINGS
+    stored: int = 0  # samples of each class in a nearest-neighbour network; 0 for other networks
 
 
 def linear(image: tuple[int, int, int], classes: int) -> Arch:
@@ -81,8 +82,18 @@ def linear(image: tuple[int, int, int], classes: int) -> Arch:
     return Arch(image, 0, (), classes=classes, pooling="none")
 
 
-def is_linear(arch: Arch) -> bool:
-    """Return whether a network is a dense layer alone."""
+def nearest(image: tuple[int, int, int], classes: int, stored: int) -> Arch:
+    """Return the nearest-neighbour network for inputs of a size [rows, columns, channels].
+
+    It is a dense layer with one output per stored sample, then the maximum over the outputs of each class. With the weights of
+    `baselines.nearest_neighbours`, an output is larger if the input is nearer to the stored sample. `stored` is the number of
+    stored samples per class.
+    """
+    return replace(linear(image, classes), stored=stored)
+
+
+def is_fitted(arch: Arch) -> bool:
+    """Return whether a network is linear or a nearest-neighbour network: its weights are computed from samples, not trained."""
     return arch.stem == 0
 
 
@@ -154,9 +165,9 @@ def bottleneck(
 def blocks(arch: Arch) -> list[Block]:
     """Return the blocks of a network: the stem, the bottlenecks, and the last 1x1 convolution if there is one.
 
-    The classifier is not among them, so a linear network has none. If the network is a detector, its head is the last block.
+    The classifier is not among them, so a fitted network has none. If the network is a detector, its head is the last block.
     """
-    if is_linear(arch):
+    if is_fitted(arch):
         return []
     rows, columns, channels = arch.image
     stem = convolution((rows, columns), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
@@ -215,8 +226,8 @@ def classifier_macs(arch: Arch) -> int:
     """Return the multiply-accumulates of the classifier, which equals its number of weights; 0 for a detector."""
     if arch.anchors:
         return 0
-    if is_linear(arch):
-        return prod(arch.image) * arch.classes
+    if is_fitted(arch):
+        return prod(arch.image) * arch.classes * max(1, arch.stored)
     channels = arch.last or (arch.groups[-1].width if arch.groups else arch.stem)
     if arch.pooling == POOLINGS[0]:
         return channels * arch.classes
@@ -233,17 +244,19 @@ def verify(arch: Arch) -> Arch:
             _number(f"{field}[{index}]", value)
     for index, side in enumerate(arch.stem_kernel):
         _kernel(f"stem_kernel[{index}]", side)
-    for field, least in (("stem", 0), ("last", 0), ("classes", 0), ("anchors", 0)):
-        _number(field, getattr(arch, field), lower_bound=least)
+    for field in ("stem", "last", "classes", "anchors", "stored"):
+        _number(field, getattr(arch, field), lower_bound=0)
     _one_of("activation", arch.activation, ACTIVATIONS)
     _one_of("pooling", arch.pooling, POOLINGS)
     _plan(arch.plan)
     if arch.pooling != POOLINGS[0]:
         is_classifier = arch.classes > 0 and not arch.anchors
         _check(is_classifier, f"it has pooling {arch.pooling} but no classifier", f"give pooling {POOLINGS[0]}")
-    if is_linear(arch):
-        is_alone = arch == replace(linear(arch.image, arch.classes), plan=arch.plan)
+    if is_fitted(arch):
+        is_alone = arch == replace(linear(arch.image, arch.classes), plan=arch.plan, stored=arch.stored)
         _check(is_alone, "it has stem 0, but more than a classifier", "give a stem, or what tinyweave.nas.arch.linear returns")
+    elif arch.stored:
+        _check(False, f"it has a stem and {arch.stored} stored samples", "give one of them, and 0 for the other")
     if arch.anchors:
         _check(arch.classes > 0, f"it has {arch.anchors} anchors but no classes", "give classes, or no anchors")
         is_square = arch.stem_stride[0] == arch.stem_stride[1]

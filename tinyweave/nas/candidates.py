@@ -1,8 +1,8 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
 `first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `flat_networks` are its first
-layers with a classifier that reads the whole map, and `linear_network` is that classifier alone. `sample_fitting` draws others
-at random and ranks them.
+layers with a classifier that reads the whole map. `fitted_networks` are logistic regression and nearest neighbours as networks,
+which need no training. `sample_fitting` draws others at random and ranks them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import NamedTuple
+
+import numpy as np
 
 from ..ir import CompileError
 from ..progress import Progress
 from ..tasks.dataset import Dataset
 from ..tasks.evaluation.baselines import MAX_FEATURES
-from .arch import Arch, linear, macs
+from .arch import Arch, linear, macs, nearest
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
 from .proxies import ranked
@@ -80,17 +82,25 @@ def flat_networks(
                 break
 
 
-def linear_network(data: Dataset, target: Target) -> Candidate | None:
-    """Return the linear network for the samples of a data set, with its costs; None if it does not fit the target.
+def fitted_networks(data: Dataset, target: Target) -> list[Candidate]:
+    """Return the linear network and the nearest-neighbour network for a data set that fit the target, with their costs.
 
-    None, too, for a detector, and for samples of more than MAX_FEATURES values, which logistic regression reads averaged.
+    The nearest-neighbour network stores all samples for training and validation if it fits the target so; otherwise it stores
+    the largest power of two of each class with which it fits. There are no fitted networks for detectors, nor for samples of
+    more than MAX_FEATURES values, which the baselines read averaged.
     """
-    rows, columns, channels = image = data.values.shape[1:]
+    rows, columns, channels = data.values.shape[1:]
+    image, classes = (rows, columns, channels), len(data.classes)
     if data.kind == "detection" or prod(image) > MAX_FEATURES:
-        return None
-    arch = linear((rows, columns, channels), len(data.classes))
-    cost = quick_costs(target, arch)
-    return (arch, cost) if cost is not None and cost.fit else None
+        return []
+    most = int(np.bincount(data.part("train", "validation")[1]).max())
+    counts = [most, *(1 << power for power in reversed(range((most - 1).bit_length())))]
+    kinds = [[linear(image, classes)], [nearest(image, classes, count) for count in counts]]
+    found = list[Candidate]()
+    for archs in kinds:
+        costs_of = ((arch, quick_costs(target, arch)) for arch in archs)
+        found += islice(((arch, cost) for arch, cost in costs_of if cost is not None and cost.fit), 1)
+    return found
 
 
 def sample_fitting(

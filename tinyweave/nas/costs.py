@@ -213,7 +213,7 @@ def plan_untrained(arch: Arch, target: Target) -> tuple[Model, Plan]:
     """Create a network with random weights and plan it; return (model, plan), even if the plan does not fit."""
     target = target.with_plan(arch.plan)
     classes = None if arch.anchors else arch.classes
-    model = model_of(to_graph(NAME, blocks(arch), classes, pooling=arch.pooling, image=arch.image))
+    model = model_of(to_graph(NAME, blocks(arch), classes, pooling=arch.pooling, image=arch.image, stored=arch.stored))
     return model, target.plan(model)
 
 

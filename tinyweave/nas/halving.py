@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from ..tasks.boxes import Head, head_of
 from ..tasks.dataset import PARTS, Dataset, sized
 from . import arch as archs
 from . import journal
-from .arch import Arch, is_linear
+from .arch import Arch, is_fitted
 from .training_run import TrainingRun
 from .workers import POLL_S, Workers
 
@@ -40,6 +40,7 @@ FINAL = 0  # in place of a number of folds: the final training, on the parts SEE
 COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
+FITTED_ERRORS = 2.0  # standard errors by which a trained network must be better than a fitted one, see `fitted_first`
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
@@ -145,8 +146,8 @@ def train_one(
 ) -> Score:
     """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
 
-    An interrupted training resumes from its last epoch; an interrupted cross-validation begins again. A linear network gets the
-    weights of logistic regression, so it needs no epochs, no initial weights and no augmentation.
+    An interrupted training resumes from its last epoch; an interrupted cross-validation begins again. The weights of a fitted
+    network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no augmentation.
 
     Args:
         arch: The architecture as JSON.
@@ -161,7 +162,7 @@ def train_one(
     """
     import torch
 
-    from .learning.module import load_logistic_regression, module_of
+    from .learning.module import load_fitted, module_of
     from .learning.train import Recipe, fit, save, scores
 
     architecture = archs.from_json(arch)
@@ -172,8 +173,8 @@ def train_one(
     for fold, (seen, (values, labels)) in enumerate(splits(data, folds)):
         run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=_noting(state, fold * epochs))
         module = module_of(architecture, seed)
-        if is_linear(architecture):
-            load_logistic_regression(module, *seen)
+        if is_fitted(architecture):
+            load_fitted(module, architecture, *seen)
         else:
             if start is not None:
                 module.load_state_dict(torch.load(start, weights_only=True))
@@ -222,7 +223,7 @@ def batch_of(data: Dataset) -> int:
     detection).
     """
     most = 32 if data.kind == "detection" else 128
-    return min(most, max(16, 1 << ((data.counts()["train"] // 20).bit_length() - 1)))
+    return min(most, max(16, (1 << (data.counts()["train"] // 20).bit_length()) // 2))
 
 
 def augmentations_of(data: Dataset) -> tuple[str, ...]:
@@ -383,6 +384,23 @@ def best_candidates(records: Sequence[dict[str, Any]], folds: int) -> list[dict[
     return sorted(records, key=lambda each: (each["loss"] if folds > 1 else -each["accuracy"], each["candidate"]))
 
 
+def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int], count: int) -> list[dict[str, Any]]:
+    """Return records of cross-validations with the most accurate fitted network first, if no network is clearly more accurate.
+
+    The best of many trained networks is partly best by chance, since they were chosen by the same samples. A fitted network is
+    as accurate on new samples as its cross-validation says. So a trained network must be FITTED_ERRORS standard errors better.
+
+    Args:
+        records: The records of the finalists, best first (`best_candidates`).
+        fitted: Indices of the candidates that are fitted networks.
+        count: Number of samples of the cross-validation.
+    """
+    least = clearly_worse_below(max(each["accuracy"] for each in records), count, FITTED_ERRORS)
+    good = [each for each in records if each["candidate"] in fitted and each["accuracy"] >= least]
+    first = [max(good, key=lambda each: each["accuracy"])] if good else []
+    return [*first, *(each for each in records if each not in first)]
+
+
 def successive_halving(
     candidates: Sequence[Arch],
     rungs: Sequence[Rung],
@@ -391,7 +409,7 @@ def successive_halving(
     starts: Sequence[Path] = (),
     fits: Callable[[int], bool] | None = None,
     kept: Sequence[int] = (),
-    linear: int | None = None,
+    fitted: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
@@ -408,13 +426,13 @@ def successive_halving(
             are asked, too.
         kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
             At least one place of a rung still goes to a candidate for its accuracy.
-        linear: Index of the last candidate if it is a linear network. It enters only the last rung, as one more network, since
-            its training needs no epochs; if `fits` is given, only if this returns True for it.
+        fitted: Indices of the last candidates, if they are fitted networks. They enter only the last rung, as additional
+            networks, since they need no epochs; if `fits` is given, only if this returns True for them.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = {key: record for key, record in read_results(folder).items() if key[0] < len(rungs)}  # without a final training
-    survivors = list(range(min(len(candidates) if linear is None else linear, rungs[0].candidates)))
+    survivors = list(range(min(len(candidates) - len(fitted), rungs[0].candidates)))
     initial = dict(enumerate(starts))  # candidate -> its latest weights
 
     def report(number: int, running: int = 0, loss: str = "") -> None:
@@ -431,8 +449,8 @@ def successive_halving(
             fitting = (list(islice(filter(fits, group), rung.candidates)) for group in (survivors, dropped))
             survivors = next(filter(None, fitting), survivors)
         survivors = survivors[: rung.candidates]
-        if linear is not None and number == len(rungs) - 1 and (fits is None or fits(linear)):
-            survivors.append(linear)
+        if number == len(rungs) - 1:
+            survivors += [candidate for candidate in fitted if fits is None or fits(candidate)]
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
         calls = [
@@ -442,7 +460,7 @@ def successive_halving(
         report(number)
         for index, score in trainings.as_they_end(calls, weights, partial(report, number)):
             record = {"rung": number, "candidate": missing[index], **score._asdict(), "weights": weights[index]}
-            record["epochs"] = 0 if missing[index] == linear else rung.epochs
+            record["epochs"] = 0 if missing[index] in fitted else rung.epochs
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
         ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds)
@@ -543,13 +561,13 @@ def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> lis
     return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
 
 
-def clearly_worse_below(accuracy: float, count: int) -> float:
+def clearly_worse_below(accuracy: float, count: int, errors: float = 1.0) -> float:
     """Return the threshold below which other accuracies on the same `count` samples are clearly worse than `accuracy`.
 
-    It is one standard error below `accuracy`.
+    It is `errors` standard errors below `accuracy`.
     """
     share = (accuracy * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
-    return accuracy - sqrt(share * (1 - share) / (count + 4))
+    return accuracy - errors * sqrt(share * (1 - share) / (count + 4))
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:

@@ -80,10 +80,11 @@ class GraphBuilder:
         whole = (1, h + sum(padding[0]), w + sum(padding[1]), channels)
         return self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
 
-    def classifier(self, x: str, classes: int, pooling: str = POOLINGS[0]) -> str:
+    def classifier(self, x: str, classes: int, pooling: str = POOLINGS[0], stored: int = 0) -> str:
         """Add the end of a classifier, and return the name of the last output.
 
-        It is a pooling (one of `arch.POOLINGS`) and, if `classes` is not 0, a dense layer.
+        It is a pooling (one of `arch.POOLINGS`) and, if `classes` is not 0, a dense layer. With `stored` samples of each class,
+        it is the classifier of a nearest-neighbour network (`arch.nearest`).
         """
         if pooling == "mean":
             axes = self.constant("axes", np.array([1, 2], np.int32))
@@ -93,8 +94,16 @@ class GraphBuilder:
             x = self.op(
                 "reshape", (x, self.constant("shape", np.array(shape, np.int32))), shape, self.tensors[x].quant, new_shape=shape
             )
-        dense = "fully_connected", x, (classes, self.tensors[x].elements), (1, classes), self.quant()
-        return self.weighted(*dense, activation="none", keep_num_dims=False) if classes else x
+        outputs = classes * max(1, stored)
+        dense = "fully_connected", x, (outputs, self.tensors[x].elements), (1, outputs), self.quant()
+        if not stored:
+            return self.weighted(*dense, activation="none", keep_num_dims=False) if classes else x
+        x = self.weighted(*dense, activation="relu", keep_num_dims=False)
+        quant, axes, by_class = self.tensors[x].quant, self.constant("axes", np.array([1], np.int32)), (1, stored, classes)
+        x = self.op(
+            "reshape", (x, self.constant("by_class", np.array(by_class, np.int32))), by_class, quant, new_shape=by_class
+        )
+        return self.op("reduce_max", (x, axes), (1, classes), quant, keep_dims=False)
 
     def squeeze_excite(self, x: str, squeezed: int) -> str:
         """Add squeeze and excitation with `squeezed` channels between its layers; return the name of the scaled map.
@@ -156,12 +165,13 @@ def to_graph(
     *,
     pooling: str = POOLINGS[0],
     image: tuple[int, int, int] | None = None,
+    stored: int = 0,
 ) -> Graph:
     """Return an int8 graph of blocks with random weights.
 
     If `classes` is None, the graph ends with the last block. Otherwise a pooling (one of `arch.POOLINGS`) follows, and a dense
     classifier if `classes` is not 0. `image` is the size of the input, [rows, columns, channels]; only a network without blocks
-    needs it.
+    needs it. `stored` is the number of samples of each class in a nearest-neighbour network (`arch.nearest`), 0 for others.
     """
     if image is None:
         first = blocks[0].layers[0]
@@ -169,5 +179,5 @@ def to_graph(
     g = GraphBuilder((1, *image), seed)
     x = g.blocks("image", blocks)
     if classes is not None:
-        x = g.classifier(x, classes, pooling)
+        x = g.classifier(x, classes, pooling, stored)
     return verify(Graph(name, g.tensors, tuple(g.ops), ("image",), (x,)))

@@ -38,9 +38,9 @@ from ..progress import Progress, silent
 from ..tasks.dataset import Dataset, sized
 from ..tasks.evaluation.baselines import Baseline, baselines
 from . import halving, one_shot
-from .arch import Arch, from_json, is_linear, to_json
+from .arch import Arch, from_json, is_fitted, to_json
 from .budget import MOST_CANDIDATES, Budget, machine_factor
-from .candidates import Sampling, first_network, flat_networks, linear_network, sample_fitting
+from .candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
@@ -63,7 +63,7 @@ HOURS = 3  # time limit from which a supernet pays without a GPU
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 8  # of RUN
+VERSION = 9  # of RUN
 SHOWN = 10  # most candidates that a notebook shows
 
 Candidates = Sequence[tuple[Arch, Costs]]
@@ -286,8 +286,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
     If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first
-    candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`; the last is
-    `candidates.linear_network`, if it exists. The record has more keys:
+    candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`; the last are
+    `candidates.fitted_networks`. The record has more keys:
 
     - `folds`: of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
@@ -328,13 +328,13 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     tried, number = halving.augmentations_of(this.data), max(1, len(begin)) if folds > 1 else 1
     candidates = candidates[: rungs[0].candidates + number - 1]
     trial_epochs = budget.trial_epochs(candidates[0][0], number * len(tried))
-    candidates += filter(None, [linear_network(this.data, target)])
+    candidates += fitted_networks(this.data, target)
     return _halving_record(rungs, candidates) | {
         "folds": folds,
         "first": number,
         "augmentations": tried,
         "trial_epochs": trial_epochs,
-        "final_epochs": [1 if is_linear(arch) else budget.final_epochs(arch) for arch, _ in candidates],
+        "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }
 
 
@@ -363,15 +363,17 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         candidates, final_epochs = ([each[best], *each[tried:]] for each in (candidates, run["final_epochs"]))
         archs = [arch for arch, _ in candidates]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
-    linear = len(archs) - 1 if is_timed and is_linear(archs[-1]) else None
+    fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
     kept = [0] if is_timed else ()
-    records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept, linear=linear)
+    records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted)
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds)
         if folds == 1:  # of those that are not clearly worse, the one that can be trained longest
             least = halving.clearly_worse_below(good[0]["accuracy"], this.data.counts()["validation"])
             good = [each for each in good if each["accuracy"] >= least]
             good.sort(key=lambda each: -final_epochs[each["candidate"]])
+        else:
+            good = halving.fitted_first(good, fitted, len(this.data.part(*halving.SEEN)[1]))
         winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
         number = winner["candidate"]
         records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..nas.arch import Arch, from_json, is_linear, macs, to_json, weights
+from ..nas.arch import Arch, from_json, is_fitted, macs, to_json, weights
 from ..nas.costs import NAME
 from ..nas.searching import SearchResult
 from ..nas.trained import FIRMWARE
@@ -227,8 +227,12 @@ def _facts(record: Record) -> list[str]:
         lines.append(f"energy of one inference: **{deployed['energy_mj']:.3g} mJ** {mj}by the current of the data sheet")
     if "plan" in json.loads(record["arch"]):
         lines.append(f"planned as the search chose it: {_plan_of(record['planning'])}")
-    if is_linear(from_json(record["arch"])):
-        lines.append("the network is linear: one dense layer on the whole input, with the weights of logistic regression")
+    if is_fitted(arch := from_json(record["arch"])):
+        lines.append(
+            f"the network finds the nearest of {arch.stored} stored samples of each class"
+            if arch.stored
+            else "the network is linear: one dense layer on the whole input, with the weights of logistic regression"
+        )
     trained = record["trained"]
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
     together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from ...ops.window import ChainLayer
 from ...tasks.dataset import SCALE
-from ...tasks.evaluation.baselines import logistic_regression
+from ...tasks.evaluation.baselines import logistic_regression, nearest_neighbours
 from ..arch import POOLINGS, Arch, Block, blocks, classifier_macs
 
 OBJECT_BIAS = -4.0  # initial object score of a detector: few cells hold an object
@@ -77,6 +77,20 @@ class Flat(nn.Module):
         return x.permute(0, 2, 3, 1).flatten(1)
 
 
+class MaxOfClasses(nn.Module):
+    """The end of a nearest-neighbour network: the maximum over the outputs of each class, and at least 0."""
+
+    def __init__(self, classes: int):
+        """Set the number of classes."""
+        super().__init__()
+        self.classes = classes
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the scores [n, classes] for outputs [n, stored * classes]; the class of an output is its index % classes."""
+        scores: Tensor = x.relu().reshape(len(x), -1, self.classes).amax(1)
+        return scores
+
+
 def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
     """Return a layer as a module: a convolution, batch normalisation, and an activation unless `activation` is empty."""
     pads, groups = (layer.padding[0][0], layer.padding[1][0]), layer.c_in if layer.depthwise else 1
@@ -84,11 +98,23 @@ def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
     return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([ACTIVATIONS[activation]()] if activation else []))
 
 
-def load_logistic_regression(module: nn.Sequential, values: NDArray[np.int8], labels: NDArray[np.int64]) -> None:
-    """Set the weights of a linear network to those of logistic regression on samples, in place."""
-    dense = module[-1]
+def load_fitted(module: nn.Sequential, arch: Arch, values: NDArray[np.int8], labels: NDArray[np.int64]) -> None:
+    """Compute the weights of a fitted network from samples, and set them in place.
+
+    A linear network becomes logistic regression, and a nearest-neighbour network stores the samples.
+
+    Args:
+        module: The network, made by `module_of`.
+        arch: Its architecture.
+        values: The samples [n, rows, columns, channels].
+        labels: Their classes [n].
+    """
+    dense = module[1]
     assert isinstance(dense, nn.Linear)
-    weights, biases = logistic_regression(values, labels, dense.out_features)
+    if arch.stored:
+        weights, biases = nearest_neighbours(values, labels, arch.classes, arch.stored)
+    else:
+        weights, biases = logistic_regression(values, labels, arch.classes)
     with torch.no_grad():
         dense.weight.copy_(torch.from_numpy(weights / SCALE))
         dense.bias.copy_(torch.from_numpy(biases))
@@ -110,7 +136,10 @@ def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
             head = nn.Conv2d(last.c_in, last.c_out, 1)
         ends: list[nn.Module] = [head or (Mean() if arch.pooling == POOLINGS[0] else Flat())]
         if arch.classes and not arch.anchors:
-            ends.append(nn.Linear(classifier_macs(arch) // arch.classes, arch.classes))
+            outputs = arch.classes * max(1, arch.stored)
+            ends.append(nn.Linear(classifier_macs(arch) // outputs, outputs))
+        if arch.stored:
+            ends.append(MaxOfClasses(arch.classes))
         module = nn.Sequential(*layers, *ends)
         for part in module.modules():
             if isinstance(part, nn.Conv2d):

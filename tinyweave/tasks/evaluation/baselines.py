@@ -30,6 +30,8 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression, the inver
 NEVER = -100.0  # bias of a class that logistic regression has not seen
 NEIGHBOURS = (1, 3, 7, 15)  # k
 STRENGTH_SAMPLES, STRENGTH_FOLDS = 2_000, 3  # of the cross-validation by which `logistic_regression` chooses C
+SMOOTHING = 0.05  # of the labels by which `nearest_neighbours` chooses the scale of its logits, so that it is not infinite
+LOGIT_SCALES = np.geomspace(0.1, 100, 25)  # from which it chooses, relative to the standard deviation of the logits
 MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
 
 
@@ -121,6 +123,60 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
         found, constants = np.concatenate([-found, found]) / 2, np.concatenate([-constants, constants]) / 2
     weights[fitted.classes_], biases[fitted.classes_] = found, constants - found @ scaler.mean_
     return weights, biases
+
+
+def nearest_neighbours(values: NDArray[np.int8], labels: NDArray[np.int64], classes: int, stored: int) -> tuple[Floats, Floats]:
+    """Return the weights [stored * classes, features] and biases of a dense layer that finds the nearest of stored samples.
+
+    For a sample x and a stored sample p, the output is c * (mean squared distance of x from all stored samples - squared
+    distance of x from p). The class of the largest output is that of the nearest neighbour. Output i belongs to the class
+    i % `classes`. The constant c, for which the largest outputs of the classes are logits, is the one with the least
+    cross-entropy in a cross-validation.
+
+    Args:
+        values: the samples [n, rows, columns, channels], of at most MAX_FEATURES values each.
+        labels: their classes [n]. A class without samples has outputs of 0.
+        classes: number of classes.
+        stored: number of stored samples per class. A class with more samples stores the centres of its k-means clusters. A
+            class with fewer stores its samples several times.
+    """
+    from sklearn.model_selection import KFold
+    from threadpoolctl import threadpool_limits
+
+    drawn = _drawn(len(labels))
+    features, labels = values.reshape(len(values), -1)[drawn].astype(np.float32), labels[drawn]
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # k-means warns if samples are equal
+        scores = np.zeros((len(labels), classes), np.float32)
+        for seen, unseen in KFold(min(STRENGTH_FOLDS, len(labels)), shuffle=True, random_state=0).split(features):
+            weights, biases = _distances(features[seen], labels[seen], classes, stored)
+            outputs = features[unseen] @ weights.T + biases
+            scores[unseen] = np.maximum(outputs, 0).reshape(len(unseen), stored, classes).max(axis=1)
+        weights, biases = _distances(features, labels, classes, stored)
+    wanted = (1 - SMOOTHING) * np.eye(classes)[labels] + SMOOTHING / classes
+
+    def loss(scale: float) -> float:
+        logits = scale * (scores - scores.max(axis=1, keepdims=True)).astype(np.float64)
+        return float((np.log(np.exp(logits).sum(axis=1)) - (wanted * logits).sum(axis=1)).mean())
+
+    scale = np.float32(min(LOGIT_SCALES / max(float(scores.std()), 1e-9), key=loss))
+    return scale * weights, scale * biases
+
+
+def _distances(features: Floats, labels: NDArray[np.int64], classes: int, stored: int) -> tuple[Floats, Floats]:
+    """Return the weights and biases of `nearest_neighbours` for c = 1 / 2."""
+    from sklearn.cluster import KMeans
+
+    points, present = np.zeros((stored, classes, features.shape[1]), np.float32), np.unique(labels)
+    for label in present:
+        own = features[labels == label]
+        own = KMeans(stored, random_state=0).fit(own).cluster_centers_ if len(own) > stored else own
+        points[:, label] = own[np.arange(stored) % len(own)]
+    norms = (points**2).sum(axis=2) / 2
+    weights, biases = np.zeros_like(points), np.zeros_like(norms)
+    weights[:, present] = points[:, present] - points[:, present].mean(axis=(0, 1))
+    biases[:, present] = norms[:, present].mean() - norms[:, present]
+    return weights.reshape(stored * classes, -1), biases.ravel()
 
 
 def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
