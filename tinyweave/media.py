@@ -74,6 +74,16 @@ def image_of_bytes(raw: bytes, name: str, rows: int, columns: int, channels: int
     return _decoded(raw, name, channels, lambda own: (rows, columns))[0]
 
 
+def image_size(source: Path | bytes, name: str) -> tuple[int, int]:
+    """Return the (rows, columns) of an image file, given its path or its bytes, from its header; `name` is for messages."""
+    pillow = _pillow()
+    try:
+        with pillow.open(BytesIO(source) if isinstance(source, bytes) else source) as image:
+            return image.height, image.width
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
+        raise CompileError(f"'{name}' cannot be read as an image: {error}", MEND) from error
+
+
 def image_of_array(values: NDArray[np.uint8], rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
     """Return pixels [rows, columns] or [rows, columns, 1 or 3], resized and converted as in `read_image`."""
     pixels = values[..., None] if values.ndim == 2 else values

@@ -14,7 +14,7 @@ import pytest
 def one_worker() -> Iterator[Any]:
     """Yield a worker that trains and measures in this process with one thread; searches of the test module use it."""
     pytest.importorskip("torch", reason="needs torch")
-    from tinyweave.nas import searching
+    from tinyweave.nas import prepare, searching
     from tinyweave.nas.learning.train import thread_count
     from tinyweave.nas.workers import Workers
 
@@ -26,5 +26,6 @@ def one_worker() -> Iterator[Any]:
         def here(processes: int, *, ray: bool = False) -> Iterator[Workers]:
             yield worker
 
-        patch.setattr(searching, "pool", here)
+        for module in (prepare, searching):
+            patch.setattr(module, "pool", here)
         yield worker

@@ -514,7 +514,8 @@ def search(
             trained at this width.
         proxies: training-free scores, by their names in tinyweave.nas.proxies. They rank the networks that halving trains.
         space: the search space; None takes the task's.
-        prepared: how the files become samples (image size, audio features and the like); None is the task's default.
+        prepared: how the files become samples (image size, audio features and the like); None is the task's default. Sizes that
+            are None are chosen by the search; if `space` is given, they are the task's default.
         seed: seed of the search.
         processes: number of processes.
         ray: train on the Ray cluster of the environment variable RAY_ADDRESS, or on a local one.
@@ -530,30 +531,29 @@ def search(
     from ..nas import costs, prepare, searching
 
     written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
-    if not isinstance(data, (str, Path)):
-        if space is None:
-            raise CompileError("a Dataset needs a search space", "give one of tinyweave.nas.space, or your own")
-        samples, searched = data, space
-    else:
-        samples, searched = prepare.task_of(task, Path(data), prepared or prepare.Preparation())
     limits = api.request_of(chosen, target).limits
     aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
-    return searching.search(
-        samples,
-        space or searched,
-        aim,
-        written_to,
-        searching.SearchOptions(
-            strategy=strategy,
-            minutes=minutes,
-            seed=seed,
-            processes=processes,
-            ray=ray,
-            against=against,
-            feasible=feasible,
-            proxies=proxies,
-        ),
+    given = searching.SearchOptions(
+        strategy=strategy,
+        minutes=minutes,
+        seed=seed,
+        processes=processes,
+        ray=ray,
+        against=against,
+        feasible=feasible,
+        proxies=proxies,
     )
+    if isinstance(data, (str, Path)):
+        settings = prepared or prepare.Preparation()
+        if space is None:
+            samples, space, given = prepare.task_within(task, Path(data), settings, aim, written_to, options=given)
+        else:
+            samples, _ = prepare.task_of(task, Path(data), settings)
+    elif space is None:
+        raise CompileError("a Dataset needs a search space", "give one of tinyweave.nas.space, or your own")
+    else:
+        samples = data
+    return searching.search(samples, space, aim, written_to, given)
 
 
 def train(

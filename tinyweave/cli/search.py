@@ -56,6 +56,10 @@ def sample_options(
     features: Annotated[
         str, option("--features log-mel|mfcc", "Keywords: input of the network, log-mel bands or MFCC.")
     ] = "log-mel",
+    hop: Annotated[
+        float | None,
+        option("--hop X", "Keywords: milliseconds from one frame to the next; by default `search` chooses it.", min=1),
+    ] = None,
     by_speaker: Annotated[
         bool,
         option(
@@ -138,15 +142,19 @@ def search(
         ),
     ] = "macs,parameters",
     size: Annotated[
-        str,
+        str | None,
         option(
-            "--size N|RxC", "Images, detection: size of the input image in pixels, as 96 (square) or 120x160 (rows x columns)."
+            "--size N|RxC",
+            "Images, detection: size of the input image in pixels, as 96 (square) or 120x160 (rows x columns); by default the "
+            "search chooses it.",
         ),
-    ] = "32",
+    ] = None,
     channels: Annotated[
         int, option("--channels N", "Images, detection: channels of the input image, 3 (RGB) or 1 (grey).")
     ] = 3,
-    bands: Annotated[int, option("--bands N", "Keywords: number of log-mel bands.")] = 40,
+    bands: Annotated[
+        int | None, option("--bands N", "Keywords: number of log-mel bands; by default the search chooses it, of MFCC 40.")
+    ] = None,
     coefficients: Annotated[int, option("--coefficients N", "Keywords: number of MFCC per frame.", min=1)] = 10,
     window: Annotated[int, option("--window N", "Sensors: rows (moments) in an input of the network.", min=4)] = 128,
     processes: Annotated[int, option("--processes N", "Number of networks trained in parallel.", min=1, max=256)] = 2,
@@ -163,10 +171,11 @@ def search(
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
     prepared = prepare.Preparation(
-        size=_size(size),
+        size=None if size is None else _size(size),
         channels=channels,
         seconds=chosen["seconds"],
         bands=bands,
+        hop_ms=chosen["hop"],
         by_speaker=chosen["by_speaker"],
         window=window,
         classes=_names(chosen["classes"] or ""),
@@ -175,30 +184,26 @@ def search(
     )
     target = _target(chosen)
     with _says_how_to_continue(chosen["out"]), nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
-        samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
+        given = searching.SearchOptions(
+            strategy=strategy,
+            minutes=minutes,
+            seed=chosen["seed"],
+            processes=processes,
+            ray=ray,
+            against=against or (),
+            predicted=predicted,
+            feasible=feasible,
+            tensorboard=tensorboard,
+            proxies=_names(vote),
+        )
+        samples, searched, left = prepare.task_within(
+            chosen["task"], chosen["data"], prepared, target, chosen["out"], options=given, progress=report
+        )
         if search_plan:
             searched = spaces.with_plan_genes(
                 searched, stream_inputs=chosen["stream_inputs"], max_mac_overhead=chosen["max_mac_overhead"]
             )
-        found = searching.search(
-            samples,
-            searched,
-            target,
-            chosen["out"],
-            searching.SearchOptions(
-                strategy=strategy,
-                minutes=minutes,
-                seed=chosen["seed"],
-                processes=processes,
-                ray=ray,
-                against=against or (),
-                predicted=predicted,
-                feasible=feasible,
-                tensorboard=tensorboard,
-                proxies=_names(vote),
-            ),
-            progress=report,
-        )
+        found = searching.search(samples, searched, target, chosen["out"], left, progress=report)
     return _finish(found, as_json=as_json)
 
 
@@ -225,6 +230,7 @@ def train(
     settings = prepare.Preparation(
         seconds=chosen["seconds"],
         bands=bands,
+        hop_ms=chosen["hop"],
         by_speaker=chosen["by_speaker"],
         classes=_names(chosen["classes"] or ""),
         coefficients=int(_is_mfcc(chosen)),

@@ -282,6 +282,16 @@ def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> 
     return replace(target, overhead=overhead_between(small.overhead, large.overhead))
 
 
+def with_estimated_overhead(target: Target, space: SearchSpace, classes: int) -> Target:
+    """Return the target with an estimate of the overhead of a search space (code, stack, static data), without building C.
+
+    The code is that of the smallest kernels. `classes` is the number of output classes.
+    """
+    least = replace(target, limits=replace(target.limits, flash=0))
+    plan = plan_untrained(arch_of(space, _varied(space), classes), least)[1]
+    return replace(target, overhead=overhead_of(plan, REST, likely_code(plan)))
+
+
 def _varied(space: SearchSpace) -> Choice:
     """Return a small network with all kernel sizes of a space, so that it contains nearly all code that the space needs."""
     blocks = tuple(

@@ -222,8 +222,13 @@ def batch_of(data: Dataset) -> int:
     It is the largest power of two that is at most a twentieth of the training samples, but at least 16, and at most 128 (32 for
     detection).
     """
-    most = 32 if data.kind == "detection" else 128
-    return min(most, max(16, (1 << (data.counts()["train"] // 20).bit_length()) // 2))
+    return batch_for(data.kind, data.counts()["train"])
+
+
+def batch_for(kind: str, samples: int) -> int:
+    """Return the batch size as `batch_of` does, given the kind of a data set and its number of training samples."""
+    most = 32 if kind == "detection" else 128
+    return min(most, max(16, (1 << (samples // 20).bit_length()) // 2))
 
 
 def augmentations_of(data: Dataset) -> tuple[str, ...]:

@@ -199,7 +199,7 @@ def search(
         CompileError: No network of the space fits, an option is wrong, or the folder holds another search.
 
     """
-    _check(options, data)
+    check_options(options, data.kind)
     from .learning.team import is_launched, joined
 
     with ExitStack() as stack:
@@ -209,7 +209,7 @@ def search(
             raise SystemExit(0)
         workers = stack.enter_context(pool(options.processes, ray=options.ray))
         begin = time.perf_counter()
-        options = replace(options, strategy=_strategy_for(data, options, folder, team))
+        options = replace(options, strategy=strategy_for(data.kind, options, folder, team))
         this = _Search(data, space, target, folder, options, workers, team, begin, progress)
         identity = _identity(this)
         run = _read_run(folder, identity) or _start_run(this, identity)
@@ -237,11 +237,11 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
     return tuple(found)
 
 
-def _check(options: SearchOptions, data: Dataset) -> None:
-    """Raise CompileError if PyTorch is missing or an option is out of range."""
+def check_options(options: SearchOptions, kind: str) -> None:
+    """Raise CompileError if PyTorch is missing or an option is out of range. `kind` is that of the samples."""
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", install("search"))
-    check_proxies(options.proxies, data.kind)
+    check_proxies(options.proxies, kind)
     check_predicted(options.predicted)
     check_share(options.feasible)
     if options.minutes is not None and not 0 < options.minutes < inf:
@@ -250,16 +250,18 @@ def _check(options: SearchOptions, data: Dataset) -> None:
         check_tensorboard()
 
 
-def _strategy_for(data: Dataset, options: SearchOptions, folder: Path, team: Team | None) -> str:
+def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
     """Return the strategy of a search, "halving" or "supernet"; raise CompileError for a supernet of detectors.
+
+    `kind` is that of the samples, such as "detection". `folder` is that of the run.
 
     Explicit rungs or candidates imply "halving", an explicit supernet budget implies "supernet", and detectors default to
     "halving". In all other cases `_choose_strategy` decides.
     """
     strategy = "halving" if options.rungs or options.archs else "supernet" if options.supernet_budget else options.strategy
-    if data.kind == "detection" and strategy == "supernet":
+    if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
-    strategy = "halving" if data.kind == "detection" and strategy == "auto" else strategy
+    strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
     return _choose_strategy(strategy, options.minutes, options.against, folder, team)
 
 

@@ -4,6 +4,9 @@ A setting is a pair of image size and width (a factor on all channels). For each
 that fit RAM and Flash. A setting is feasible if at least 80 % of them fit. The best feasible setting is the one whose fitting
 networks have the most multiply-accumulates: more computation within the limits means more capacity.
 
+`stage_one` counts the networks that fit by a model of RAM and Flash, as the thesis does. `best_input` chooses within all limits
+of a device, time included. It takes seconds, because it plans only a few networks exactly.
+
 Sources: arXiv 2007.10319, section 3.1; MIT 6.5940, lecture 10, for the feasibility rule. The MCUNet thesis compares mean
 multiply-accumulates, the lecture 80th percentiles.
 """
@@ -18,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,12 +32,19 @@ from ..papers.patches import layer_bytes as bytes_of
 from ..progress import Progress, silent
 from .arch import Arch, blocks, layers, macs, weights
 from .arena import arena
-from .space import SearchSpace, arch_of, sample
-from .workers import process_pool
+from .costs import Target, costs, quick_costs, too_large
+from .space import SearchSpace, arch_of, largest, plain, sample
+from .workers import Workers, process_pool
 
 Schedule = Literal["layer", "patch", "best"]
 By = Literal["mean", "p80"]
 PERCENTILE = 80
+ESTIMATED, PLANNED = (
+    24,
+    10,
+)  # networks of a setting whose costs `best_input` estimates, and of which it plans the best settings'
+AT_A_TIME = 5  # of these plans; the number decides the result, so it does not depend on the number of workers
+PLAIN_DEPTH = 2  # of the plain network that must be trainable
 FEASIBLE = 0.8  # share of a setting's networks that must fit, by default
 EXCITATION_BYTES = 6  # RAM per channel of squeeze and excitation: a 4-byte sum, and the int8 input and output of a layer
 
@@ -202,6 +212,96 @@ def _settings(
 def _sampled(space: SearchSpace, size: Size, width: float, *, classes: int, count: int, seed: int) -> list[Arch]:
     rng = random.Random(f"{seed} {size} {width}")
     return [arch_of(space, sample(space, rng, size, width), classes) for _ in range(count)]
+
+
+class Aim(NamedTuple):
+    """What `best_input` looks for: an input size and a width whose networks fit a device."""
+
+    target: Target  # the device, its limits, and an estimate of the code in `overhead`
+    classes: int
+    share: float = FEASIBLE  # of a setting's networks that must fit
+    plans: int = 200  # most networks to plan
+    is_trainable: Callable[[Arch], bool] = lambda _: True  # whether there is time to train a network
+
+
+def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progress: Progress = silent) -> tuple[int, Setting]:
+    """Choose among search spaces with one image size each, as stage one of TinyNAS does, within all limits of a device.
+
+    A setting is an image size and a width. The costs of ESTIMATED networks of each setting are estimated. Of the settings that
+    are feasible by these estimates, those with the highest 80th percentile of multiply-accumulates are verified first: PLANNED
+    networks are planned exactly. The first setting that is feasible by these plans is chosen. Settings whose plain network
+    (`space.plain`) cannot be trained in the time that there is are left out.
+
+    Args:
+        spaces: The search spaces, from the smallest image to the largest.
+        aim: The device and what is feasible.
+        workers: Plan networks in parallel.
+        progress: Called for each space, and then for each verified setting.
+
+    Returns:
+        The index of the space, and the setting. If no setting is feasible, it is the setting of which most networks fit, and
+        the smallest of equal ones.
+
+    """
+    estimated, rates = list[tuple[int, Setting]](), dict[str, float]()  # name of a space -> milliseconds per MAC
+    for number, space in enumerate(spaces):
+        progress("estimating networks of each input size", number, len(spaces))
+        if space.name not in rates:
+            rates[space.name] = _ms_per_mac(space, aim)
+        may_fit = partial(_may_fit, aim=aim, ms_per_mac=rates[space.name])
+        (size,) = space.sizes
+        for width in space.widths:
+            if aim.is_trainable(arch_of(space, plain(space, width, PLAIN_DEPTH), aim.classes)):
+                drawn = _sampled(space, size, width, classes=aim.classes, count=ESTIMATED, seed=0)
+                estimated.append((number, Setting(size, width, tuple(sorted(map(macs, filter(may_fit, drawn)))), ESTIMATED)))
+    feasible = sorted((each for each in estimated if each[1].share >= aim.share), key=lambda each: -each[1].p80)
+    verified, plans = list[tuple[int, Setting]](), 0
+    for number, setting in feasible:
+        progress("planning networks of the best input sizes", len(verified), len(feasible))
+        verified.append((number, _verified(spaces[number], setting, aim, workers)))
+        plans += verified[-1][1].samples
+        if verified[-1][1].share >= aim.share:
+            return verified[-1]
+        if plans >= aim.plans:
+            break
+    fitting = [each for each in verified if each[1].macs] or estimated
+    smallest_setting = 0, Setting(spaces[0].sizes[0], min(spaces[0].widths), (), ESTIMATED)
+    return max(fitting, key=lambda each: each[1].share, default=smallest_setting)
+
+
+def _ms_per_mac(space: SearchSpace, aim: Aim) -> float:
+    """Return the milliseconds per multiply-accumulate of a large network of a space without limits; 0 if time is unlimited."""
+    limits = aim.target.all_limits
+    if limits.latency_ms is None:
+        return 0.0
+    free = replace(aim.target, limits=replace(limits, ram=None, flash=None, latency_ms=None), energy_mj=None)
+    cost = costs(arch_of(space, largest(space), aim.classes), free)
+    return (cost.ms or 0.0) / cost.macs
+
+
+def _may_fit(arch: Arch, aim: Aim, ms_per_mac: float) -> bool:
+    """Return False if estimates show that a network exceeds a limit of a device."""
+    limits = aim.target.arena_limits
+    if limits.latency_ms is not None and ms_per_mac * macs(arch) > limits.latency_ms:
+        return False
+    if limits.flash is not None and weights(arch) + aim.target.overhead.code > limits.flash:
+        return False
+    return not too_large(replace(arch, anchors=0), aim.target)  # the bound on RAM is for classifiers
+
+
+def _verified(space: SearchSpace, setting: Setting, aim: Aim, workers: Workers) -> Setting:
+    """Plan PLANNED networks of a setting exactly, and return the setting with the networks that fit.
+
+    Fewer networks are planned if so many of the first ones do not fit that the setting is not feasible.
+    """
+    assert setting.size is not None
+    archs = _sampled(space, setting.size, setting.width, classes=aim.classes, count=PLANNED, seed=0)
+    fitting, done = list[int](), 0
+    while done < PLANNED and done - len(fitting) <= (1 - aim.share) * PLANNED + 1e-9:
+        planned = workers.each(quick_costs, [(aim.target, arch) for arch in archs[done : done + AT_A_TIME]])
+        fitting += [cost.macs for cost in planned if cost is not None and cost.fit]
+        done += len(planned)
+    return replace(setting, macs=tuple(sorted(fitting)), samples=done)
 
 
 def check_share(share: float) -> None:

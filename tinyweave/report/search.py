@@ -237,6 +237,7 @@ def _facts(record: Record) -> list[str]:
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
     together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
+    lines += _input(record["task"]["preparation"].get("stage_one"))
     if trained["supernet"]:
         lines += _width(trained["supernet"])
     return [
@@ -263,6 +264,29 @@ def fit_lines(record: Record) -> list[str]:
     lower = " ".join(f"--{key.replace('_', '-')} {math.floor(limits[key] ** 2 / deployed[key])}" for key in exceeded)
     again = f"The estimates before the build were too low. Search again with {lower} and another --out, or allow more."
     return [f"**does not fit{device}**: {said}", *([again] if record["trained"]["candidates"] > 1 else [])]
+
+
+def _input(choice: Record | None) -> list[str]:
+    """Return a line on how stage one chose the size of the network's input, as a list; [] if the user gave the size.
+
+    `choice` is the record of `nas.prepare.task_within`, or None.
+    """
+    if choice is None:
+        return []
+    least, most, by_macs, chosen = (_size(choice[key]) for key in ("smallest", "largest", "by_macs", "input"))
+    said = f"stage one chose an input of {by_macs} ({choice['inputs']} sizes of {least} to {most}): there "
+    said += f"{100 * choice['share']:.0f} % of the sampled networks of width {choice['width']:g} fit"
+    if choice["macs"]:
+        said += f", and 20 % of these have more than {choice['macs'] / 1e6:.2f} M multiply-accumulates"
+    if not choice["tried"]:
+        return [said]
+    measured = ", ".join(f"{_size(each['input'])} {100 * each['accuracy']:.1f} %" for each in choice["tried"])
+    kept = f"kept {chosen}" if chosen == by_macs else f"changed it to {chosen}"
+    return [said, f"short trainings of equal time {kept}; accuracy on the validation part: {measured}"]
+
+
+def _size(sides: list[int]) -> str:
+    return " x ".join(map(str, sides))
 
 
 def _width(supernet: Record) -> list[str]:

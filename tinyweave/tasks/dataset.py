@@ -29,6 +29,7 @@ MAX_FILES = 1 << 20
 MAX_LIST = 1 << 26  # bytes of a list of files
 MAX_BYTES = 1 << 33  # of all samples as int8
 RESIZE_BATCH = 256  # samples that are resized at a time
+SURVEYED = 64  # most image files whose size `survey` reads
 MIN_OF_CLASS = 5  # training samples per class at least
 MIN_VALIDATION = 10  # validation files per class, if there are enough, see `topped_up`
 MAX_SHARE = 4  # at most 1 / MAX_SHARE of the files of a class move to validation
@@ -66,6 +67,36 @@ class Dataset:
     def counts(self) -> dict[str, int]:
         """Return the number of samples in each part, by the part's name."""
         return {name: int((self.parts == number).sum()) for number, name in enumerate(PARTS)}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known of a task's samples before they are read: enough to choose the size of the network's input."""
+
+    classes: int
+    counts: Mapping[str, int]  # samples in each part, by the part's name
+    size: tuple[int, int] = (0, 0)  # median rows and columns of the images; 0 if the samples are no images
+    rate: int = 0  # of recordings, in Hz; 0 if the samples are no recordings
+
+
+def survey(files: Sequence[LabelledFile], size_of: Callable[[Path], tuple[int, int]] | None = None, classes: int = 0) -> Survey:
+    """Return the survey of labelled files, without a rate.
+
+    Args:
+        files: the files of all samples.
+        size_of: returns the (rows, columns) of an image file; it is called for at most SURVEYED files. None: no images.
+        classes: number of classes; 0 counts the labels.
+
+    Raises:
+        CompileError: as `dataset` does, if the labels are counted.
+    """
+    labels, parts = [file.label for file in files], parts_of(files)
+    if not classes:
+        check_classes(sorted_classes(labels), labels, parts)
+    counts = Counter(parts)
+    sizes = [size_of(file.path) for file in files[:: -(-len(files) // SURVEYED)]] if size_of else [(0, 0)]
+    rows, columns = (sorted(sides)[len(sides) // 2] for sides in zip(*sizes, strict=True))
+    return Survey(classes or len(set(labels)), {part: counts[part] for part in PARTS}, (rows, columns))
 
 
 def sized(data: Dataset, size: tuple[int, int]) -> Dataset:

@@ -6,17 +6,28 @@ are chosen as in YOLO9000 (arXiv 1612.08242, section 2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from ..media import MEND, read_fitted
+from ..media import MEND, image_size, read_fitted
 from ..progress import Progress, silent
 from .annotations import CROWD, Annotated, LabelledBox, read_annotations
-from .dataset import MAX_BYTES, PARTS, SCALE, Dataset, LabelledFile, check_counts, part_of, with_all_parts
+from .dataset import (
+    MAX_BYTES,
+    PARTS,
+    SCALE,
+    Dataset,
+    LabelledFile,
+    Survey,
+    check_counts,
+    part_of,
+    survey,
+    with_all_parts,
+)
 from .images import ZERO
 
 Floats = NDArray[np.float64]
@@ -58,8 +69,7 @@ def read_detection(
         )
     images = read_annotations(folder)
     names = _classes(folder, images, classes)
-    files = [LabelledFile(image.path, "", image.path.relative_to(folder).as_posix(), image.part) for image in images]
-    parts = [file.part or part_of(file.group) for file in with_all_parts(files)]
+    parts = [file.part or part_of(file.group) for file in _files(folder, images)]
     boxes_by_image = [[box for box in image.boxes if box.label in names] for image in images]
     counted = [(box.label, part) for boxes, part in zip(boxes_by_image, parts, strict=True) for box in boxes if not box.flag]
     check_counts(names, [label for label, _ in counted], [part for _, part in counted], "box")
@@ -95,6 +105,25 @@ def read_detection(
         ],
     }
     return Dataset("detection", tuple(names), values, labels, numbers, prepared)
+
+
+def survey_detection(folder: Path, classes: Sequence[str] = ()) -> Survey:
+    """Return the number of classes and images, and the median size of the images, that `read_detection` would read."""
+    images = read_annotations(folder)
+    return survey(_files(folder, images), sizes_of(images), len(_classes(folder, images, classes)))
+
+
+def _files(folder: Path, images: Sequence[Annotated]) -> list[LabelledFile]:
+    """Return the annotated images of a folder as files without a label, with their parts."""
+    return with_all_parts(
+        [LabelledFile(image.path, "", image.path.relative_to(folder).as_posix(), image.part) for image in images]
+    )
+
+
+def sizes_of(images: Sequence[Annotated]) -> Callable[[Path], tuple[int, int]]:
+    """Return a function from the path of an annotated image to its rows and columns, stated by its annotation or its file."""
+    stated = {image.path: image.size for image in images}
+    return lambda path: stated[path] or image_size(path, str(path))
 
 
 def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ WINDOW_BITS, TWIDDLE_BITS = 15, 30
 STEPS = 8  # features per doubling of power
 QUIETEST = 20 * STEPS  # the logarithm that maps to -128; 127 is 32 doublings (96 dB) louder
 GAIN = 4  # factor on all MFCC but the first, which is the mean of the bands
+HOP_MS = 20.0  # from one frame to the next, by default
 BATCH = 4096  # frames per numpy call
 
 
@@ -231,7 +232,7 @@ class LogMel:
         )
 
 
-def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20, coefficients: int = 0) -> LogMel:
+def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = HOP_MS, coefficients: int = 0) -> LogMel:
     """Return the usual settings for speech: mel bands of 60 Hz to 7.6 kHz, and a frame of 2^k samples, about `frame_ms` long.
 
     At low sample rates, the bands end at 95 % of half the rate. `rate` is in Hz. `coefficients` is the number of MFCC per

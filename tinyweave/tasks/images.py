@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from ..media import IMAGES, image_of_array, image_of_bytes, read_image
+from ..media import IMAGES, image_of_array, image_of_bytes, image_size, read_image
 from ..progress import Progress, silent
-from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset
+from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, survey
 from .formats.reading import read_samples, sample_files
 from .formats.sample import Sample
 
@@ -33,6 +33,22 @@ def read_images(path: Path, size: tuple[int, int], channels: int = 3, progress: 
 
     prepared = {"source": "images", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
     return dataset("images", files, read, prepared, progress)
+
+
+def survey_images(path: Path) -> Survey:
+    """Return the number of classes and samples, and the median size of the images, that `read_images` would read."""
+    found = sample_files(path, FILES)
+    samples = read_samples(found) if found else {}
+    values = {file.path: sample.value for file, sample in samples.items()}
+
+    def size_of(file: Path) -> tuple[int, int]:
+        value = values.get(file, file)
+        if isinstance(value, Path | bytes):
+            return image_size(value, str(file))
+        shape = np.shape(value)
+        return (shape[0], shape[1]) if len(shape) > 1 else (1, 1)  # other arrays are no images, as `read_images` says
+
+    return survey(list(samples) or by_folder(path, IMAGES), size_of)
 
 
 Found = tuple[list[LabelledFile], Callable[[Path], NDArray[np.uint8]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from ..ir import CompileError
 from ..media import RECORDINGS, read_recording, recording_of_bytes
 from ..progress import Progress, silent
-from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of, listed
-from .features import LogMel, log_mel
+from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, files_of, listed, survey
+from .features import HOP_MS, LogMel, log_mel
 from .formats.reading import read_samples, sample_files
 
 LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # as in Speech Commands
@@ -27,6 +28,7 @@ def read_sounds(
     seconds: float = 1.0,
     bands: int = 40,
     *,
+    hop_ms: float = HOP_MS,
     coefficients: int = 0,
     by_speaker: bool = False,
     progress: Progress = silent,
@@ -41,6 +43,7 @@ def read_sounds(
         path: the folder, or a .parquet file that holds wav files, or a folder of such files.
         seconds: length of a sample.
         bands: number of mel bands.
+        hop_ms: milliseconds from one frame to the next.
         coefficients: number of MFCC per frame, 0 for log-mel features.
         by_speaker: whether file names in a flat folder name the speaker: LABEL_SPEAKER_TAKE.wav.
         progress: called for each recording.
@@ -48,19 +51,9 @@ def read_sounds(
     Raises:
         CompileError: sample rates differ, a class has too few samples in a part, or a setting is out of range.
     """
-    samples = read_samples(found) if (found := sample_files(path, FILES)) else {}
-    files = list(samples) or labelled_sounds(path, by_speaker=by_speaker)
-    inside = {file.path: sample for file, sample in samples.items()}
-
-    def hear(path: Path) -> tuple[int, NDArray[np.float64]]:
-        if (sample := inside.get(path)) is None:
-            return read_recording(path)
-        if not isinstance(sample.value, bytes):
-            raise CompileError(f"'{sample.place}' holds numbers, not the bytes of a wav file", "give a column of recordings")
-        return recording_of_bytes(sample.value, sample.place)
-
+    files, hear = _found(path, by_speaker=by_speaker)
     rate, _ = hear(files[0].path)
-    features = features_of(rate, bands, coefficients)
+    features = features_of(rate, bands, coefficients, hop_ms)
     if not abs(seconds) <= MAX_SECONDS:
         raise CompileError(f"recordings of {seconds:g} s are not supported", f"give at most {MAX_SECONDS} s")
     length = round(seconds * rate)
@@ -77,15 +70,51 @@ def read_sounds(
     return dataset("sounds", files, read, prepared, progress)
 
 
-def features_of(rate: int, bands: int, coefficients: int = 0) -> LogMel:
-    """Return the settings for log-mel features or MFCC at a sample rate in Hz; raise CompileError if they are not supported."""
+def survey_sounds(path: Path, *, by_speaker: bool = False) -> Survey:
+    """Return the number of classes and recordings, and the sample rate, that `read_sounds` would read."""
+    files, hear = _found(path, by_speaker=by_speaker)
+    return replace(survey(files), rate=hear(files[0].path)[0])
+
+
+Hear = Callable[[Path], tuple[int, NDArray[np.float64]]]
+
+
+def _found(path: Path, *, by_speaker: bool) -> tuple[list[LabelledFile], Hear]:
+    """Return the recordings at a path with their classes, and a function that reads one: its rate in Hz, and its samples.
+
+    Recordings in a .parquet file have paths that only this function can open.
+    """
+    samples = read_samples(found) if (found := sample_files(path, FILES)) else {}
+    inside = {file.path: sample for file, sample in samples.items()}
+
+    def hear(path: Path) -> tuple[int, NDArray[np.float64]]:
+        if (sample := inside.get(path)) is None:
+            return read_recording(path)
+        if not isinstance(sample.value, bytes):
+            raise CompileError(f"'{sample.place}' holds numbers, not the bytes of a wav file", "give a column of recordings")
+        return recording_of_bytes(sample.value, sample.place)
+
+    return list(samples) or labelled_sounds(path, by_speaker=by_speaker), hear
+
+
+def features_of(rate: int, bands: int, coefficients: int = 0, hop_ms: float = HOP_MS) -> LogMel:
+    """Return the settings for log-mel features or MFCC; raise CompileError if they are not supported.
+
+    Args:
+        rate: samples per second.
+        bands: number of mel bands.
+        coefficients: number of MFCC per frame, 0 for log-mel features.
+        hop_ms: milliseconds from one frame to the next.
+    """
     if not 4000 <= rate <= 48000:
         raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000, for example 16,000")
     if not 1 <= bands <= 128:
         raise CompileError(f"{bands} bands are not supported", "give 1 to 128, for example 40")
     if not 0 <= coefficients <= bands:
         raise CompileError(f"{coefficients} MFCC of {bands} bands are not supported", f"give 1 to {bands}, for example 10")
-    return log_mel(rate, bands, coefficients=coefficients)
+    if not 1 <= hop_ms <= 1000:
+        raise CompileError(f"a hop of {hop_ms:g} ms is not supported", "give 1 to 1,000, for example 20")
+    return log_mel(rate, bands, hop_ms=hop_ms, coefficients=coefficients)
 
 
 def as_int16(values: NDArray[np.float64]) -> NDArray[np.int16]:

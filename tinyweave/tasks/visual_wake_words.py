@@ -6,6 +6,7 @@ An image shows a class if one of its boxes of the class, clipped to the image, h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from ..ir import CompileError
 from ..media import read_fitted, read_resized
 from ..progress import Progress, silent
 from .annotations import Annotated, read_annotations
-from .dataset import SCALE, Dataset, LabelledFile, dataset, with_all_parts
-from .detection import check_size, clipped
+from .dataset import SCALE, Dataset, LabelledFile, Survey, dataset, survey, with_all_parts
+from .detection import check_size, clipped, sizes_of
 from .images import ZERO
 
 MIN_AREA = 0.005  # share of the image's area
@@ -34,6 +35,25 @@ def read_visual_wake_words(
         CompileError: no box has the label, or the folder is faulty.
     """
     images = read_annotations(folder)
+    files, sizes = _labelled(folder, images, label), {image.path: image.size for image in images}
+
+    def read(path: Path) -> NDArray[np.int8]:
+        pixels, own = read_resized(path, *size, channels)
+        check_size(path, sizes[path], own)
+        return (pixels.astype(np.int16) - ZERO).astype(np.int8)
+
+    prepared = {"source": "visual-wake-words", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
+    return dataset("images", files, read, prepared, progress)
+
+
+def survey_visual_wake_words(folder: Path, label: str = DEFAULT_LABEL) -> Survey:
+    """Return the number of samples and the median size of the images that `read_visual_wake_words` would read."""
+    images = read_annotations(folder)
+    return survey(_labelled(folder, images, label), sizes_of(images))
+
+
+def _labelled(folder: Path, images: Sequence[Annotated], label: str) -> list[LabelledFile]:
+    """Label the annotated images of a folder by whether they show an object of class `label`; raise if no box has it."""
     if not any(box.label == label for image in images for box in image.boxes):
         labels = sorted({box.label for image in images for box in image.boxes})
         raise CompileError(f"no box has the class '{label}'", f"give one of {', '.join(labels)[:200] or 'none'}")
@@ -43,16 +63,7 @@ def read_visual_wake_words(
         )
         for image in images
     ]
-
-    sizes = {image.path: image.size for image in images}
-
-    def read(path: Path) -> NDArray[np.int8]:
-        pixels, own = read_resized(path, *size, channels)
-        check_size(path, sizes[path], own)
-        return (pixels.astype(np.int16) - ZERO).astype(np.int8)
-
-    prepared = {"source": "visual-wake-words", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
-    return dataset("images", with_all_parts(files), read, prepared, progress)
+    return with_all_parts(files)
 
 
 def shows(image: Annotated, label: str) -> bool:
