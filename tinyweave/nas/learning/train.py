@@ -30,6 +30,7 @@ from .augment import AUGMENT
 
 EVALUATION_BATCH = 256
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
+COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile, which takes about a minute per network, saves time
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
 """Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
@@ -92,7 +93,7 @@ def fit(
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
     augment, saved = AUGMENT[recipe.augmentation], -math.inf
-    losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
+    losses = losses or _losses(torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module, recipe)
     for epoch in range(first, recipe.epochs):
         module.train()
         sums = list[Tensor]()
@@ -128,6 +129,11 @@ def fit(
             run.log("rate", float(schedule.get_last_lr()[0]), epoch + 1)
         run.progress("training", epoch + 1, recipe.epochs)
     return module.eval()
+
+
+def pays_to_compile(where: torch.device, steps: int) -> bool:
+    """Return whether torch.compile saves time in a training of `steps` steps on the device `where`."""
+    return where.type == "cuda" and steps >= COMPILED_STEPS
 
 
 def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
