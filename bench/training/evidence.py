@@ -76,6 +76,7 @@ CURVES = 5  # seeds of evolution and of random search
 COMPANY = 3  # other measurements that run while supernets train
 SHARES = {"supernets": 0.3, "trainings": 0.45}  # of the time
 TRAININGS = {"images": 9, "keywords": 7}  # of the most valuable measurements, for each limit and seed
+STEPS = 25  # of an epoch of each task, about
 MAX_EPOCHS, MAX_SUPERNET_EPOCHS = 80, 200
 
 
@@ -355,21 +356,25 @@ def planned(folder: Path, executor: ProcessPoolExecutor, seconds: float, args: a
     file = folder / PLAN
     if file.is_file():
         return Plan(**json.loads(file.read_text())["plan"])
-    rate, begin = 0.0, time.perf_counter()
+    rate, supernet_rate, begin = 0.0, 0.0, time.perf_counter()
     if args.epochs is None or args.supernet_epochs is None:
         middle = arch_of(IMAGES, plain(IMAGES, 1.0, 2), CLASSES)
         training = Training(folder / "images", 1, BATCHES["images"])
-        speeds = [executor.submit(measure.measured, training, middle) for _ in range(args.processes)]
-        rate = sum(each.result()["steps"] for each in speeds)
+
+        def speeds(count: int, space: SearchSpace | None = None) -> list[float]:
+            ended = [executor.submit(measure.measured, training, middle, space) for _ in range(count)]
+            return [each.result()["steps"] for each in ended]
+
+        rate = sum(speeds(args.processes))
+        supernet_rate = min(speeds(min(args.processes, 2 + ROTATIONS + COMPANY), IMAGES))
         seconds -= time.perf_counter() - begin
-    steps = 25  # of an epoch of each task, about
     trainings = sum(args.seeds * len(LIMITS[task]) * count for task, count in TRAININGS.items()) + NETWORKS // 2
-    epochs = int(SHARES["trainings"] * seconds * rate / (steps * trainings))
-    supernets = 2 + ROTATIONS
-    supernet_epochs = int(SHARES["supernets"] * seconds * rate / (supernets + COMPANY) / (steps * 4))
+    epochs = int(SHARES["trainings"] * seconds * rate / (STEPS * trainings))
+    supernet_epochs = int(SHARES["supernets"] * seconds * supernet_rate / STEPS)
     longer = min(MAX_SUPERNET_EPOCHS, max(2, args.supernet_epochs or supernet_epochs))
     plan = Plan(min(MAX_EPOCHS, max(2, args.epochs or epochs)), longer, max(1, longer // 3), args.population, args.generations)
-    file.write_text(json.dumps({"plan": plan._asdict(), "steps_per_second": rate}))
+    speed = {"steps_per_second": rate, "supernet_steps_per_second": supernet_rate}
+    file.write_text(json.dumps({"plan": plan._asdict(), **speed}))
     return plan
 
 

@@ -39,7 +39,7 @@ ENGINES: dict[str, tuple[Schedule, bool]] = {  # name -> schedule, whether the i
     "streamed": ("best", True),
 }
 FINALISTS = 3  # best networks of a search that its Record holds
-MEASURED_S = 4.0  # seconds for which the speed of training is measured
+MEASURED_S, STEPS = 3.0, 8  # seconds for which the speed of training is measured, and steps at a time
 FREE = Target(None, PlanLimits())  # evolution plans the smallest network on it; what fits is decided by `Limits`
 BITS = 8  # of weights, unless a limit says otherwise
 Record = dict[str, Any]
@@ -95,18 +95,30 @@ def samples(folder: Path, size: tuple[int, int]) -> Dataset:
 _part = lru_cache(maxsize=24)(Dataset.part)
 
 
-def measured(training: Training, arch: Arch) -> Record:
-    """Return the `steps` of training per second of a network in this process, while other processes do the same."""
+def measured(training: Training, arch: Arch, space: SearchSpace | None = None) -> Record:
+    """Return the `steps` of training per second in this process, while other processes do the same.
+
+    What is trained is the network `arch`, or the supernet of `space` if there is one, which also has the image size of `arch`.
+    """
     from tinyweave.nas.learning.module import module_of
+    from tinyweave.nas.learning.supernet import Supernet, fit_supernet
     from tinyweave.nas.learning.train import Recipe, fit
 
     data = samples(training.folder, arch.image[:2])
-    values, labels = (each[: 4 * training.batch] for each in _part(data, "train"))
-    recipe, module = Recipe(1, training.batch, augmentation=augmentations_of(data)[0]), module_of(arch)
-    fit(module, values, labels, recipe)  # the first call loads libraries
+    values, labels = (each[: STEPS * training.batch] for each in _part(data, "train"))
+    recipe = Recipe(1, training.batch, augmentation=augmentations_of(data)[0])
+    whole, module = Supernet(space, arch.classes) if space else None, module_of(arch)
+
+    def train() -> None:
+        if whole is None:
+            fit(module, values, labels, recipe)
+        else:
+            fit_supernet(whole, values, labels, recipe)
+
+    train()  # the first call loads libraries
     begin, steps = time.perf_counter(), 0
     while time.perf_counter() < begin + MEASURED_S:
-        fit(module, values, labels, recipe)
+        train()
         steps += len(values) // training.batch
     return {"steps": steps / (time.perf_counter() - begin)}
 

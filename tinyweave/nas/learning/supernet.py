@@ -22,11 +22,10 @@ from ..arch import Arch, Block, blocks
 from ..space import SearchSpace, arch_of, largest, sample
 from ..training_run import UNSAVED, TrainingRun
 from .module import ACTIVATIONS, Excitation, module_of, squeeze_excite
-from .train import Recipe, as_tensor, fit, mixed
+from .train import GPU_BATCH, Recipe, as_tensor, fit, mixed
 
 NETWORKS_PER_STEP = 4  # sampled networks of one training step, whose gradients are added up
 CALIBRATION_BATCHES, CALIBRATION_BATCH = 20, 64  # for batch normalisation statistics: number of batches, samples per batch
-GPU_BATCH = 640  # samples per batch on a GPU, where 64 samples take as long as 640
 EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
