@@ -409,8 +409,8 @@ def sections(results: Results) -> list[Section]:
         Section(
             "What a better engine buys",
             "The same search in the same space, within the same RAM and Flash (8 times the RAM). Only the count of a\n"
-            "network's RAM differs: layer by layer and by patches as in the thesis, or by the plans of tinyweave\n"
-            "without recomputation.",
+            "network's RAM differs: layer by layer, or the first layers by patches with at most 15 % recomputation, both as\n"
+            "the thesis counts them (without skip connections); or by the plans of tinyweave, without recomputation.",
             engines(results),
             with_trainings(by_engine),
         ),
