@@ -7,7 +7,6 @@ an Arch; `correct` is a hexadecimal number that has a 1 bit for each test sample
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from tinyweave.nas.arena import graph_of
 from tinyweave.nas.costs import Costs, Target
 from tinyweave.nas.evolution import Evaluated, Evaluator, Evolution, evolve
 from tinyweave.nas.halving import DATA, augmentations_of, load_data
-from tinyweave.nas.one_shot import LEARNING_RATE, SUPERNET, accuracy_of
+from tinyweave.nas.one_shot import LEARNING_RATE, SUPERNET
 from tinyweave.nas.proxies import PROXIES, first_batch, score
 from tinyweave.nas.space import SearchSpace, arch_of, smallest
 from tinyweave.nas.stage_one import Schedule, StageLimits, fits_by_patches, least_ram
@@ -86,13 +85,13 @@ class Training(NamedTuple):
     batch: int
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def samples(folder: Path, size: tuple[int, int]) -> Dataset:
     """Return the samples of a folder, resized to the image size (rows, columns) of a network."""
     return sized(load_data(folder / DATA), size)
 
 
-_part = lru_cache(maxsize=24)(Dataset.part)
+_part = lru_cache(maxsize=32)(Dataset.part)
 
 
 def measured(training: Training, arch: Arch, space: SearchSpace | None = None) -> Record:
@@ -141,6 +140,31 @@ def supernet(training: Training, space: SearchSpace, warm_up: int, seed: int) ->
     return {"epochs": training.epochs, "largest_alone": accuracy(alone, *_part(data, "validation"))}
 
 
+@lru_cache(maxsize=8)
+def _supernet_of(folder: Path, space: SearchSpace) -> Any:
+    """Return the trained Supernet of a folder, whose space is `space`."""
+    import torch
+
+    from tinyweave.nas.learning.supernet import Supernet
+
+    whole = Supernet(space, len(load_data(folder / DATA).classes))
+    whole.load_state_dict(torch.load(folder / SUPERNET, weights_only=True))
+    return whole
+
+
+def extracted(folder: Path, space: SearchSpace, arch: Arch) -> tuple[Any, float]:
+    """Return a network with the weights of the supernet of a folder, and its accuracy on the validation part.
+
+    `space` is the space of the supernet.
+    """
+    from tinyweave.nas.learning.supernet import recalibrate
+    from tinyweave.nas.learning.train import accuracy, device
+
+    data = samples(folder, arch.image[:2])
+    module = recalibrate(_supernet_of(folder, space).extract(arch).to(device()), _part(data, "train")[0])
+    return module, accuracy(module, *_part(data, "validation"))
+
+
 def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limits, evolution: Evolution, seed: int) -> Record:
     """Search the network that is most accurate on the validation part, with the weights of a supernet.
 
@@ -165,7 +189,7 @@ def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limi
 
     def accuracies(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
         for number, arch in enumerate(archs):
-            curve.append(accuracy_of(to_json(arch), shared, str(folder)))
+            curve.append(extracted(folder, shared, arch)[1])
             yield number, curve[-1]
 
     found: list[Evaluated] = evolve(space, FREE, classes, evolution, Evaluator(accuracies, limits.costs), seed=seed)
@@ -247,22 +271,18 @@ def trained_finalists(found: Record, training: Training, seed: int) -> Record:
 
 def tuned_winner(found: Record, training: Training, shared: SearchSpace, seed: int) -> Record:
     """Train the best network of a search from the weights of the supernet, whose space is `shared`."""
-    import torch
-
     if not found:
         return {}
-    with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / "start.pt"
-        accuracy_of(found["arch"], shared, str(training.folder), str(file))
-        start = torch.load(file, weights_only=True)
-    return trained(training, from_json(found["arch"]), seed, start=start)
+    arch = from_json(found["arch"])
+    start, _ = extracted(training.folder, shared, arch)
+    return trained(training, arch, seed, start=start.state_dict())
 
 
 def ranked(training: Training, shared: SearchSpace, arch: Arch) -> Record:
     """Train a network for a short time, and return its accuracy beside its zero-cost proxies and its supernet accuracy."""
     batch = first_batch(load_data(training.folder / DATA), arch)
     values = {name: score(name, arch, batch) for name in PROXIES}
-    by_supernet = accuracy_of(to_json(arch), shared, str(training.folder))
+    _, by_supernet = extracted(training.folder, shared, arch)
     return trained(training, arch, 0) | {"proxies": values | {"supernet": by_supernet}}
 
 

@@ -253,7 +253,6 @@ def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
 
 
 _sized = lru_cache(maxsize=4)(sized)
-_part = lru_cache(maxsize=8)(Dataset.part)  # copies the samples
 
 
 def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = None) -> float:
@@ -273,10 +272,10 @@ def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = No
     supernet, data = _loaded(space, folder)
     architecture = archs.from_json(arch)
     data = _sized(data, architecture.image[:2])
-    module = recalibrate(supernet.extract(architecture).to(device()), _part(data, "train")[0])
+    module = recalibrate(supernet.extract(architecture).to(device()), data.part("train")[0])
     if end is not None:
         save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
-    return accuracy(module, *_part(data, "validation"))
+    return accuracy(module, *data.part("validation"))
 
 
 def evolve_and_fine_tune(
