@@ -475,9 +475,8 @@ def main() -> int:
     try:
         write_samples(args.out, args.shared)
         plan = planned(args.out, executor, deadline - time.perf_counter(), args)
-        append(
-            args.out / RESULTS, {"command": sys.argv[1:], "plan": plan._asdict(), "device": device_name(), "begin": time.time()}
-        )
+        header = {"command": sys.argv[1:], "plan": plan._asdict(), "device": device_name(), "begin": time.time()}
+        append(args.out / RESULTS, header | {"samples": counted(args.out)})
         print(plan, flush=True)
         wanted = chosen(jobs(args.out, plan, args.seeds), args.only)
         run(wanted, executor, args.out, args.processes, deadline)
