@@ -152,6 +152,8 @@ def test_recalibration_uses_the_statistics_of_the_samples() -> None:
     module = recalibrate(recalibrate(module_of(arch), values[:64] // 2), values)
     stem = module[0].layers[0][0](torch.from_numpy(values).permute(0, 3, 1, 2).float() / 128)
     assert torch.allclose(module[0].layers[0][1].running_mean, stem.mean((0, 2, 3)), atol=1e-6), "all of the 256 samples"
+    large = recalibrate(module_of(arch), values, batch=200)[0].layers[0][1].running_mean  # 200 of the 256 samples
+    assert torch.allclose(large, stem.mean((0, 2, 3)), atol=0.01) and not torch.allclose(large, stem.mean((0, 2, 3)), atol=1e-6)
     again = recalibrate(module_of(arch), values)
     assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), again.state_dict().values(), strict=True))
 

@@ -76,6 +76,12 @@ def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, mon
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
+def test_only_long_trainings_on_a_gpu_are_compiled() -> None:
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert train.pays_to_compile(gpu, train.COMPILED_STEPS) and not train.pays_to_compile(gpu, train.COMPILED_STEPS - 1)
+    assert not train.pays_to_compile(cpu, train.COMPILED_STEPS)
+
+
 def test_the_learning_rate_rises_during_warm_up_and_then_falls() -> None:
     recipe = Recipe(10, batch=256, warm_up=0.1)
     rates = [rate_at(step, 100, recipe) for step in range(101)]

@@ -22,7 +22,7 @@ from ..arch import Arch, Block, blocks
 from ..space import SearchSpace, arch_of, largest, sample
 from ..training_run import UNSAVED, TrainingRun
 from .module import ACTIVATIONS, Excitation, module_of, squeeze_excite
-from .train import Recipe, as_tensor, fit, mixed
+from .train import GPU_BATCH, Recipe, as_tensor, fit, mixed
 
 NETWORKS_PER_STEP = 4  # sampled networks of one training step, whose gradients are added up
 CALIBRATION_BATCHES, CALIBRATION_BATCH = 20, 64  # for batch normalisation statistics: number of batches, samples per batch
@@ -310,22 +310,25 @@ def resized(samples: Tensor, arch: Arch) -> Tensor:
     return samples if samples.shape[2:] == size else functional.interpolate(samples, size, mode="area")
 
 
-def recalibrate(module: nn.Module, values: NDArray[np.int8], seed: int = 0) -> nn.Module:
+def recalibrate(module: nn.Module, values: NDArray[np.int8], seed: int = 0, *, batch: int | None = None) -> nn.Module:
     """Recompute a network's batch normalisation statistics in place, and return it in evaluation mode.
 
-    The statistics are averages over at most CALIBRATION_BATCHES random batches of `values` [n, rows, columns, channels].
+    The statistics are averages over random batches of `values` [n, rows, columns, channels], with at most CALIBRATION_BATCHES *
+    CALIBRATION_BATCH samples in all. `batch` is the number of samples per batch; None means GPU_BATCH on a GPU, and
+    CALIBRATION_BATCH elsewhere.
     """
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the mean over all batches
     order = np.random.default_rng(seed).permutation(len(values))
-    count = min(CALIBRATION_BATCHES, max(1, len(values) // CALIBRATION_BATCH))
     module.train()
     where = next(module.parameters()).device
+    batch = batch or (GPU_BATCH if where.type == "cuda" else CALIBRATION_BATCH)
+    count = max(1, min(CALIBRATION_BATCHES * CALIBRATION_BATCH, len(values)) // batch)
     with torch.no_grad():
         for number in range(count):
-            chosen = values[np.sort(order[number * CALIBRATION_BATCH : (number + 1) * CALIBRATION_BATCH])]
+            chosen = values[np.sort(order[number * batch : (number + 1) * batch])]
             module((as_tensor(chosen).to(where).float() * SCALE).contiguous(memory_format=torch.channels_last))
     for norm in norms:
         norm.momentum = 0.1

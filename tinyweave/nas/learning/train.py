@@ -30,7 +30,9 @@ from . import detection
 from .augment import AUGMENT
 
 EVALUATION_BATCH = 256
+GPU_BATCH = 640  # samples that a GPU evaluates at a time: the batches of a small network take equally long up to there
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
+COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile, which takes about a minute per network, saves time
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
 MAX_INPUTS = 1024  # of a dense layer that is trained with the whole learning rate; with more inputs it would diverge
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
@@ -94,7 +96,7 @@ def fit(
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
     augment, saved = AUGMENT[recipe.augmentation], -math.inf
-    losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
+    losses = losses or _losses(torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module, recipe)
     for epoch in range(first, recipe.epochs):
         module.train()
         sums = list[Tensor]()
@@ -130,6 +132,11 @@ def fit(
             run.log("rate", float(schedule.get_last_lr()[0]), epoch + 1)
         run.progress("training", epoch + 1, recipe.epochs)
     return module.eval()
+
+
+def pays_to_compile(where: torch.device, steps: int) -> bool:
+    """Return whether torch.compile saves time in a training of `steps` steps on the device `where`."""
+    return where.type == "cuda" and steps >= COMPILED_STEPS
 
 
 def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
@@ -192,9 +199,10 @@ def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
     They are class scores [n, classes], or the outputs [n, channels, rows, columns] of a detector's head.
     """
     where = next(module.parameters()).device
+    batch = GPU_BATCH if where.type == "cuda" else EVALUATION_BATCH
     module.eval()
     with torch.inference_mode():
-        parts = [module(part.to(where).float() * SCALE).cpu() for part in torch.split(as_tensor(values), EVALUATION_BATCH)]
+        parts = [module(part.to(where).float() * SCALE).cpu() for part in torch.split(as_tensor(values), batch)]
     return np.asarray(torch.cat(parts).numpy())
 
 

@@ -1,0 +1,544 @@
+"""Write docs/EVIDENCE.md from the measurements of `evidence.py`: tables with their commands, intervals and costs.
+
+In: the file of measurements (--results). Out: the page, printed, or written to docs/EVIDENCE.md with --write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from statistics import mean, stdev
+from typing import NamedTuple
+
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
+import numpy as np
+from evidence import BATCHES, BEST_ENGINE, CURVES, KIB, LIMITS, MACS, MIDDLE, NARROW_FLASH, RIVALS, ROTATIONS, Plan, key
+from evidence_jobs import ENGINES, Record, unpacked
+from numpy.typing import NDArray
+from proxies import spearman
+
+from tinyweave.nas.journal import entries
+from tinyweave.nas.proxies import PROXIES
+from tinyweave.tasks.evaluation.intervals import Interval, paired_interval, student_t
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, FILE = ROOT / "docs" / "EVIDENCE.md", Path(__file__).with_name("evidence.jsonl")
+GPU_WATTS, CORE_WATTS = 700, 10  # of an H100 at most (its TDP), and of a busy processor core
+KG_PER_KWH = 0.475  # CO2 of electricity, mean of the world in 2018 (IEA, Global Energy & CO2 Status Report)
+Z = 1.96
+PLACES = ("images", *(f"keywords-{rotation}" for rotation in range(ROTATIONS)))  # folders of samples
+NAMES = {
+    "layers": "layer by layer",
+    "patches": "first layers by patches",
+    "fused": "fused",
+    "streamed": "fused, image by rows",
+    "mobilenet_v2": "MobileNetV2, scaled",
+    "proxyless": "ProxylessNAS, scaled",
+    "plain": "separable convolutions by hand",
+    "ds_cnn": "DS-CNN, scaled",
+}
+REMEDIES = {
+    "largest": "train the evaluated network with the most MACs",
+    "tuned": "begin with the supernet's weights",
+    "finalists": "train the best three, choose on the validation part",
+}
+
+
+INTRODUCTION = """# Evidence in small
+
+The tables of the MCUNet thesis (MIT, 2024), measured anew in small: what a search finds beside scaled networks and random
+search, what a better engine buys, and which space is best. `bench/training/evidence_page.py` generates this page from
+`bench/training/evidence.jsonl`, which lists every run. [Find a network](SEARCH.md) describes the search itself.
+
+**Samples.** Images are a fifth of CIFAR-10 at 32 px: {images[train]:,} for training, {images[validation]:,} for validation,
+{images[test]:,} for the test. Keywords are spoken digits of six speakers. In each of three rotations {keywords[train]:,}
+recordings of three speakers are for training, those of a fourth for validation, and {keywords[test]:,} of the other two for the
+test. So each speaker is in the test once.
+
+**Networks.** One supernet per task ({plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network) serves
+all searches of the task. A search evaluates {plan.evolution.evaluations} networks with the supernet's weights on the validation
+part. The supernet only chooses: each network in a table is then trained from random weights for {plan.epochs} epochs, by one
+recipe (batches of {batches[images]} images or {batches[keywords]} recordings), and tested in float on the test part. RAM is the
+arena, Flash the weights.
+
+**Intervals.** Accuracies are means over seeds (images) or rotations (keywords), with the least and the most in brackets.
+Differences have 95 % intervals. Intervals of images are paired over the test samples, and contain the spread over the seeds
+(Student's t). Intervals of keywords come from resampled speakers. The words "better" and "worse" stand only where the interval
+excludes 0.
+
+**Cost.** Measurements that run at the same time share the seconds of the GPU equally. Electricity: {gpu} W for the GPU (the
+most that it may take), {core} W per busy core, {kg} kg CO2 per kWh (mean of the world in 2018, IEA). All measurements together:
+{total}, on {device}. The supernets alone: {supernets}.
+
+Every command on this page begins with `bench/training/evidence.py -o evidence --device cuda --epochs {plan.epochs}
+--supernet-epochs {plan.supernet_epochs} --population {plan.population} --generations {plan.generations}`. Measurements that are
+in the folder are not repeated.
+"""
+
+
+class Results(NamedTuple):
+    """All measurements of a file."""
+
+    lines: dict[str, Record]  # by key
+    failed: dict[str, str]  # key -> why
+    header: Record  # of the last command
+
+    def record(self, *words: object) -> Record:
+        """Return the Record of a measurement by the words of its key; empty if it was not measured, or nothing fits."""
+        line = self.lines.get(key(*words))
+        return line["result"] if line else {}
+
+    @property
+    def plan(self) -> Plan:
+        """Return the lengths of trainings and searches."""
+        return Plan(**self.header["plan"])
+
+
+def read(file: Path) -> Results:
+    """Read the measurements of a file."""
+    lines, failed, header = dict[str, Record](), dict[str, str](), list[Record]()
+    for line in entries(file):
+        if "plan" in line:
+            header.append(line)
+        elif "failed" in line:
+            failed[line["key"]] = line["failed"]
+        else:
+            lines[line["key"]] = line
+    return Results(lines, {name: why for name, why in failed.items() if name not in lines}, header[-1])
+
+
+class Tested(NamedTuple):
+    """Networks of one kind, a network per seed or rotation: whether each test sample is classified right."""
+
+    records: dict[int, Record]  # by seed
+    correct: dict[int, NDArray[np.bool_]]
+    groups: dict[int, NDArray[np.int64]]  # speaker of each test sample; empty for images
+
+    def __bool__(self) -> bool:
+        """Return whether there is any network."""
+        return bool(self.records)
+
+    def accuracy(self) -> str:
+        """Return the mean accuracy in percent over the seeds, with the smallest and the largest."""
+        if not self.records:
+            return "none fits"
+        values = [100 * float(each.mean()) for each in self.correct.values()]
+        return f"{mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+    def average(self, name: str) -> float:
+        """Return the mean of a number of the Records."""
+        return mean(float(record[name]) for record in self.records.values())
+
+
+def outcomes(results: Results, task: str, *words: object) -> Tested:
+    """Return the networks whose keys are `words` and a seed; in the words, `{place}` is the folder of the samples."""
+    records, correct, groups = dict[int, Record](), dict[int, NDArray[np.bool_]](), dict[int, NDArray[np.int64]]()
+    for seed in range(CURVES):
+        place = task if task == "images" else f"{task}-{seed}"
+        record = results.record(key(*words).format(place=place), seed)
+        if "correct" in record:
+            counts = results.header["samples"][place]
+            records[seed], correct[seed] = record, unpacked(record["correct"], counts["test"])
+            if counts["speakers"]:
+                groups[seed] = np.array(list(map(int, counts["speakers"])))
+    return Tested(records, correct, groups)
+
+
+def difference(first: Tested, second: Tested) -> tuple[float, Interval] | None:
+    """Return the mean difference in accuracy, first minus second, and its 95 % interval, both in points; None without seeds.
+
+    Only seeds that both have are compared. For images the interval contains the spread over the test samples and over the
+    seeds: the half-widths of both are added in squares, that of the seeds with Student's t. For keywords, whose rotations have
+    different test samples, it is the interval of `paired_interval`, which resamples speakers.
+    """
+    seeds = sorted(set(first.correct) & set(second.correct))
+    if not seeds:
+        return None
+    if first.groups:
+        pairs = [np.concatenate([each.correct[seed] for seed in seeds]) for each in (first, second)]
+        low, high = paired_interval(pairs[0], pairs[1], np.concatenate([first.groups[seed] for seed in seeds]))
+        return 100 * float(pairs[0].mean() - pairs[1].mean()), (100 * low, 100 * high)
+    values = np.array([first.correct[seed].astype(float) - second.correct[seed] for seed in seeds])
+    items = Z * values.mean(axis=0).std(ddof=1) / math.sqrt(values.shape[1])
+    return around(100 * float(values.mean()), 100 * items, [100 * float(each.mean()) for each in values])
+
+
+def around(middle: float, half: float, by_seed: Sequence[float]) -> tuple[float, Interval]:
+    """Return a mean over seeds, and the interval whose half-width is `half` and the spread over the seeds, added in squares."""
+    spread = student_t(len(by_seed) - 1) * stdev(by_seed) / math.sqrt(len(by_seed)) if len(by_seed) > 1 else 0.0
+    half = math.hypot(half, spread)
+    return middle, (middle - half, middle + half)
+
+
+def shown(found: tuple[float, Interval] | None) -> str:
+    """Return a difference with its interval and, if the interval excludes 0, the word "better" or "worse"."""
+    if found is None:
+        return ""
+    middle, (low, high) = found
+    verdict = " **better**" if low > 0 else " **worse**" if high < 0 else ""
+    return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]{verdict}"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table in Markdown; columns after the first two are aligned to the right."""
+    marks = ["---" if number < 2 else "---:" for number in range(len(heads))]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (heads, marks, *rows)) + "\n"
+
+
+def kilobytes(count: float) -> str:
+    """Return bytes in KiB."""
+    return f"{count / KIB:.1f}"
+
+
+def costs_of(found: Tested) -> list[str]:
+    """Return the cells of weights (KiB) and multiply-accumulates (millions) of networks, means over the seeds."""
+    return [kilobytes(found.average("weights")), f"{found.average('macs') / 1e6:.2f}"] if found else ["", ""]
+
+
+def engines(results: Results) -> Iterator[str]:
+    """Yield the table of the best network that a search finds with each engine."""
+    rows = list[Sequence[object]]()
+    for task in LIMITS:
+        for ram in LIMITS[task]:
+            of = {engine: outcomes(results, task, "train evolution {place}", engine, ram) for engine in ENGINES}
+            for engine, found in of.items():
+                if task == "images" or engine in ("layers", BEST_ENGINE):
+                    against = "" if engine == "layers" else shown(difference(found, of["layers"]))
+                    rows.append([f"{task}, {ram} KiB", NAMES[engine], *costs_of(found), found.accuracy(), against])
+    heads = ["task, RAM", "engine", "weights, KiB", "million MACs", "test accuracy, %", "less layer by layer, points"]
+    yield table(heads, rows)
+
+
+def rivals(results: Results) -> Iterator[str]:
+    """Yield the table of searched and scaled networks."""
+    rows = list[Sequence[object]]()
+    for task in LIMITS:
+        for ram in LIMITS[task]:
+            found = outcomes(results, task, "train evolution {place}", BEST_ENGINE, ram)
+            rows.append([f"{task}, {ram} KiB", "evolution", *costs_of(found), found.accuracy(), ""])
+            others = {"random search": outcomes(results, task, "train random {place}", BEST_ENGINE, ram)}
+            others |= {NAMES[name]: outcomes(results, task, "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS[task]}
+            for name, other in others.items():
+                rows.append(["", name, *costs_of(other), other.accuracy(), shown(difference(found, other))])
+    yield table(
+        ["task, RAM", "network", "weights, KiB", "million MACs", "test accuracy, %", "evolution less this, points"], rows
+    )
+
+
+def without_engine(results: Results) -> Iterator[str]:
+    """Yield table 5.1: scaled and searched networks of the images, layer by layer and with the best engine."""
+    rows = list[Sequence[object]]()
+    for ram in LIMITS["images"]:
+        for engine in ("layers", BEST_ENGINE):
+            columns = [outcomes(results, "images", "rival {place}", name, engine, ram) for name in RIVALS["images"]]
+            columns.append(outcomes(results, "images", "train evolution {place}", engine, ram))
+            rows.append([f"{ram} KiB", NAMES[engine], *(each.accuracy() for each in columns)])
+    yield table(["RAM", "engine", *(NAMES[name] for name in RIVALS["images"]), "evolution"], rows)
+
+
+def remedies(results: Results) -> Iterator[str]:
+    """Yield the table of what was tried to improve the searches of images."""
+    rows = list[Sequence[object]]()
+    for ram in LIMITS["images"]:
+        found = outcomes(results, "images", "train evolution {place}", BEST_ENGINE, ram)
+        others = [outcomes(results, "images", "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS["images"]]
+        best = max(filter(None, others), key=lambda each: each.average("test"), default=found)
+        for name, title in REMEDIES.items():
+            tried = outcomes(results, "images", name, "evolution {place}", BEST_ENGINE, ram)
+            rows.append(
+                [f"{ram} KiB", title, tried.accuracy(), shown(difference(tried, found)), shown(difference(tried, best))]
+            )
+    heads = ["RAM", "remedy", "test accuracy, %", "less evolution alone, points", "less the best scaled network, points"]
+    yield table(heads, rows)
+
+
+def curves(results: Results) -> Iterator[str]:
+    """Yield the table of figure 5-6: the best accuracy so far of evolution and random search."""
+    kinds = {
+        f"evolution, {NAMES[BEST_ENGINE]}": ("evolution images", BEST_ENGINE),
+        f"random search, {NAMES[BEST_ENGINE]}": ("random images", BEST_ENGINE),
+        f"evolution, {NAMES['layers']}": ("evolution images", "layers"),
+    }
+    plan, rows, last = results.plan, list[Sequence[object]](), list[dict[int, float]]()
+    counts = [plan.population * (1 + generation) for generation in range(plan.generations + 1)]
+    for title, words in kinds.items():
+        found = {seed: record["curve"] for seed in range(CURVES) if (record := results.record(*words, MIDDLE, seed))}
+        bests = [[100 * max(curve[:count]) for curve in found.values()] for count in counts]
+        last.append({seed: 100 * max(curve) for seed, curve in found.items()})
+        cells = (f"{mean(best):.1f} ({min(best):.1f} to {max(best):.1f})" if best else "" for best in bests)
+        rows.append([title, len(found), *cells])
+    yield table(["search", "seeds", *(f"after {count} networks" for count in counts)], rows)
+    for title, other in zip(list(kinds)[1:], last[1:], strict=True):
+        by_seed = [last[0][seed] - other[seed] for seed in sorted(set(last[0]) & set(other))]
+        if len(by_seed) > 1:
+            yield f"Evolution less {title}, over {len(by_seed)} seeds: {shown(around(mean(by_seed), 0.0, by_seed))} points.\n"
+
+
+def proxies(results: Results) -> Iterator[str]:
+    """Yield the table of the proxies' rank correlations with accuracy."""
+    records = [line["result"] for name, line in results.lines.items() if name.startswith("proxies ")]
+    if not records:
+        return
+    accuracies = np.array([100 * record["validation"] for record in records])
+    yield (
+        f"{len(records)} networks reach {min(accuracies):.1f} to {max(accuracies):.1f} % on the validation part after "
+        f"{records[0]['epochs']} epochs.\n"
+    )
+    rng, rows = np.random.default_rng(0), dict[str, tuple[float, list[float]]]()
+    draws = [rng.integers(0, len(records), len(records)) for _ in range(500)]
+    for name in (*PROXIES, "supernet"):
+        values = np.array([record["proxies"][name] for record in records], float)
+        drawn = [spearman(values[each].tolist(), accuracies[each].tolist()) for each in draws if np.ptp(values[each])]
+        rows[name] = spearman(values.tolist(), accuracies.tolist()), drawn
+    ordered = sorted(rows.items(), key=lambda row: -row[1][0])
+    heads = ["proxy", "Spearman's rank correlation", "95 % interval (bootstrap of networks)"]
+    cells = [(name, rank, *np.quantile(drawn, (0.025, 0.975))) for name, (rank, drawn) in ordered]
+    yield table(heads, [[name, f"{rank:+.2f}", f"{low:+.2f} to {high:+.2f}"] for name, rank, low, high in cells])
+
+
+def spaces(results: Results) -> Iterator[str]:
+    """Yield table 5.6 and the data of figure 5-4: searches in spaces of one image size and width."""
+    best = outcomes(results, "images", "train evolution images-own own")
+    prefix = "train evolution images space"
+    settings = sorted({tuple(name.removeprefix(prefix).split()[:2]) for name in results.lines if name.startswith(prefix)})
+    of_setting = {f"{side} px, width {width}": outcomes(results, "images", prefix, side, width) for side, width in settings}
+    huge = outcomes(results, "images", "train evolution images", BEST_ENGINE, MIDDLE)
+    kinds = {"best space, own supernet": best, "huge space": huge, **of_setting}
+    yield table(
+        ["space", "seeds", "weights, KiB", "million MACs", "test accuracy, %", "best space less this, points"],
+        [
+            [name, len(each.records), *costs_of(each), each.accuracy(), "" if each is best else shown(difference(best, each))]
+            for name, each in kinds.items()
+        ],
+    )
+    points = [(each.average("macs"), each.average("test")) for each in of_setting.values() if each]
+    if len(points) > 2:
+        rank = spearman(*map(list, zip(*points, strict=True)))
+        yield f"Rank correlation of MACs and accuracy over the {len(points)} spaces of one size and width: {rank:+.2f}.\n"
+
+
+def joint(results: Results) -> Iterator[str]:
+    """Yield table 5.8: joint search of image size and width within limits of multiply-accumulates."""
+    titles = {"fixed": "one size and width", "uniform": "size and one width", "flexible": "size and a width per group"}
+    rows = list[Sequence[object]]()
+    for most in MACS:
+        of = {kind: outcomes(results, "images", "train evolution {place}", kind, most) for kind in titles}
+        for kind, found in of.items():
+            against = "" if kind == "fixed" else shown(difference(found, of["fixed"]))
+            rows.append([f"{most / 1e6:.0f} M", titles[kind], *costs_of(found), found.accuracy(), against])
+    heads = ["MACs", "searched", "weights, KiB", "million MACs", "test accuracy, %", "less one size and width, points"]
+    yield table(heads, rows)
+
+
+def bits(results: Results) -> Iterator[str]:
+    """Yield tables 5.3 and 5.4: networks with weights of 8 and of 4 bits in equal Flash."""
+    rows = list[Sequence[object]]()
+    for flash in NARROW_FLASH:
+        of = {each: outcomes(results, "images", "quantise train evolution {place} bits", each, flash) for each in (8, 4)}
+        for each, found in of.items():
+            real = outcomes(results, "images", "train evolution {place} bits", each, flash)
+            against = "" if each == 8 else shown(difference(found, of[8]))
+            rows.append([f"{flash} KiB", f"{each} bits", *costs_of(real), real.accuracy(), found.accuracy(), against])
+    heads = [
+        "Flash",
+        "weights",
+        "weights, Ki",
+        "million MACs",
+        "float, %",
+        "quantised, %",
+        "4 bits less 8, points",
+    ]
+    yield table(heads, rows)
+
+
+class Cost(NamedTuple):
+    """What measurements have taken."""
+
+    measurements: int
+    cpu: float  # core-seconds
+    gpu: float  # seconds of the GPU
+
+    def __str__(self) -> str:
+        """Return the cost in words."""
+        kwh = (self.cpu * CORE_WATTS + self.gpu * GPU_WATTS) / 3.6e6
+        hours = f"{self.cpu / 3600:.2f} core-hours, {self.gpu:.0f} GPU seconds"
+        return f"{self.measurements} measurements, {hours}, {KG_PER_KWH * kwh:.3f} kg CO2"
+
+
+def gpu_seconds(results: Results) -> dict[str, float]:
+    """Return by key the share of a measurement in the time of the GPU: while several run, they share it equally."""
+    events = sorted(
+        chain.from_iterable(
+            ((line["begin"], name, True), (line["begin"] + line["seconds"], name, False))
+            for name, line in results.lines.items()
+            if "NVIDIA" in line["device"]
+        )
+    )
+    shares, active = dict.fromkeys(results.lines, 0.0), set[str]()
+    for (at, name, begins), (after, *_) in zip(events, [*events[1:], events[-1]] if events else [], strict=True):
+        active = active | {name} if begins else active - {name}
+        for each in active:
+            shares[each] += (after - at) / len(active)
+    return shares
+
+
+class Section(NamedTuple):
+    """A section of the page: its title, its words, its tables, and the beginnings of the keys that it is made of."""
+
+    title: str
+    words: str
+    tables: Iterator[str]
+    keys: tuple[str, ...]
+
+
+def sections(results: Results) -> list[Section]:
+    """Return the sections with tables."""
+    by_engine = [f"evolution {place} {engine}" for place in PLACES for engine in ENGINES]
+    at_random = [f"random {place} {BEST_ENGINE}" for place in PLACES]
+    middle = [f"{how} images {engine} {MIDDLE}" for how in ("evolution", "random") for engine in ("layers", BEST_ENGINE)]
+    settings = ("images-own", "images space")
+    kinds = ("fixed", "uniform", "flexible")
+    return [
+        Section(
+            "What a better engine buys",
+            "The same search in the same space, within the same RAM and Flash (8 times the RAM). Only the count of a\n"
+            "network's RAM differs: layer by layer, or the first layers by patches with at most 15 % recomputation, both as\n"
+            "the thesis counts them (without skip connections); or by the plans of tinyweave, without recomputation.",
+            engines(results),
+            with_trainings(by_engine),
+        ),
+        Section(
+            "Search beside scaled networks and random search (tables 5.1 and 5.2)",
+            "All networks run with the best engine (fused, image by rows). Of each scaled family at most two networks are\n"
+            "trained: those with the most MACs that fit. The validation part chooses between them.",
+            rivals(results),
+            with_trainings([*(name for name in by_engine if BEST_ENGINE in name), *at_random], "rival"),
+        ),
+        Section(
+            "Engine and network together (table 5.1)",
+            "Test accuracies of images in percent.",
+            without_engine(results),
+            ("rival images", "train evolution images layers", f"train evolution images {BEST_ENGINE}"),
+        ),
+        Section(
+            "Three remedies",
+            "What was tried on each search of images, whether it wins or not.",
+            remedies(results),
+            tuple(REMEDIES),
+        ),
+        Section(
+            "Evolution beside random search (figure 5-6)",
+            f"Images, {MIDDLE} KiB. Best accuracy so far on the validation part with the supernet's weights, in percent: mean\n"
+            "(least to most) over the seeds, all of which use one supernet.",
+            curves(results),
+            tuple(middle),
+        ),
+        Section(
+            "Zero-cost proxies",
+            f"Random networks for images that fit {MIDDLE} KiB, each trained alone for half as many epochs as the networks\n"
+            'above. The row "supernet" is the accuracy with the weights of the supernet.',
+            proxies(results),
+            ("proxies",),
+        ),
+        Section(
+            "The best space, other spaces and a huge space (table 5.6, figure 5-4)",
+            f"Images, {MIDDLE} KiB. The best space is the image size and the width that stage one chooses. The other spaces\n"
+            "are random ones of the ten best. The huge space holds all sizes and widths. All rows but the first use one\n"
+            "supernet.",
+            spaces(results),
+            ("supernet images-own", *with_trainings([f"evolution {name}" for name in settings])),
+        ),
+        Section(
+            "Joint search of resolution and width (table 5.8)",
+            f"Images, {max(LIMITS['images'])} KiB, with a limit of MACs.",
+            joint(results),
+            with_trainings([f"evolution images {kind}" for kind in kinds]),
+        ),
+        Section(
+            "4-bit weights beside 8-bit weights in equal Flash (tables 5.3 and 5.4)",
+            f"Images, {MIDDLE} KiB. A search may use twice as many weights if each has 4 bits. The networks are quantised\n"
+            "without further training.",
+            bits(results),
+            with_trainings(["evolution images bits"], "quantise"),
+        ),
+    ]
+
+
+def with_trainings(searches: Sequence[str], *others: str) -> tuple[str, ...]:
+    """Return the beginnings of the keys of searches, of the trainings of what they find, and of other measurements."""
+    return *searches, *(f"train {name}" for name in searches), *others
+
+
+def page(results: Results) -> str:
+    """Return the page."""
+    plan, counts, shares = results.plan, results.header["samples"], gpu_seconds(results)
+
+    def cost(names: Iterable[str]) -> Cost:
+        lines = [results.lines[name] for name in names]
+        return Cost(len(lines), sum(line["cpu_seconds"] for line in lines), sum(shares[line["key"]] for line in lines))
+
+    total = cost(results.lines)
+    supernets = cost(name for name in results.lines if name.startswith("supernet"))
+    parts = [
+        INTRODUCTION.format(
+            images=counts["images"],
+            keywords=counts["keywords-0"],
+            plan=plan,
+            batches=BATCHES,
+            gpu=GPU_WATTS,
+            core=CORE_WATTS,
+            kg=KG_PER_KWH,
+            total=total,
+            device=results.header["device"],
+            supernets=supernets,
+        )
+    ]
+    for section in sections(results):
+        names = [name for name in results.lines if name.startswith(section.keys)]
+        if not names:
+            continue
+        words = " ".join(f'"{each}"' for each in section.keys)
+        parts.append(f"## {section.title}\n\n{section.words}\n\n" + "\n".join(section.tables))
+        parts.append(f"Command: `--only {words}`. Cost, without supernets: {cost(names)}.\n")
+    parts.append("## Every run\n\n" + every_run(results))
+    return "\n".join(parts)
+
+
+def every_run(results: Results) -> str:
+    """Return the table of all trained networks, with the test accuracy of each seed, and the measurements that failed."""
+    by_label = dict[str, dict[str, float]]()
+    for name, line in sorted(results.lines.items()):
+        if "test" in line["result"] and not name.startswith("proxies"):
+            label, seed = name.rsplit(" ", 1)
+            by_label.setdefault(label, {})[seed] = 100 * line["result"]["test"]
+    rows = [
+        [label, ", ".join(f"{seed}: {value:.1f}" for seed, value in sorted(each.items()))] for label, each in by_label.items()
+    ]
+    text = table(["measurement", "test accuracy by seed, %"], rows)
+    others = [name for name in results.lines if not results.lines[name]["result"]]
+    text += f"\nNothing fits: {', '.join(sorted(others)) or 'never'}.\n"
+    return text + f"\nFailed: {'; '.join(f'{name}: {why}' for name, why in sorted(results.failed.items())) or 'none'}.\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=FILE)
+    parser.add_argument("--write", action="store_true", help="to docs/EVIDENCE.md")
+    args = parser.parse_args()
+    text = page(read(args.results))
+    if args.write:
+        PAGE.write_text(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

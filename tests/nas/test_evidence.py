@@ -1,0 +1,142 @@
+"""The page of evidence follows from its measurements, and says "better" only where an interval excludes 0."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "training"))
+
+# isort: split
+import evidence
+import evidence_page
+from evidence_jobs import ENGINES, Limits, packed, ram_of, sampled_fitting, unpacked
+from evidence_page import difference, outcomes, page, read
+
+from tinyweave.nas.arch import macs, weights
+from tinyweave.nas.proxies import PROXIES
+from tinyweave.tasks.dataset import PARTS, Dataset
+
+PLAN = evidence.Plan(epochs=5, supernet_epochs=6, warm_up=2, population=4, generations=2)
+TEST = 400  # test samples
+RIGHT = {"train": 0.8, "rival": 0.6, "largest": 0.8, "tuned": 0.8, "finalists": 0.8, "quantise": 0.8}  # shares, by first word
+
+
+def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Return a Record as the measurement `name` would return it, with random accuracies."""
+    word = name.split(maxsplit=1)[0]
+    correct = rng.random(TEST) < RIGHT.get(word, 0.5)
+    record = {
+        "weights": 2048,
+        "macs": int(rng.integers(10**6)),
+        "epochs": 5,
+        "test": float(correct.mean()),
+        "correct": packed(correct),
+    }
+    if word == "proxies":
+        value = float(rng.random())
+        scores = {name: float(rng.random()) for name in (*PROXIES, "supernet")} | {"macs": value, "zen": -value}
+        return record | {"validation": value, "proxies": scores}
+    return record | {"curve": sorted(rng.random(12).tolist())} if word in ("evolution", "random") else record
+
+
+def written(folder: Path) -> Path:
+    """Write a Record for each measurement of a complete run; return the file."""
+    rng, file = np.random.default_rng(0), folder / evidence.RESULTS
+    speakers = "".join("01"[number % 2] for number in range(TEST))
+    counts = {"train": 10, "validation": 5, "test": TEST}
+    samples = {place: counts | {"speakers": "" if place == "images" else speakers} for place in evidence_page.PLACES}
+    lines: list[dict[str, Any]] = [{"plan": PLAN._asdict(), "device": "NVIDIA X", "samples": samples}]
+    for number, job in enumerate(evidence.jobs(folder, PLAN, 3)):
+        seconds = {"begin": number / 2, "seconds": 1.0, "cpu_seconds": 36.0, "device": "NVIDIA X"}
+        lines.append({"key": job.key, **seconds, "result": record_of(job.key, rng)})
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    text = page(results)
+    assert text.count("\n## ") == 10 and text.count("Command: `--only ") == 9 and "nan" not in text
+    intervals = re.findall(r"[+-][\d.]+ \[([+-][\d.]+), ([+-][\d.]+)\]( \*\*better\*\*| \*\*worse\*\*)?", text)
+    assert len(intervals) > 60
+    for low, high, verdict in intervals:
+        assert verdict == (" **better**" if float(low) > 0 else " **worse**" if float(high) < 0 else ""), (low, high)
+    rival_rows = [line for line in text.splitlines() if "MobileNetV2, scaled | 2.0" in line]
+    assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
+    assert "| macs | +1.00 | +1.00 to +1.00 |" in text and "| zen | -1.00" in text
+    assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in text
+    assert "Failed: none." in text
+
+
+def test_the_gpu_is_shared_by_measurements_that_overlap(tmp_path: Path) -> None:
+    """Each runs a second, and begins half a second after the one before."""
+    shares = evidence_page.gpu_seconds(read(written(tmp_path)))
+    assert sum(shares.values()) == pytest.approx(len(shares) / 2 + 0.5)
+    first, second, *_ = shares.values()
+    assert first == pytest.approx(0.75) and second == pytest.approx(0.5)
+
+
+def test_differences_widen_with_the_spread_over_seeds_and_vanish_between_equal_networks(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    found = outcomes(results, "images", "train evolution {place}", "streamed", 16)
+    assert sorted(found.correct) == [0, 1, 2] and difference(found, found) == (0.0, (0.0, 0.0))
+    one = found._replace(correct={seed: found.correct[seed] for seed in (0,)})
+    worse = found._replace(correct={seed: each & (np.arange(TEST) >= 100 * seed) for seed, each in found.correct.items()})
+    assert difference(one, worse) == (0.0, (0.0, 0.0)), "with seed 0 both are equal"
+    spread = difference(found, worse)
+    assert spread is not None and spread[1][1] - spread[1][0] > 20, "0, 100 and 200 of 400 samples differ"
+    spoken = outcomes(results, "keywords", "train evolution {place}", "streamed", 10)
+    assert len(spoken.groups) == 3 and difference(spoken, spoken) is not None
+    assert difference(found, outcomes(results, "images", "train evolution {place}", "streamed", 17)) is None
+
+
+def test_booleans_are_packed_without_loss() -> None:
+    correct = np.random.default_rng(0).random(21) < 0.5
+    assert (unpacked(packed(correct), 21) == correct).all() and len(packed(correct)) == 6
+
+
+def test_each_measurement_waits_for_earlier_ones_only_and_names_are_unique(tmp_path: Path) -> None:
+    every = evidence.jobs(tmp_path, PLAN, 2)
+    places = {job.key: number for number, job in enumerate(every)}
+    assert len(places) == len(every)
+    assert all(places[need] < number for number, job in enumerate(every) for need in job.needs)
+    some = evidence.chosen(every, ["quantise train evolution images bits 4 24 0"])
+    assert [job.key.split()[0] for job in some] == ["supernet", "evolution", "train", "quantise"]
+
+
+def test_limits_count_bits_and_each_engine_counts_its_ram() -> None:
+    limits = Limits("streamed", 16 << 10, 64 << 10)
+    archs = sampled_fitting(evidence.IMAGES, limits, 10, 8)
+    for arch in archs:
+        assert limits.fit(arch) and not limits._replace(flash=weights(arch) - 1).fit(arch)
+        assert limits._replace(flash=weights(arch) // 2, bits=4).fit(arch), "all weights are even in number"
+        assert not limits._replace(macs=macs(arch) - 1).fit(arch) and limits._replace(macs=macs(arch)).fit(arch)
+        for engine in ENGINES:
+            least = limits._replace(engine=engine, ram=ram_of(arch, engine))
+            assert least.fit(arch) and not least._replace(ram=least.ram - 1).fit(arch), engine
+    needs = [[ram_of(arch, engine) for engine in ("fused", "patches", "layers")] for arch in archs]
+    assert all(max(fused, patches) <= layers and fused < layers for fused, patches, layers in needs)
+    assert any(patches < layers for _, patches, layers in needs)
+
+
+def test_every_speaker_is_tested_in_one_rotation() -> None:
+    speakers = np.repeat(np.arange(6), 4)
+    values = np.zeros((24, 2, 2, 1), np.int8)
+    data = Dataset("sounds", ("a", "b"), values, speakers % 2, np.zeros(24, np.uint8), {}, speakers)
+    seen = list[int]()
+    for rotation in range(evidence.ROTATIONS):
+        parts = evidence.rotated(data, rotation).parts
+        by_part = {name: set(speakers[parts == number].tolist()) for number, name in enumerate(PARTS)}
+        assert len(by_part["train"]) == 3 and len(by_part["validation"]) == 1 and len(by_part["test"]) == 2
+        assert sum(map(len, by_part.values())) == 6, "no speaker is in two parts"
+        seen += by_part["test"]
+    assert sorted(seen) == list(range(6))
+    assert replace(data).parts.sum() == 0, "the original is unchanged"
