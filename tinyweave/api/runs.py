@@ -187,7 +187,8 @@ def reference_outputs(model: Model, cases: Sequence[Sequence[np.ndarray]], progr
     If LiteRT runs, the result also says how far the numpy reference differs. For a model that streams in time, the outputs are
     those for the whole window at each call.
     """
-    return compare.truth(model.whole.graph, network_inputs(model, cases), _litert(model.whole), progress)
+    right = compare.truth(model.whole.graph, network_inputs(model, cases), _litert(model.whole), progress)
+    return replace(right, outputs=[model.stream.new_rows(each) for each in right.outputs]) if model.stream else right
 
 
 def network_inputs(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:
