@@ -138,11 +138,11 @@ def _check_outputs(net: Followed) -> None:
         if not shift:
             why = f"the rows of the output '{name}' are {time.stride} frames apart"
             raise CompileError(why, f"give --stream-time {time.stride} or a multiple of it")
-        if time.band is None and time.steady < shift:
+        if net.returned(name) != (0, time.rows) and time.steady < shift:
             layer, band = max(net.bands.items(), key=lambda item: item[1].before + item[1].ahead)
             rows = f"{time.steady} of {time.rows} rows of the output '{name}' are independent of the position of the window"
             sees = f"attention in layer {layer} sees {band.before} rows before each row and {band.ahead} after it"
-            what = "mask its scores to a band of few past rows, or export the network for more frames"
+            what = "mask its scores with -inf, except for a band of few past rows, or export the network for more frames"
             raise CompileError(f"a call returns {shift} new row{'s' * (shift > 1)}, but {rows}, because {sees}", what)
 
 

@@ -67,11 +67,11 @@ class Followed(NamedTuple):
         """Return the range (first, after) of the rows of the output map `name` that a call returns.
 
         A network with attention returns the newest steady rows, those that the previous call could not compute. Other networks
-        return the rows of the whole window.
+        return all rows, and so do those of which an output has only new rows, such as the last row.
         """
-        time = self.times[name]
-        is_whole = not self.bands or time.band is not None
-        return (0, time.rows) if is_whole else (time.after - self.shift(name), time.after)
+        time, shift = self.times[name], self.shift(name)
+        is_whole = not self.bands or time.band is not None or time.rows <= shift
+        return (0, time.rows) if is_whole else (time.after - shift, time.after)
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
