@@ -56,7 +56,8 @@ class Builder:
 
     def product(self, a: str, b: str, *, turned: bool, adj_x: bool = False) -> str:
         """Add the product of two maps; `turned` multiplies with the transpose of `b`."""
-        quant = self.near(self.scale(a) * self.scale(b) * 60 * self.shape(a)[-1] ** 0.5)
+        depth = 4 if self.band else self.shape(a)[-1]  # with a band, no scale depends on the number of frames
+        quant = self.near(self.scale(a) * self.scale(b) * 60 * depth**0.5)
         if self.flat and len(self.shape(b)) == 4 and self.shape(b)[2] == 1 != self.shape(b)[1]:
             b = self.reshape(b, 1, 1, self.shape(b)[1], self.shape(b)[3])
         return self.g.emit("batch_matmul", [a, b], {"adj_x": adj_x, "adj_y": turned}, quant)
@@ -100,14 +101,16 @@ class Builder:
         )
 
     def banded(self, scores: str, rows: int, columns: int) -> str:
-        """Add a mask of -300 or -100 outside of the band, and within it a bias for each distance of two rows."""
+        """Add a mask of about -300 or -100 outside of the band, and within it a bias for each distance of two rows."""
         distance = np.subtract.outer(np.arange(rows), np.arange(columns))
         before, ahead = self.band or (0, 0)
-        slope, scale = self.g.rng.choice((0, 0, 1, 3)), self.g.rng.choice((300, 300, 300, 100)) / 255
+        slope, scale = self.g.rng.choice((0, 0, 1, 3)), self.g.rng.choice((1.125, 1.125, 1.125, 0.375))
         is_inside = (distance <= before) & (distance >= -ahead)
         mask = np.where(is_inside, 127 - slope * np.abs(distance), -128).astype(np.int8)
         mask = self.g.constant("mask", mask, Quant((scale,), (127,)))
-        return self.g.emit("add", [scores, mask], {"activation": "none"}, Quant((1.02 * scale,), (self.g.rng.randint(115, 125),)))
+        return self.g.emit(
+            "add", [scores, mask], {"activation": "none"}, Quant((scale + 1 / 64,), (self.g.rng.randint(115, 125),))
+        )
 
     def norm(self, x: str) -> str:
         """Add a layer norm over the channels, of the ops that the importer of PyTorch writes."""
@@ -217,15 +220,17 @@ def random_attention(seed: int) -> Graph:
     return b.finish(x)
 
 
-def random_stream(seed: int) -> Graph:
-    """Return a network of one to three blocks of attention with masks, for frames of which a window is an input.
+def random_stream(seed: int, frames: int | None = None) -> Graph:
+    """Return a network of one to three blocks of attention with masks, whose input is a window of frames.
 
-    Some networks begin with a convolution along time. The output is a map of rows, the last row, or a mean of the rows.
+    Some networks begin with a convolution along time. The output is a map of rows, the last row, or a mean of the rows. The
+    same seed gives the same weights for every number of frames; by default this number is random, too.
     """
     b = Builder(seed, band=(0, 0))
     rng, g = b.g.rng, b.g
     heads, depth = rng.randint(1, 3), rng.randint(1, 6)
-    x = b.input(rng.randint(14, 24), heads * depth)
+    drawn = rng.randint(14, 24)
+    x = b.input(frames or drawn, heads * depth)
     if rng.random() < 0.4:
         x = b.along_time(x)
     for _ in range(rng.randint(1, 3)):
