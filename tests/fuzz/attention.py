@@ -24,6 +24,7 @@ class Builder:
 
     seed: int
     flat: bool = False
+    band: tuple[int, int] | None = None  # rows before and after each row that masks do not hide; None: masks are causal
     g: Growth = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +56,8 @@ class Builder:
 
     def product(self, a: str, b: str, *, turned: bool, adj_x: bool = False) -> str:
         """Add the product of two maps; `turned` multiplies with the transpose of `b`."""
-        quant = self.near(self.scale(a) * self.scale(b) * 60 * self.shape(a)[-1] ** 0.5)
+        depth = 4 if self.band else self.shape(a)[-1]  # with a band, no scale depends on the number of frames
+        quant = self.near(self.scale(a) * self.scale(b) * 60 * depth**0.5)
         if self.flat and len(self.shape(b)) == 4 and self.shape(b)[2] == 1 != self.shape(b)[1]:
             b = self.reshape(b, 1, 1, self.shape(b)[1], self.shape(b)[3])
         return self.g.emit("batch_matmul", [a, b], {"adj_x": adj_x, "adj_y": turned}, quant)
@@ -77,7 +79,7 @@ class Builder:
 
     def softmax(self, x: str) -> str:
         """Add a softmax; a small beta keeps it from being one-hot, and within the scales that tinyweave supports."""
-        beta = float(np.float32(min(1, 1 / 16 / self.scale(x))))
+        beta = 1.0 if self.band else float(np.float32(min(1, 1 / 16 / self.scale(x))))
         return self.g.emit("softmax", [x], {"beta": beta}, Quant((1 / 256,), (-128,)))
 
     def slice(self, x: str, begin: Sequence[int], size: Sequence[int]) -> str:
@@ -88,12 +90,26 @@ class Builder:
         return self.g.emit(kind, [a, b], {"activation": "none"}, self.near(scale))
 
     def masked(self, scores: str) -> str:
-        """Add a causal mask: -127 steps above the diagonal."""
+        """Add a causal mask: -127 steps above the diagonal; or a mask that hides all scores outside of the band."""
         rows, columns = self.shape(scores)[1 if self.flat else -2], self.shape(scores)[-1]
+        if self.band:
+            return self.banded(scores, rows, columns)
         mask = np.where(np.tri(rows, columns, dtype=bool), 0, -127).astype(np.int8)
         shaped = mask.reshape(1, rows, 1, columns) if self.flat else mask
         return self.binary(
             "add", scores, self.g.constant("mask", shaped, Quant((self.scale(scores),), (0,))), self.scale(scores)
+        )
+
+    def banded(self, scores: str, rows: int, columns: int) -> str:
+        """Add a mask of about -300 or -100 outside of the band, and within it a bias for each distance of two rows."""
+        distance = np.subtract.outer(np.arange(rows), np.arange(columns))
+        before, ahead = self.band or (0, 0)
+        slope, scale = self.g.rng.choice((0, 0, 1, 3)), self.g.rng.choice((1.125, 1.125, 1.125, 0.375))
+        is_inside = (distance <= before) & (distance >= -ahead)
+        mask = np.where(is_inside, 127 - slope * np.abs(distance), -128).astype(np.int8)
+        mask = self.g.constant("mask", mask, Quant((scale,), (127,)))
+        return self.g.emit(
+            "add", [scores, mask], {"activation": "none"}, Quant((scale + 1 / 64,), (self.g.rng.randint(115, 125),))
         )
 
     def norm(self, x: str) -> str:
@@ -141,7 +157,7 @@ class Builder:
         else:
             (q,), (k, v) = self.projected(x, 1, channels), self.projected(y, 2, channels)
         q = self.scaled(q) if rng.random() < 0.5 else q
-        is_masked, is_turned = rng.random() < 0.4, rng.random() < 0.5
+        is_masked, is_turned = rng.random() < 0.4 or self.band is not None, rng.random() < 0.5
         if rng.random() < 0.4:  # heads are an axis of the maps
             q, v = (self.transpose(self.reshape(m, 1, self.shape(m)[1], heads, depth), 0, 2, 1, 3) for m in (q, v))
             k = self.reshape(k, 1, keys, heads, depth)
@@ -169,6 +185,16 @@ class Builder:
         outs = [self.product(a, b, turned=False) for a, b in zip(weights, vs, strict=True)]
         return self.dense(self.join(outs, 2), channels)
 
+    def along_time(self, x: str) -> str:
+        """Add a convolution along time, with as many filters as channels, and sometimes a stride of 2."""
+        _, rows, channels = self.shape(x)
+        size, stride = self.g.rng.randint(2, 3), self.g.rng.choice((1, 1, 2))
+        wide = self.reshape(x, 1, rows, 1, channels)
+        weights, bias, quant = self.g.weights((channels, size, 1, channels), 0, size * channels, self.g.tensors[x])
+        attrs = {"stride": (stride, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "activation": "none"}
+        out = self.g.emit("conv_2d", [wide, weights, bias], attrs, quant)
+        return self.reshape(out, 1, self.shape(out)[1], channels)
+
     def finish(self, *outputs: str) -> Graph:
         g = self.g
         graph = Graph(f"attention_{self.seed}", g.tensors, tuple(g.ops), tuple(g.inputs), outputs)
@@ -191,4 +217,33 @@ def random_attention(seed: int) -> Graph:
     if rng.random() < 0.3:
         axis = b.g.constant("axes", np.array([1], np.int32))
         x = b.dense(b.g.emit("mean", [x, axis], {"keep_dims": False}, b.g.tensors[x].quant), 4)
+    return b.finish(x)
+
+
+def random_stream(seed: int, frames: int | None = None) -> Graph:
+    """Return a network of one to three blocks of attention with masks, whose input is a window of frames.
+
+    Some networks begin with a convolution along time. The output is a map of rows, the last row, or a mean of the rows. The
+    same seed gives the same weights for every number of frames; by default this number is random, too.
+    """
+    b = Builder(seed, band=(0, 0))
+    rng, g = b.g.rng, b.g
+    heads, depth = rng.randint(1, 3), rng.randint(1, 6)
+    drawn = rng.randint(14, 24)
+    x = b.input(frames or drawn, heads * depth)
+    if rng.random() < 0.4:
+        x = b.along_time(x)
+    for _ in range(rng.randint(1, 3)):
+        b.band = rng.randint(0, 5), rng.choice((0, 0, 0, 1))
+        inner = b.norm(x) if rng.random() < 0.5 else x
+        out = b.attention(inner, inner, heads, depth)
+        x = b.binary("add", x, out, b.scale(x)) if rng.random() < 0.7 else out
+        x = b.norm(x) if rng.random() < 0.3 else x
+        x = b.mlp(x) if rng.random() < 0.5 else x
+    match rng.choice(("rows", "rows", "last", "mean")):
+        case "last":
+            x = b.dense(b.slice(x, (0, b.shape(x)[1] - 1, 0), (1, 1, b.shape(x)[2])), 4)
+        case "mean":
+            axis = g.constant("axes", np.array([1], np.int32))
+            x = b.dense(g.emit("mean", [x, axis], {"keep_dims": False}, g.tensors[x].quant), 4)
     return b.finish(x)

@@ -15,7 +15,7 @@ from ..simulate import compare
 from .options import PACKAGE_VERSION
 from .plans import DEFAULT_CORE
 from .results import Model
-from .runs import CodeOptions, emit_c, merge_files, network_inputs, samples
+from .runs import CodeOptions, emit_c, merge_files, reference_outputs, samples
 
 PLAIN = CodeOptions()
 EXAMPLES = 10  # most samples in the example program
@@ -98,7 +98,7 @@ def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial
     model's window of frames.
     """
     cases = samples(model, 1, 0, inputs)
-    right = compare.truth(model.whole.graph, network_inputs(model, cases))
+    right = reference_outputs(model, cases, use_litert=False)
     return tuple(
         Trial(tuple(compare.pack(model.graph, case)), tuple(compare.pack_outputs(model.graph, outputs)))
         for case, outputs in zip(cases, right.outputs, strict=True)

@@ -181,13 +181,18 @@ def verify_plan(
         return compare.verify(plan, Path(folder), model.name, cases, cores=cores, right=right, progress=progress)
 
 
-def reference_outputs(model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None) -> compare.Truth:
+def reference_outputs(
+    model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None, *, use_litert: bool = True
+) -> compare.Truth:
     """Return the outputs of LiteRT on the imported file, or of the numpy reference if LiteRT cannot run it.
 
     If LiteRT runs, the result also says how far the numpy reference differs. For a model that streams in time, the outputs are
-    those for the whole window at each call.
+    those for the whole window at each call, without the rows that a call does not return. If `use_litert` is not set, only the
+    numpy reference runs.
     """
-    return compare.truth(model.whole.graph, network_inputs(model, cases), _litert(model.whole), progress)
+    litert = _litert(model.whole) if use_litert else None
+    right = compare.truth(model.whole.graph, network_inputs(model, cases), litert, progress)
+    return replace(right, outputs=[model.stream.new_rows(each) for each in right.outputs]) if model.stream else right
 
 
 def network_inputs(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:

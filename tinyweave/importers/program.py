@@ -96,8 +96,8 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
         [tuple(range(len(shape)))] if key in program.integers else memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1]
         for key, shape in program.inputs.items()
     ]
-    # one choice for all states keeps the combinations few
-    of_states = [[memory_orders(first.ndim)[index] for first in program.states.values()] for index in (0, -1)]
+    # one choice for all states keeps the combinations few; the logical order is tried first, in which steps of a cache are rows
+    of_states = [[memory_orders(first.ndim)[index] for first in program.states.values()] for index in (-1, 0)]
     of_states = of_states if program.states else [[]]
     for transposes in (False, True):
         built: list[Graph] = []

@@ -17,7 +17,8 @@ from ..ir import CompileError, Graph, Op, Tensor, array_type, rebuild, verify
 from ..ops import SPECS, check, macs, macs_per_op, run
 from ..ops.layout import paddings
 from .rewrite import constant, integers, unused
-from .time_axis import Reading, TimeAxis, resized, window_of
+from .share_constants import share_constants
+from .time_axis import DIFFERS, Reading, TimeAxis, resized, taken, window_of
 from .time_rows import CallRows, Choices, Followed, choose, follow, read_rows, rows_of, suited_hop
 
 NOTHING_KEPT = "no row can be kept from one call to the next"
@@ -56,6 +57,7 @@ class TimeStream:
     time: TimeAxis  # the time axis of the input of `window`
     hop: int  # frames per call
     layers: tuple[StreamedLayer, ...]
+    returned: tuple[tuple[slice, ...], ...]  # for each output the part of the output of `window` that a call returns
 
     @property
     def frames(self) -> int:
@@ -86,6 +88,10 @@ class TimeStream:
             seen.append([np.ascontiguousarray(now)])
         return seen
 
+    def new_rows(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the parts of the original network's outputs that a call returns: of networks with attention only new rows."""
+        return [np.ascontiguousarray(array[part]) for array, part in zip(outputs, self.returned, strict=True)]
+
 
 def silence(graph: Graph) -> np.ndarray:
     """Return an input window filled with the zero point, or with 0 if the input is float."""
@@ -107,13 +113,37 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
     if net.hop >= time.rows:
         what = f"with a hop of {net.hop} frames two windows of {time.rows} frames do not overlap"
         raise CompileError(f"{NOTHING_KEPT}: {what}", "give --stream-time fewer frames, or leave it out")
+    _check_outputs(net)
     chosen = choose(net)
     rows = rows_of(net, chosen)
     step = _rewritten(net, rows)
     layers = _layers(net, rows, chosen, step)
     if macs(step) >= macs(graph):
         raise _nothing_kept(net, layers)
-    return TimeStream(step, graph, time, net.hop, layers)
+    return TimeStream(step, graph, time, net.hop, layers, tuple(_part_returned(net, name) for name in graph.outputs))
+
+
+def _part_returned(net: Followed, name: str) -> tuple[slice, ...]:
+    """Return the index of the part of an output of the original network that a call returns."""
+    if name not in net.times:
+        return ()
+    time, (first, after) = net.times[name], net.returned(name)
+    return (*(slice(None),) * time.axis, slice(first * time.unit, after * time.unit))
+
+
+def _check_outputs(net: Followed) -> None:
+    """Raise CompileError if a network with attention has an output map without enough steady rows for a call."""
+    for name in (name for name in net.graph.outputs if name in net.times and net.bands):
+        time, shift = net.times[name], net.shift(name)
+        if not shift:
+            why = f"the rows of the output '{name}' are {time.stride} frames apart"
+            raise CompileError(why, f"give --stream-time {time.stride} or a multiple of it")
+        if net.returned(name) != (0, time.rows) and time.steady < shift:
+            layer, band = max(net.bands.items(), key=lambda item: item[1].before + item[1].ahead)
+            rows = f"{time.steady} of {time.rows} rows of the output '{name}' are independent of the position of the window"
+            sees = f"attention in layer {layer} sees {band.before} rows before each row and {band.ahead} after it"
+            what = "mask its scores with -inf, except for a band of few past rows, or export the network for more frames"
+            raise CompileError(f"a call returns {shift} new row{'s' * (shift > 1)}, but {rows}, because {sees}", what)
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
@@ -129,7 +159,11 @@ def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileErro
         return CompileError(
             f"{NOTHING_KEPT}: {net.hop} frames change all rows of its layers", "give --stream-time fewer frames"
         )
-    name, why = next(((layer.name, layer.why) for layer in layers if layer.why), (layers[0].name, "it has no work to save"))
+    reasons = [(layer.name, layer.why) for layer in layers if layer.why]
+    name, why = next(iter(reasons), (layers[0].name, "it has no work to save"))
+    if positioned := [name for name, why in reasons if why == DIFFERS]:
+        name, why = positioned[0], f"{DIFFERS}, as absolute positions do"
+        hint = "add a bias to the scores that depends on the distance between two rows instead, or leave out --stream-time"
     return CompileError(f"{NOTHING_KEPT}: layer {name}: {why}", hint)
 
 
@@ -150,16 +184,16 @@ class _Step:
         self.ops.append(op)
         self.tensors |= {tensor.name: tensor for tensor in constants}
 
-    def tensor(self, name: str, count: int, suffix: str) -> str:
-        """Add a tensor for `count` rows of the map `name`, called `<name>:<suffix>`, and return its name.
+    def tensor(self, name: str, span: tuple[int, int], suffix: str) -> str:
+        """Add a tensor for the rows `span`, (first, after), of the map `name`; return its name, `<name>:<suffix>`.
 
-        If the map has only `count` rows, no tensor is added and `name` itself is returned, except for the suffix "old": that
+        If these are all rows of the map, no tensor is added and `name` itself is returned, except for the suffix "old": that
         tensor is read from state.
         """
-        if count == self.rows[name].rows and suffix != "old":
+        if span == (0, self.rows[name].rows) and suffix != "old":
             return name
         piece = unused(f"{name}:{suffix}", self.tensors)
-        self.tensors[piece] = resized(self.graph.tensors[name], self.times[name], count, piece)
+        self.tensors[piece] = resized(self.graph.tensors[name], self.times[name], span, piece)
         return piece
 
     def label(self, name: str) -> str:
@@ -175,19 +209,26 @@ class _Step:
         begin, end, piece = min(holding, key=lambda p: p[1] - p[0])
         if (begin, end) == (first, after):
             return piece
-        cut = self.cut(piece, name, first - begin, (after - first, f"rows_{first}_{after}"))
+        cut = self.cut(piece, name, begin, (first, after, f"rows_{first}_{after}"))
         self.pieces[name].append((first, after, cut))
         return cut
 
-    def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
+    def cut(self, piece: str, name: str, origin: int, part: tuple[int, int, str]) -> str:
         """Add a slice of the tensor `piece`, which holds rows of the map `name`, and return the name of its output.
 
-        The slice takes `part[0]` rows, from row `first` of `piece` on. `part[1]` is the suffix of the output's name.
+        Args:
+            piece: the tensor to slice.
+            name: the map.
+            origin: the row of the map that is the first row of `piece`.
+            part: the first row of the map to take, the row after the last, and the suffix of the output's name.
         """
-        (count, suffix), time = part, self.times[name]
-        out = self.tensor(name, count, suffix)
+        (first, after, suffix), time = part, self.times[name]
+        out = self.tensor(name, (first, after), suffix)
         op = Op(f"{self.label(name)}_{suffix}", "slice", (), (out,))
-        begin = [first * time.unit if axis == time.axis else 0 for axis in range(len(self.tensors[out].shape))]
+        begin = [0] * len(self.tensors[out].shape)
+        begin[time.axis] = (first - origin) * time.unit
+        if time.band is not None:
+            begin[-1] = time.band.columns(first, after, time.rows)[0] - time.band.columns(origin, after, time.rows)[0]
         where = integers(self.graph, op, "begin", begin), integers(self.graph, op, "size", self.tensors[out].shape)
         self.add(replace(op, inputs=(piece, *(tensor.name for tensor in where))), where)
         return out
@@ -209,7 +250,7 @@ class _Step:
         if not rows.state:
             return None
         in_place, state = self.is_moved_in_place(name), f"{name}:state"
-        old = self.tensor(name, rows.rows - rows.kept, "old") if in_place else self.tensor(name, rows.state, "kept")
+        old = self.tensor(name, *(((rows.kept, rows.rows), "old") if in_place else ((rows.kept, rows.new), "kept")))
         variable = replace(self.tensors[old], name=state, role="state")
         begin = Op(f"{label}_begin", "assign_variable", (), (state,))
         steady = self.quiet[name][(slice(None),) * time.axis + (slice(rows.kept * time.unit, (rows.kept + 1) * time.unit),)]
@@ -218,7 +259,8 @@ class _Step:
         self.tensors |= {state: variable, initial.name: initial}
         self.init.append(replace(begin, inputs=(initial.name,)))
         self.add(Op(f"{label}_{'old' if in_place else 'kept'}", "read_variable", (state,), (old,)))
-        return self.cut(old, name, self.net.shift(name), (rows.state, "kept")) if in_place else old
+        # the state holds the rows of the previous call: its row 0 is a row that has moved out of the rows to keep
+        return self.cut(old, name, rows.kept - self.net.shift(name), (rows.kept, rows.new, "kept")) if in_place else old
 
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
         """Join the kept rows of a map with the rows computed at this call, and save the rows that the next call needs.
@@ -232,12 +274,12 @@ class _Step:
             return
         parts = (top, kept, new) if top and rows.top == rows.kept else (kept, new)
         first = rows.kept if parts[0] == kept else 0
-        joined = self.tensor(name, rows.rows - first, "joined")
+        joined = self.tensor(name, (first, rows.rows), "joined")
         self.add(Op(f"{label}_joined", "concatenation", parts, (joined,), {"axis": time.axis, "activation": "none"}))
         self.pieces[name].append((first, rows.rows, joined))
         later = joined
         if not self.is_moved_in_place(name):
-            later = self.cut(joined, name, rows.kept - first + self.net.shift(name), (rows.state, "later"))
+            later = self.cut(joined, name, first - self.net.shift(name), (rows.kept, rows.new, "later"))
         self.add(Op(f"{label}_keep", "assign_variable", (later,), (f"{name}:state",)))
 
 
@@ -245,7 +287,7 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
     """Return the graph of one call, which computes, keeps or reads from state the rows of each map that `rows` lists."""
     step, graph, source = _Step(net, rows), net.graph, net.graph.inputs[0]
     new = f"{source}:new"
-    step.tensors[new] = resized(graph.tensors[source], net.times[source], net.hop, new)
+    step.tensors[new] = resized(graph.tensors[source], net.times[source], (0, net.hop), new)
     step.keep(source, step.kept(source), None, new)
     for op in graph.ops:
         if isinstance(net.readings[op.name], str):
@@ -257,9 +299,10 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
         newest = _part(step, op, (part.new, part.rows), "new")
         for name, old, above, below in zip(op.outputs, kept, top, newest, strict=True):
             step.keep(name, old, above, below)
-    outputs = tuple(step.take(name, 0, rows[name].rows) if name in rows else name for name in graph.outputs)
+    outputs = tuple(step.take(name, *net.returned(name)) if name in rows else name for name in graph.outputs)
     whole = replace(graph, tensors=step.tensors)
-    return check(verify(rebuild(whole, inputs=(new,), outputs=outputs, ops=tuple(step.ops), init=tuple(step.init))))
+    step_graph = rebuild(whole, inputs=(new,), outputs=outputs, ops=tuple(step.ops), init=tuple(step.init))
+    return check(verify(share_constants(step_graph)[0]))
 
 
 def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str, ...]:
@@ -273,15 +316,20 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
     window, axis = found.window, found.outputs[0].axis
     operands = [name for name in op.inputs if name is not None and name in step.times]
     size = step.times[operands[0]].rows
-    taken = {name: step.take(name, *read_rows(window, first, after, size)) for name in operands}
-    outputs = tuple(step.tensor(name, after - first, suffix) for name in op.outputs)
-    inputs = tuple(name if name is None else taken.get(name, name) for name in op.inputs)
+    pieces = {name: step.take(name, *read_rows(found.of(op, name), first, after, step.times[name].rows)) for name in operands}
+    outputs = tuple(step.tensor(name, span, suffix) for name in op.outputs)
+    inputs = tuple(name if name is None else pieces.get(name, name) for name in op.inputs)
     part = replace(op, name=op.name if suffix == "new" else f"{op.name}_{suffix}", inputs=inputs, outputs=outputs)
     begin, end = first * window.stride - window.pad, (after - 1) * window.stride - window.pad + window.extent
-    ends, constants = (max(-begin, 0), max(end - size, 0)), []
+    ends, constants = (max(-begin, 0), max(end - size, 0)), list[Tensor]()
     is_whole = after - first == found.outputs[0].rows
     family = SPECS[op.kind].family
-    if not is_whole and family == "view":
+    spans = taken(step.graph, op) if op.kind.endswith("slice") else None
+    if spans is not None:
+        part, constants = _slice(step, part, spans, axis)
+    elif not is_whole and found.outputs[0].band is not None:
+        part, constants = _masked(step, part, found.outputs[0], span)
+    elif not is_whole and family == "view":
         constants = [integers(step.graph, part, "shape", step.tensors[outputs[0]].shape)]
         part = replace(part, kind="reshape", inputs=(inputs[0], constants[0].name), attrs={"new_shape": None})
     elif not is_whole and family in ("convolution", "pool"):
@@ -293,6 +341,46 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
         part = replace(part, inputs=(inputs[0], constants[0].name, *inputs[2:]))
     step.add(part, constants)
     return outputs
+
+
+def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> tuple[Op, list[Tensor]]:
+    """Return a slice of an operand that has only the rows to take, and its constants; a reshape if no other axis is cut.
+
+    Args:
+        step: the graph of a call.
+        op: the slice in the original network, with the operand and the output of the call.
+        spans: for each axis of the operand the first index and the number of indices to take, in the original network.
+        axis: the time axis of the operand.
+    """
+    x, out = (step.tensors[name or ""] for name in (op.inputs[0], op.outputs[0]))
+    if x.elements == out.elements:
+        return replace(op, kind="reshape", inputs=(x.name,), attrs={"new_shape": None}), []
+    begin = [0 if index == axis else first for index, (first, _) in enumerate(spans)]
+    constants = [integers(step.graph, op, "begin", begin), integers(step.graph, op, "size", out.shape)]
+    return replace(op, kind="slice", inputs=(x.name, *(each.name for each in constants)), attrs={}), constants
+
+
+def _masked(step: _Step, op: Op, time: TimeAxis, span: tuple[int, int]) -> tuple[Op, list[Tensor]]:
+    """Return an op on the rows `span`, (first, after), of attention scores, and its mask: the part that these rows can see.
+
+    Operands that are no mask of all rows and columns stay as they are.
+    """
+    assert time.band is not None
+    begin, end = time.band.columns(*span, time.rows)
+    changed, constants = list(op.inputs), list[Tensor]()
+    for index, name in enumerate(op.inputs):
+        x = step.tensors[name or ""]
+        if x.data is None or x.elements == 1 or SPECS[op.kind].family != "binary":
+            continue
+        where = [slice(None)] * len(x.shape)
+        own = time.axis - (len(step.tensors[op.outputs[0]].shape) - len(x.shape))
+        if own >= 0 and x.shape[own] > 1:
+            where[own] = slice(*span)
+        if x.shape[-1] > 1:
+            where[-1] = slice(begin, end)
+        constants.append(constant(step.graph, op, "mask", x.data[tuple(where)], x.quant))
+        changed[index] = constants[-1].name
+    return replace(op, inputs=tuple(changed)), constants
 
 
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
@@ -332,11 +420,12 @@ def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | Non
         return f"its rows are {time.stride} frames apart; choose a hop that is a multiple of {time.stride} frames"
     if rows.computed <= shift:
         return None
+    cause = "padding or attention" if net.bands else "padding"
     if not time.steady:
-        return "padding: all its rows depend on the position of the window"
+        return f"{cause}: all its rows depend on the position of the window"
     if time.steady <= shift:
         return f"a hop brings {shift} new rows, but only {time.steady} rows are independent of the position of the window"
     if chosen.get(name) == "anew":
         return "keeping rows would cost more RAM than it saves work"
     ends = time.rows - time.steady
-    return f"padding: {ends} rows depend on the position of the window" if ends else "later layers read these rows at both ends"
+    return f"{cause}: {ends} rows depend on the position of the window" if ends else "later layers read these rows at both ends"

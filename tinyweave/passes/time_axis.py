@@ -12,13 +12,18 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from ..ir import Graph, Op, Tensor
 from ..ops import SPECS, data, spec_of
-from ..ops.data_movement import axis_of, permutation
+from ..ops.data_movement import axis_of, permutation, pieces
 from ..ops.layout import concatenation_axis, paddings
 from ..ops.reduce import axes
 from ..ops.spec import windows_one_to_one
 from ..ops.window import Window
+from .attention.bands import Band
+
+DIFFERS = "its constant operand differs between rows"
 
 
 class TimeAxis(NamedTuple):
@@ -26,6 +31,9 @@ class TimeAxis(NamedTuple):
 
     A row is steady if its value depends only on the frames that it is computed from, not on where the window of frames begins
     or ends. So it can be reused when the window advances.
+
+    A map of attention scores has a `band`: the last axis of its rows [first, after) holds only the columns that these rows can
+    see. Such rows are never reused, because their columns move, too.
     """
 
     axis: int  # the axis of the tensor that holds the rows
@@ -34,6 +42,7 @@ class TimeAxis(NamedTuple):
     stride: int  # frames from one row to the next
     first: int  # the first steady row
     after: int  # the row after the last steady row
+    band: Band | None = None  # None if the tensor has no attention scores
 
     @property
     def steady(self) -> int:
@@ -42,10 +51,18 @@ class TimeAxis(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How an op reads rows in time: the window of input rows that an output row reads, and the time axis of each output."""
+    """How an op reads rows in time: the window of input rows that an output row reads, and the time axis of each output.
+
+    The second operand of an attention head's product is read through another window: `seen`.
+    """
 
     window: Window
     outputs: tuple[TimeAxis, ...]
+    seen: Window | None = None
+
+    def of(self, op: Op, name: str) -> Window:
+        """Return the window of the rows of the operand `name` that a row of an output of `op` reads."""
+        return self.window if self.seen is None or name == op.inputs[0] else self.seen
 
 
 def window_of(graph: Graph) -> TimeAxis | str:
@@ -73,10 +90,14 @@ def window_of(graph: Graph) -> TimeAxis | str:
     return TimeAxis(axis, x.shape[axis] // rows, rows, 1, 0, rows)
 
 
-def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis]) -> Reading | str:
+def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis], band: Band | None = None) -> Reading | str:
     """Return how an op reads its inputs in time, or, as a str, the reason why its output has no time axis.
 
-    `times` has the time axis of each tensor that has one.
+    Args:
+        graph: the graph.
+        op: the op.
+        times: the time axis of each tensor that has one.
+        band: the rows that a row can see, if the op belongs to an attention head.
     """
     for name in op.inputs:
         if name is not None and graph.tensors[name].data is None and name not in times:
@@ -85,11 +106,19 @@ def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis]) -> Reading | st
     if x is None:
         return "its input is constant"
     family = SPECS[op.kind].family
+    if band is not None:
+        return _attending(op, times, band) if family == "matmul" else Reading(Window(), (x,))
+    if any(times[name].band for name in op.inputs if name in times and name is not None):
+        return "it reads the scores of attention"
     if family in ("convolution", "pool"):
         return _windowed(graph, op, x)
     if family == "pad":
         return _padded(graph, op, x)
-    of_several = family == "binary" or op.kind == "concatenation"
+    if op.kind.endswith("slice"):
+        return _sliced(graph, op, x)
+    if family == "matmul" and x.axis >= len(data(graph, op).shape) - 2:
+        return "it combines all rows of the window"
+    of_several = family in ("binary", "matmul") or op.kind == "concatenation"
     moved = _of_several(graph, op, x, times) if of_several else _of_one(graph, op, x)
     return moved if isinstance(moved, str) else Reading(Window(), moved)
 
@@ -101,6 +130,41 @@ def _windowed(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
     if any(graph.tensors[name].data is None for name in op.inputs[1:] if name is not None):
         return "its weights are not constant"
     return _stepping(windows[x.axis - 1], x, graph.output(op).shape[x.axis])
+
+
+def _attending(op: Op, times: Mapping[str, TimeAxis], band: Band) -> Reading | str:
+    """Return how a head's product of queries and keys, or of softmax and values, reads rows; if it does not, the reason."""
+    (a, b), is_scores = (times[name] for name in op.inputs if name is not None), times[op.inputs[0] or ""].band is None
+    are_rows = b.axis == 2 and op.attrs["adj_y"] == is_scores and not op.attrs["adj_x"]
+    if (a.axis, a.unit, b.unit) != (1, 1, 1) or not are_rows or (a.rows, a.stride) != (b.rows, b.stride):
+        return "the rows of its operands are at different times"
+    first, after = (max(a.first, b.first + band.before), min(a.after, b.after - band.ahead)) if band.is_steady else (0, 0)
+    out = a._replace(first=first, after=after, band=band if is_scores else None)
+    return Reading(Window(), (out,), Window(extent=band.before + 1 + band.ahead, pad=band.before))
+
+
+def taken(graph: Graph, op: Op) -> list[tuple[int, int]] | None:
+    """Return for each axis of a slice's input the first index and the number of indices that it takes; None if it has steps."""
+    source, (axes,) = data(graph, op).shape, pieces(graph, op)
+    steps = [prod(source[axis + 1 :]) for axis in range(len(source))]
+    if len(axes) != len(source):
+        return None
+    spans = [(int(offsets[0]) // step, offsets.size) for offsets, step in zip(axes, steps, strict=True)]
+    successive = (np.arange(begin, begin + size) * step for (begin, size), step in zip(spans, steps, strict=True))
+    return spans if all(map(np.array_equal, axes, successive)) else None
+
+
+def _sliced(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
+    """Return how a slice reads rows, or, as a str, the reason why its output has no time axis."""
+    spans, source, out = taken(graph, op), data(graph, op).shape, graph.output(op).shape
+    if spans is None or any(edge % x.unit for edge in spans[x.axis]):
+        return "it takes rows or channels in steps"
+    begin, rows = (edge // x.unit for edge in spans[x.axis])
+    if len(out) != len(source):  # axes of extent 1 are removed
+        if rows > 1 or out[:1] != (1,) or prod(out) * x.rows != prod(source):
+            return "its output has no time axis"
+        x = x._replace(axis=0, unit=1)
+    return _stepping(Window(pad=-begin), x, rows)
 
 
 def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
@@ -134,7 +198,7 @@ def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]
         assert tensor is not None
         if tensor.data is not None:
             if op.kind == "concatenation" or not _is_the_same_in_time(tensor, out, x.axis):
-                return "its constant operand differs between rows"
+                return DIFFERS
             continue
         other = times[tensor.name]
         if len(tensor.shape) != len(out.shape) or other[:4] != x[:4]:
@@ -194,7 +258,10 @@ def _viewed(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
     return (x._replace(axis=axis, unit=out[axis] // x.rows),)
 
 
-def resized(tensor: Tensor, time: TimeAxis, rows: int, name: str) -> Tensor:
-    """Return an activation like `tensor`, but called `name` and with this number of rows along its time axis `time`."""
-    shape = (*tensor.shape[: time.axis], rows * time.unit, *tensor.shape[time.axis + 1 :])
+def resized(tensor: Tensor, time: TimeAxis, span: tuple[int, int], name: str) -> Tensor:
+    """Return an activation called `name` for the rows `span`, (first, after), of the tensor, whose time axis is `time`."""
+    shape = (*tensor.shape[: time.axis], (span[1] - span[0]) * time.unit, *tensor.shape[time.axis + 1 :])
+    if time.band is not None:
+        begin, end = time.band.columns(*span, time.rows)
+        shape = (*shape[:-1], end - begin)
     return replace(tensor, name=name, shape=shape, data=None, role="activation")

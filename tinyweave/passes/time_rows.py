@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ..ir import Graph
 from ..ops import macs_per_op
 from ..ops.window import Window
+from .attention.bands import Band, attention_bands
 from .time_axis import Reading, TimeAxis, reading
 
 MAX_TRIALS = 1 << 16  # limit of (maps whose choice is tried) * (ops of the graph); a file may have very many of both
@@ -48,18 +49,29 @@ class Followed(NamedTuple):
     """A graph on a window of frames, analysed along the time axis, for calls that advance by `hop` frames.
 
     `times` has the time axis of each tensor that has one. `readings` has, for each op, how it reads rows, or the reason (str)
-    why that is unknown.
+    why that is unknown. `bands` has, for each op of an attention head, the rows that a row can see.
     """
 
     graph: Graph
     times: Mapping[str, TimeAxis]
     readings: Mapping[str, Reading | str]
     hop: int  # frames per call
+    bands: Mapping[str, Band]
 
     def shift(self, name: str) -> int:
         """Return by how many rows the contents of the map `name` move towards its start per call; 0 if not by whole rows."""
         stride = self.times[name].stride
         return 0 if self.hop % stride else self.hop // stride
+
+    def returned(self, name: str) -> tuple[int, int]:
+        """Return the range (first, after) of the rows of the output map `name` that a call returns.
+
+        A network with attention returns the newest steady rows, those that the previous call could not compute. Other networks
+        return all rows, and so do those of which an output has only new rows, such as the last row.
+        """
+        time, shift = self.times[name], self.shift(name)
+        is_whole = not self.bands or time.band is not None or time.rows <= shift
+        return (0, time.rows) if is_whole else (time.after - shift, time.after)
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
@@ -68,12 +80,12 @@ def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
     `time` is the time axis of the input. If `hop` is None, it is the smallest hop that moves all maps with reusable rows by
     whole rows.
     """
-    times, readings = {graph.inputs[0]: time}, dict[str, Reading | str]()
+    times, readings, bands = {graph.inputs[0]: time}, dict[str, Reading | str](), attention_bands(graph)
     for op in graph.ops:
-        found = readings[op.name] = reading(graph, op, times)
+        found = readings[op.name] = reading(graph, op, times, bands.get(op.name))
         if isinstance(found, Reading):
             times |= dict(zip(op.outputs, found.outputs, strict=True))
-    return Followed(graph, times, readings, hop or suited_hop(times))
+    return Followed(graph, times, readings, hop or suited_hop(times), bands)
 
 
 def suited_hop(times: Mapping[str, TimeAxis]) -> int:
@@ -89,7 +101,7 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
     """
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
-    bottom |= {name: 0 for name in graph.outputs if name in times}
+    bottom |= {name: net.returned(name)[0] for name in graph.outputs if name in times}
     rows: dict[str, CallRows] = {}
     for op in reversed(graph.ops):
         found, operands = net.readings[op.name], [name for name in op.inputs if name in times and name is not None]
@@ -102,8 +114,8 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
         part = rows[op.outputs[0]]
         for name in operands:
             if part.top:
-                top[name] = max(top[name], read_rows(found.window, 0, part.top, times[name].rows)[1])
-            bottom[name] = min(bottom[name], read_rows(found.window, part.new, part.rows, times[name].rows)[0])
+                top[name] = max(top[name], read_rows(found.of(op, name), 0, part.top, times[name].rows)[1])
+            bottom[name] = min(bottom[name], read_rows(found.of(op, name), part.new, part.rows, times[name].rows)[0])
     name, count = graph.inputs[0], times[graph.inputs[0]].rows
     # each frame arrives once, so frames are kept until rows at the top have read them
     oldest = 0 if top[name] else min(bottom[name], count - net.hop)
@@ -118,11 +130,10 @@ def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> C
     """
     time, shift, choice = net.times[name], net.shift(name), chosen.get(name)
     newest = time.after - shift
-    if not shift or time.steady <= shift or choice == "anew":
+    if not shift or time.steady <= shift or time.band is not None or choice == "anew":
         return CallRows(0, 0, 0, time.rows) if top >= bottom else CallRows(top, bottom, bottom, time.rows)
-    if top >= bottom or (choice == "long" and top > time.first):
+    if top >= bottom or bottom < time.first or (choice == "long" and top > time.first):
         return CallRows(time.first, time.first, newest, time.rows)
-    # here bottom >= time.first: the new rows of a later map never read rows that depend on the top of the window
     return CallRows(top, bottom, max(bottom, newest), time.rows)
 
 
