@@ -159,7 +159,6 @@ def test_the_command_in_the_c_has_the_latency_limit(capsys: pytest.CaptureFixtur
         (("--latency-ms", "5"), "--latency-ms needs a clock; name a board with --device"),
         (("--device", "cortex-m4", "--latency-ms", "5"), "'cortex-m4' has no clock; name a board"),
         (("--device", "esp32", "--latency-ms", "5"), "the timings of a xtensa-lx6 are unknown"),
-        (("--device", "m55m1", "--latency-ms", "5"), "the timings of a cortex-m55 are unknown"),
         (("--device", "fe310-g002", "--latency-ms", "5"), "the cycles of a sifive-e31 are only estimated from a run"),
         (("--device", "esp32-c3", "--latency-ms", "5"), "the cycles of a rv32imc-esp are only estimated from a run"),
         (("--device", "stm32f412", "--latency-ms", "0"), "--latency-ms 0 is not a time"),

@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 # core -> a run with code in RAM. ESP32-C3: printed in the example of Espressif's component `coremark` 1.1.0, by GCC 12.2
-RUNS = {"rv32imc-esp": Run("ESP32-C3", 160e6, 409.249028)}
+RUNS = {"rv32imc-esp": Run("ESP32-C3", 160e6, 409.249028), "cortex-m55": Run("Cortex-M55 r0p0", 1e6, 2.805)}
 
 PORT = """#include <stddef.h>
 #define HAS_FLOAT 0
@@ -102,7 +102,7 @@ def build(coremark: Path, core: str, folder: Path) -> emulated.Firmware:
     compiler = emulated.COMPILERS[CORES[core].isa]()
     linker = [f"-Wl,-T,{FOLDER / 'firmware.ld'}", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,mark_invoke"]
     linker += [f"-Wl,-u,mark_{name}" for name in emulated.FUNCTIONS]
-    paths = [f"-I{folder}", f"-I{coremark}", "-isystem", str(FOLDER / "include")]
+    paths = [f"-I{folder}", f"-I{coremark}", "-idirafter", str(FOLDER / "include")]
     sources = [folder / "mark.c", FOLDER / "runtime.c", *(coremark / name for name in SOURCES)]
     flags = [*emulated.flags_for(core, compiler, FLAGS[0]), *FLAGS[1:]]
     program = folder / "mark.elf"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
@@ -96,11 +97,39 @@ def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, q
     assert on_unicorn.stack - 32 <= on_qemu.stack <= on_unicorn.stack + 4  # the lowest bytes of a frame may stay unwritten
 
 
-def test_qemu_gives_dumps_and_instructions_per_step(write_model: Callable[..., Path], qemu: None) -> None:
+@pytest.mark.parametrize("plugins", [True, False])
+def test_qemu_gives_dumps_and_instructions_per_step(
+    write_model: Callable[..., Path], qemu: None, monkeypatch: pytest.MonkeyPatch, plugins: bool
+) -> None:
+    if not plugins:
+        monkeypatch.setattr(emulated.qemu, "has_plugins", lambda path: False)
+    elif not emulated.qemu.has_plugins(emulated.qemu.program()):
+        pytest.skip("this QEMU has no plugins")
     firmware = emulated.build(write_model(), "tiny", "cortex-m55", trace=True)
     got = emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(1, "sram", 96, 32), (0, "sram", 0, 32)])
     assert got.dumps == [got.outputs[0], INPUTS[0]]
     assert len(got.per_step) == 2 and sum(got.per_step) == got.instructions
+    assert [got.per_part.get((step, "")) for step in (0, 1)] == (got.per_step if plugins else [None, None])
+    assert sum(got.functions.values()) == (got.instructions if plugins else 0)
+    cycles = emulated.by_step(emulated.cycles("cortex-m55", got))
+    assert [0 < one.fewest <= one.likely <= one.most for one in cycles] == ([True, True] if plugins else [])
+
+
+def test_blocks_that_qemu_splits_are_joined() -> None:
+    """Columns: address, bytes, instructions, executions, jumps at the end."""
+    blocks = [
+        [0x100, 4, 1, 7, 0],  # a page with a breakpoint: each instruction is a block
+        [0x104, 2, 1, 7, 0],
+        [0x106, 2, 1, 7, 6],
+        [0x108, 4, 2, 1, 0],  # another count: a loop has ended
+        [0x10C, 4, 1, 1, 0],  # one of two blocks at this address
+        [0x10C, 6, 2, 3, 3],
+        [0x200, 8, 4, 2, 1],
+        [0x208, 4, 1, 2, 0],  # the block before jumps past it once
+    ]
+    joined = emulated.qemu.joined
+    assert joined(np.array(blocks[::-1], np.int64)).tolist() == [[0x100, 8, 3, 7, 6], *blocks[3:]]
+    assert joined(np.zeros((0, 5), np.int64)).shape == (0, 5)
 
 
 @pytest.mark.parametrize(

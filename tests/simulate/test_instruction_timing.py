@@ -214,9 +214,86 @@ def test_a_predicted_jump_costs_a_sifive_e31_one_cycle(jump: str):
 )
 def test_registers_read_and_written_by_riscv_instructions(code: str, said: str):
     disassembly = pytest.importorskip("tinyweave.simulate.disassembly", reason="needs capstone")
-    name, operands, read, written = disassembly.named("riscv", bytes.fromhex(code)[::-1]).split("\t")
+    name, operands, read, written, size = disassembly.named("riscv", bytes.fromhex(code)[::-1]).split("\t")
     expected = said.split("/")
     assert [name, operands, sorted(read.split()), written] == [*expected[:2], sorted(expected[2].split()), expected[3]]
+    assert int(size) == len(code) / 2
+
+
+@pytest.mark.emulator
+def test_vector_instructions_are_disassembled_among_others():
+    disassembly = pytest.importorskip("tinyweave.simulate.disassembly", reason="needs capstone")
+    halfwords = "f003 c015 ecb0 1e10 bf08 2001 1840 eef0 8f22 fb00 00f5 f01f c015".split()
+    lines = disassembly.named("arm", b"".join(bytes.fromhex(half)[::-1] for half in halfwords)).split("\n")
+    found = [tuple(line.split("\t")[::4]) for line in lines]
+    names = "wls vload it mov add vmultiply unknown le"
+    assert found == list(zip(names.split(), "44222444", strict=True))
+
+
+M55 = "cortex-m55"
+LOAD_0, LOAD_1 = "vload 1/r0/q0 r0", "vload 1/r1/q1 r1"
+ADD_V, MUL_V, STORE_V = "valu 1/q0 q1/q2", "vmultiply 2/q2 q1/q3", "vstore 1/q3 r2/r2"
+
+
+def short(*lines: str) -> list[Instruction]:
+    """Return instructions of two bytes, from lines as `program` takes them."""
+    return [one._replace(bytes=2) for one in program(*lines)]
+
+
+# Each instruction is listed after the cycle in which it starts. The block takes the cycles from its start to that of an equal
+# block behind it.
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        # 0 load, 1 add, 2 multiply, 4 store (a product is ready after two cycles), then 6 load: stores use the same part
+        ((LOAD_0, ADD_V, MUL_V, STORE_V), 6),
+        # 0 load, 2 load: two loads do not overlap; 3 add
+        ((LOAD_0, LOAD_1, ADD_V), 4),
+        # 0 load, 1 multiply, 2 load, 3 multiply: 128 bits of each per two cycles
+        ((LOAD_0, "vmultiply 2/r4 q0 q1/r4", LOAD_1, "vmultiply 2/r5 q0 q1/r5", "le/lr/lr"), 4),
+        # 0 load, 2 store, then 4 load: the jump of a low-overhead loop takes no cycle
+        ((LOAD_0, "vstore 1/q0 r2/r2", "le/lr/lr"), 4),
+        # 0 ldr, 2 add: a loaded word is ready after two cycles, also a register of floats that is part of a vector
+        ((LDR_0, "add r2, r0, r3/r0 r3/r2"), 3),
+        (("vldr s5, [r1]/r1/s5", "valu 1/q1 q2/q0"), 3),
+        # 0 mul, 2 add; 0 add with a shift, 2 add; 0 smlad, 1 smlad
+        (("mul r0, r1, r2/r1 r2/r0", "add r2, r0, r3/r0 r3/r2"), 3),
+        (("add r0, r1, r2, lsl #2/r1 r2/r0", "add r2, r0, r3/r0 r3/r2"), 3),
+        (("smlad r0, r1, r2, r3/r1 r2 r3/r0", "smlad r4, r1, r2, r3/r1 r2 r3/r4"), 2),
+        # 0 to 1: four registers, two per cycle; 0 ldrd
+        (("ldm r0!, {r4, r5, r6, r7}/r0/r0 r4 r5 r6 r7",), 2),
+        (("ldrd r4, r5, [r0]/r0/r4 r5",), 1),
+        # 0 vidup, 5 gather: its addresses must be ready four cycles earlier
+        (("valu 1/r0/q1", "vgather 2/r0 q1/q2"), 6),
+        (("vcontrol 1//", "vstore 1/q0 r2/"), 2),
+    ],
+)
+def test_cycles_of_instructions_on_a_cortex_m55(lines: tuple[str, ...], count: int):
+    assert likely(M55, *lines) == count
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        ("adds r0, r1, r2/r1 r2/r0 cpsr", "mov r3, #1//r3", 1),
+        ("adds r0, r1, r2/r1 r2/r0 cpsr", "mov r3, r0/r0/r3", 2),  # needs the sum
+        ("ldr r0, [r1]/r1/r0", "add r3, #4/r3/r3 cpsr", 1),
+        ("ldr r0, [r1]/r1/r0", "add r3, r3, r4/r3 r4/r3 cpsr", 2),  # a sum of registers does not pair
+        ("cmp r0, r1/r0 r1/cpsr", "bne #-8/cpsr/pc", 1),
+        ("bne #-8/cpsr/pc", "mov r3, #1//r3", 2),
+        ("it eq//itstate", "ldr r0, [r1]/r1/r0", 1),
+    ],
+)
+def test_two_short_instructions_may_start_together_on_a_cortex_m55(first: str, second: str, count: int):
+    alone = program("smlad r5, r6, r7, r5/r5 r6 r7/r5")  # has four bytes
+    assert timed(M55, [*alone, *short(first, second)], 1, 0).likely == 1 + count
+    assert timed(M55, [*short(first), *program(second)], 1, 0).likely == 2, "the second has four bytes"
+
+
+def test_a_low_overhead_loop_takes_cycles_only_to_enter_and_leave():
+    loop = program(LOAD_0, "vstore 1/q0 r2/r2", "le/lr/lr")
+    assert timed(M55, loop, 100, 99) == (4 * 100 + 1, 4 * 100 + 3, 4 * 100 + 6)
+    assert timed(M55, program(LDR_0, "bne #-8/cpsr/pc"), 100, 99).likely == 2 * 100 + 3 * 99
 
 
 @pytest.mark.parametrize("core", TIMINGS)

@@ -1,13 +1,17 @@
 """Disassembly of basic blocks: names and registers of the instructions, and their effect on the stack pointer.
 
 In: an instruction set ("arm", which means Thumb, or "riscv") and machine code. Out: text, or numbers. unicorn_process.py,
-which runs as a separate process, loads this file by its path.
+which runs as a separate process, loads this file by its path. vectors.py decodes the instructions that are new in Armv8.1-M,
+capstone all others.
 """
 
 from __future__ import annotations
 
 import re
+import runpy
+from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import capstone
@@ -16,6 +20,7 @@ MODES = {
     "arm": (capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS),
     "riscv": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC),
 }
+LONG_THUMB = (0b11101, 0b11110, 0b11111)  # upper bits of the first halfword of an instruction of four bytes
 ADDS = {"add": 1, "addw": 1, "sub": -1, "subw": -1}
 
 
@@ -78,6 +83,7 @@ RISCV_REGISTER = r"\b(?:zero|ra|sp|gp|tp|[ast]\d+)\b"
 RISCV_CALLS = {"jal": 1, "jalr": 2}  # -> number of register operands if the first one receives the return address
 RISCV_WRITES_NOTHING = {"sb", "sh", "sw", "swsp", "j", "jr"}
 RISCV_OVERWRITES = {"mv", "li", "lui", "lw", "lwsp", "addi4spn"}
+decode = runpy.run_path(str(Path(__file__).with_name("vectors.py")))["decode"]
 INSTRUCTION = {"arm": arm_instruction, "riscv": riscv_instruction}
 STACK_CHANGE = {"arm": arm_stack_change, "riscv": riscv_stack_change}
 
@@ -99,10 +105,49 @@ def disassembled(isa: str, code: bytes) -> list[Any]:
 def named(isa: str, code: bytes) -> str:
     """Return a text with one line per instruction of a basic block.
 
-    A line has four fields separated by tabs: name, operands, registers read, registers written.
+    A line has five fields separated by tabs: name, operands, registers read, registers written, bytes. An instruction that
+    cannot be disassembled has the name "unknown", and no registers.
     """
-    described = ((one.op_str, *INSTRUCTION[isa](one)) for one in disassembled(isa, code))
-    return "\n".join("\t".join((name, operands, read, written)) for operands, name, read, written in described)
+    return "\n".join("\t".join(fields) for fields in (_arm_fields(code) if isa == "arm" else _fields(isa, code)))
+
+
+def _fields(isa: str, code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
+    """Return the fields of `named` for each instruction that capstone knows, up to the first that it does not know."""
+    for one in disassembled(isa, code):
+        name, read, written = INSTRUCTION[isa](one)
+        yield name, one.op_str, read, written, str(one.size)
+
+
+def _arm_fields(code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
+    """Return the fields of `named` for each instruction of Thumb code.
+
+    Capstone gets all instructions between two vector instructions at once, because the condition of an instruction is in an
+    earlier instruction (IT).
+    """
+    at = begin = 0
+    while at < len(code):
+        first = int.from_bytes(code[at : at + 2], "little")
+        size = 4 if first >> 11 in LONG_THUMB else 2
+        vector = decode(first << 16 | int.from_bytes(code[at + 2 : at + 4], "little")) if size == 4 else None
+        if vector:
+            yield from _known(code[begin:at])
+            yield *vector, "4"
+            begin = at + size
+        at += size
+    yield from _known(code[begin:])
+
+
+def _known(code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
+    """Return the fields of `named` for each instruction of Thumb code that has no vector instructions."""
+    at = 0
+    while at < len(code):
+        for fields in _fields("arm", code[at:]):
+            yield fields
+            at += int(fields[-1])
+        if at < len(code):
+            size = 4 if int.from_bytes(code[at : at + 2], "little") >> 11 in LONG_THUMB else 2
+            yield "unknown", "", "", "", str(size)
+            at += size
 
 
 @lru_cache(maxsize=1 << 16)

@@ -59,6 +59,8 @@ LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
 FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
 
+DISASSEMBLES = "cortex-m4"  # a core whose emulator, Unicorn, comes with the disassembler for all cores
+
 COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
 
@@ -350,13 +352,13 @@ def nearest(*cores: str) -> str:
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
-    """Return (step, layer) -> estimated cycles of a run; {} for a core without timings.
+    """Return (step, layer) -> estimated cycles of a run; {} for a core without timings, or without a disassembler.
 
-    The layer "" is the code of a step outside the layers that were counted separately. `run` must come from Unicorn, which
-    counts basic blocks. `waits` is the number of wait states for each cache line that is fetched from Flash; None means that
-    Flash has zero wait states.
+    The layer "" is the code of a step outside the layers that were counted separately. The result is {} if no basic blocks
+    were counted, as by a QEMU without plugins. `waits` is the number of wait states for each cache line that is fetched from
+    Flash; None means that Flash has zero wait states.
     """
-    if core not in TIMINGS:
+    if core not in TIMINGS or missing(DISASSEMBLES):
         return {}
     by_part, timed = {}, _timed(core, {block.code for ran in run.blocks.values() for block in ran})
     for part, ran in run.blocks.items():
@@ -393,8 +395,8 @@ def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
             fields = [line.split("\t") for line in lines.split("\n")]
             named = [
-                Instruction(name, operands, frozenset(read.split()), frozenset(written.split()))
-                for name, operands, read, written in fields
+                Instruction(name, operands, frozenset(read.split()), frozenset(written.split()), int(size))
+                for name, operands, read, written, size in fields
             ]
             _timings[core, code] = block_costs(core, named)
     return {code: _timings[core, code] for code in blocks}

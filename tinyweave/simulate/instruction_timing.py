@@ -7,7 +7,8 @@ Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DD
 M4 (DDI 0439) manuals. Arm publishes no timings of the M7: its figures follow the measurements at
 quinapalus.com/cm7cycles.html. Arm publishes none of the M33, either: its figures are those of the M4, whose pipeline is as
 long, with a wider range. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure. Espressif publishes none of
-the ESP32-C3: its figures are those of a pipeline of four stages, and agree with a published benchmark, cited there.
+the ESP32-C3: its figures are those of a pipeline of four stages, and agree with a published benchmark, cited there. The
+figures of the M55 are those of LLVM's scheduling model, and agree with a published benchmark, cited there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Instruction(NamedTuple):
     operands: str  # as the disassembler prints them
     read: frozenset[str]
     written: frozenset[str]
+    bytes: int = 4
 
 
 class Cycles(NamedTuple):
@@ -115,16 +117,53 @@ ESP32_C3_RANGE = (
     replace(ESP32_C3, word=3, narrow=3, product=2, quotient=33, reload=3),
 )
 
+
+@dataclass(frozen=True)
+class M55Timing:
+    """The timing of a Cortex-M55, which issues instructions in order and executes vectors in two beats of eight bytes.
+
+    The second beat of a vector instruction overlaps the first beat of the next one if another part of the core executes it.
+    """
+
+    loaded: int = 2  # cycles from the start of a load until its result can be used
+    product: int = 2  # the same for a multiplication
+    shifted: int = 2  # the same for an operation with a shifted operand, and for bit fields and saturation
+    quotient: int = 7  # the same for a division, which also blocks the core
+    words: int = 2  # words that a load or store of several words transfers per cycle
+    gathered: int = 4  # cycles that the vector of addresses of a gather load must be ready before the load
+    reload: int = 3  # cycles added by a taken branch
+    entered: int = 3  # cycles added per run of a low-overhead loop (LE), whose other jumps take none
+    paired: bool = True  # whether two short instructions may start in one cycle
+    drained: bool = False  # whether a block lasts until all its results are ready
+
+
+# Arm publishes no latencies of the M55. LLVM's model of it (llvm/lib/Target/ARM/ARMScheduleM55.td of 2024) has these
+# latencies, vectors in two beats, one part for loads and stores, one for integers, one for products, "MispredictPenalty = 3",
+# and "can dual issue two 16-bit T1 instructions providing one is one of NOPs, ITs, Brs, ADDri/SUBri, UXTB/H, SXTB/H and
+# MOVri's". The model of SLOTHY (github.com/slothy-optimizer/slothy, cortex_m55r1.py, copyright Arm) has the same parts and
+# throughputs. CoreMark took 356,506 cycles per iteration on a Cortex-M55 r0p0 with code and data in tightly coupled memory (GCC
+# 10.3, -Ofast, 2.805 per MHz at github.com/GorgonMeducer/coremark_cortex-m55, 2021). These figures give 346,441 for the same
+# program from GCC 12.2, and 251,854 to 477,233 for the range (bench/peers/coremark.py). Memories with wait states and the
+# core's caches are not modelled.
+M55 = M55Timing()
+M55_RANGE = (
+    replace(M55, loaded=1, shifted=1, quotient=2, gathered=0, reload=1, entered=1),
+    M55,
+    replace(M55, loaded=3, quotient=12, words=1, reload=4, entered=6, paired=False, drained=True),
+)
+
 LINE_WORDS = 4  # bus transfers per cache line: 4 words of 16 bytes, or 4 double words of 32
 
 # core -> fewest, likely, most
-TIMINGS: dict[str, tuple[Timing, Timing, Timing] | tuple[RiscvTiming, RiscvTiming, RiscvTiming]] = {
+CoreTiming = Timing | RiscvTiming | M55Timing
+TIMINGS: dict[str, tuple[CoreTiming, CoreTiming, CoreTiming]] = {
     "cortex-m0": (replace(M0_PLUS, reload=2),) * 3,
     "cortex-m0plus": (M0_PLUS,) * 3,
     "cortex-m3": M3_RANGE,
     "cortex-m4": M4_RANGE,
     "cortex-m7": M7_RANGE,
     "cortex-m33": M33_RANGE,
+    "cortex-m55": M55_RANGE,
     "sifive-e31": E31_RANGE,
     "rv32imc-esp": ESP32_C3_RANGE,
 }
@@ -153,6 +192,15 @@ RISCV_STORES = {"sb", "sh", "sw", "swsp"}
 PRODUCTS = {"mul", "mulh", "mulhu", "mulhsu"}
 QUOTIENTS = {"div", "divu", "rem", "remu"}
 RISCV_RESULTS = {"word": RISCV_WORDS, "narrow": RISCV_NARROW, "product": PRODUCTS, "quotient": QUOTIENTS}
+# names of vector instructions in vectors.py -> the part of a Cortex-M55 that executes them
+PARTS = {name: name for name in ("valu", "vmultiply", "vcontrol")} | dict.fromkeys(("vload", "vgather", "vstore"), "vload")
+BEATS = 2  # cycles for which a vector instruction occupies its part
+FLAGS = {"cpsr", "itstate"}  # registers of conditions, which cost no cycle to wait for
+# instructions of two bytes that an M55 starts together with another one
+ANY_PAIR = {"nop", "uxtb", "uxth", "sxtb", "sxth", "mov", "b"} | CONDITIONAL
+SUMS = {"add", "addw", "sub", "subw"}  # these also do, if one operand is a constant
+# beginnings of the names of instructions whose result an M55 has after `shifted` cycles
+LATE = tuple("ssat usat sbfx ubfx bfi qadd qsub sadd ssub uadd usub sxta uxta sxtb16 uxtb16".split())
 SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
 
 
@@ -175,10 +223,17 @@ def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
     """Estimate the cycle costs of a basic block on a core, three times: for the fewest, the likely and the most cycles.
 
     Each is a tuple: (cycles of one execution, cycles added if the branch at the end is taken, cycles added if it is
-    mispredicted). Raises KeyError for a core that is not in TIMINGS.
+    mispredicted). The last is added to a low-overhead loop (LE) once per run of the loop. Raises KeyError for a core that is
+    not in TIMINGS.
     """
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
+        if isinstance(timing, M55Timing):
+            once, again = (_by_beats([*instructions] * times, timing) for times in (1, 2))
+            if not timing.drained:
+                once = again - once  # includes the wait for the last beat of the block before, if that is an equal block
+            costs.append((once, 0, timing.entered) if last == "le" else (once, timing.reload, 0))
+            continue
         if isinstance(timing, RiscvTiming):
             once, left = _when_ready(instructions, timing), timing.reload
         else:
@@ -297,6 +352,80 @@ def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int
     return max(clock, *ready.values()) if timing.drained and ready else clock
 
 
+def _by_beats(instructions: Iterable[Instruction], timing: M55Timing) -> int:
+    """Return the cycles of instructions on a Cortex-M55.
+
+    An instruction starts when its operands are ready. A vector instruction also waits until the part of the core that executes
+    it has finished both beats of the instruction before.
+    """
+    ready: dict[str, int] = {}  # register -> the cycle from which it may be read; vectors are named q0 to q7
+    free: dict[str, int] = {}  # part of the core -> the cycle from which it may start a vector instruction
+    clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`
+    for instruction in instructions:
+        name, part = instruction.name, PARTS.get(instruction.name, "")
+        if name == "le":
+            continue
+        read = {_vector(register) for register in instruction.read} - FLAGS
+        early = {register: timing.gathered * (name == "vgather" and register[0] == "q") for register in read}
+        wanted = max((ready.get(register, 0) + early[register] for register in read), default=0)
+        if timing.paired and before and wanted < clock and _pair(before, instruction):
+            start, before = clock - 1, None
+        else:
+            start = max(clock, wanted, free.get(part, 0))
+            clock, before = start + 1, instruction
+        taken, result = _on_m55(instruction, timing)
+        clock = max(clock, start + taken)
+        if part:
+            free[part] = start + (1 if name == "vcontrol" else BEATS)
+        writes_back = part == "vload" or "!" in instruction.operands or "], #" in instruction.operands
+        base = instruction.read & instruction.written if writes_back else frozenset()  # the register with the next address
+        for register in instruction.written:
+            ready[_vector(register)] = start + (taken if register in base else result)
+    return max([clock, *ready.values(), *free.values()]) if timing.drained else clock
+
+
+def _on_m55(instruction: Instruction, timing: M55Timing) -> tuple[int, int]:
+    """Return the cycles for which an instruction keeps a Cortex-M55 from starting the next one, and those until its result."""
+    name = instruction.name
+    if name in PARTS:
+        return 1, int(instruction.operands)
+    if name in SEVERAL:
+        count = -(-_registers(instruction) // timing.words)
+        return count, count - 1 + timing.loaded
+    if name in LOADS or name in PAIRS:
+        return 1, timing.loaded
+    if name in ("sdiv", "udiv", "vdiv", "vsqrt"):
+        return (count := SLOW_FLOATS.get(name, timing.quotient)), count
+    if name in LONG or name.startswith(("mul", "ml", "sml", "smm", "smu", "v")):
+        return 1, timing.product
+    return 1, timing.shifted if name.startswith(LATE) or _shifts_operand(instruction) else 1
+
+
+def _vector(register: str) -> str:
+    """Return the vector that a scalar floating-point register, such as s5 or d2, is a part of; other registers unchanged."""
+    kind, number = register[0], register[1:]
+    return f"q{int(number) // (4 if kind == 's' else 2)}" if kind in "sd" and number.isdigit() else register
+
+
+def _pair(first: Instruction, second: Instruction) -> bool:
+    """Return whether a Cortex-M55 starts both instructions in one cycle, if all operands are ready."""
+    if (
+        first.bytes != 2
+        or second.bytes != 2
+        or first.name in BRANCHES
+        or first.written & (second.read | second.written) - FLAGS
+    ):
+        return False
+    return any(
+        one.name in ANY_PAIR or one.name.startswith("it") or (one.name in SUMS and "#" in one.operands)
+        for one in (first, second)
+    )
+
+
+def _shifts_operand(instruction: Instruction) -> bool:
+    return any(f"{shift} #" in instruction.operands for shift in SHIFTS[:4])
+
+
 def _start_together(first: Instruction, second: Instruction) -> bool:
     if first.written & (second.read | second.written) or {first.name, second.name} & SLOW_OR_LONGER:
         return False
@@ -307,10 +436,10 @@ def _start_together(first: Instruction, second: Instruction) -> bool:
 
 def _units(instruction: Instruction) -> set[str]:
     """Return the functional units that an instruction needs, among those of which a dual-issue core has only one."""
-    name, operands = instruction.name, instruction.operands
+    name = instruction.name
     needs = {
         "multiplier": name in LONG or name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus")),
         "memory": name in ACCESSES,
-        "shifter": name.startswith(SHIFTS) or any(f"{shift} #" in operands for shift in SHIFTS[:4]),
+        "shifter": name.startswith(SHIFTS) or _shifts_operand(instruction),
     }
     return {unit for unit, needed in needs.items() if needed}

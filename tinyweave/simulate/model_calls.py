@@ -99,7 +99,7 @@ class Machine(Protocol):
     def report(self) -> dict[str, Any]:
         """Return measurements of the last call: `seconds`, and `blocks` and `misses` by (step, layer).
 
-        An emulator that cannot count basic blocks leaves these two empty and returns `steps`: step -> instructions.
+        An emulator that cannot count basic blocks leaves these two empty and also returns `steps`: step -> instructions.
         """
 
     def remains(self) -> dict[str, Any]:

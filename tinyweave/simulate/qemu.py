@@ -2,6 +2,7 @@
 
 In: a request (code, memories, inputs), built by emulated.py. Out: the answer (outputs, counts). QEMU is stopped through its
 gdb port at the end of each call and at each traced step. With -icount, its monitor reports the number of instructions.
+A plugin (count_blocks.c) counts the executed basic blocks, if this QEMU supports plugins.
 Memories are in the board's RAM with noise on either side. Stray writes are therefore detected after the run, and stray reads
 are not detected. Stack use is measured down to the lowest byte that was written.
 """
@@ -16,8 +17,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .. import toolchain
 from ..ir import CompileError
@@ -39,6 +44,8 @@ FLOATS_ON = 0x00F00000
 SP, LR, PC, XPSR = 13, 14, 15, 25
 THUMB = 0x01000000
 PACKET_BYTES = 1900  # of data per gdb packet, in twice as many hexadecimal digits
+COUNTER = Path(__file__).with_name("count_blocks.c")
+FIELDS, MOST_BLOCKS = 5, 1 << 16  # of the plugin's file: 64-bit fields per block, and blocks that fit
 GRANULE = 8  # bytes of stack compared at a time; a written granule equals the noise with a probability below 2^-32
 
 
@@ -130,11 +137,13 @@ class _Board:
 def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
     """Start QEMU, run a request on it, and return an answer with the keys that unicorn_process.py uses.
 
-    The key `cpu` of the request is QEMU's name of the board. The answer counts instructions by step only: it has no basic
-    blocks and no cache misses. Raises Fault if QEMU fails or takes longer than `limit_s` seconds.
+    The key `cpu` of the request is QEMU's name of the board. The answer has no cache misses, and counts no layers separately.
+    If QEMU has no plugins, the answer has no basic blocks, and counts the instructions of each step instead. Raises Fault if
+    QEMU fails or takes longer than `limit_s` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
+        counts = folder / "counts" if has_plugins(program()) else None
         command = [
             program(),
             "-M",
@@ -142,13 +151,16 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
             *"-icount shift=0,sleep=off -S -display none -nodefaults".split(),
             *(word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")),
         ]
+        if counts:
+            counts.write_bytes(bytes(8 * (1 + FIELDS * MOST_BLOCKS)))
+            command += ["-plugin", f"file={toolchain.library_file(toolchain.host(), COUNTER)},counts={counts}"]
         with guarded(command) as (words, stdin):
             with (folder / "errors").open("wb") as errors:
                 process = subprocess.Popen(words, stdin=stdin, stdout=errors, stderr=errors, cwd=folder)
             try:
                 deadline = time.monotonic() + limit_s
                 with _connect(folder / "gdb", deadline) as gdb, _connect(folder / "qmp", deadline) as monitor:
-                    return model_calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
+                    return model_calls.run(_Machine(request, _Board(gdb, monitor, deadline), counts), request)
             except TimeoutError as error:
                 raise Fault(f"the generated code did not finish within {limit_s:g} s") from error
             except OSError as error:
@@ -170,6 +182,35 @@ def program() -> str:
     return path
 
 
+@lru_cache
+def has_plugins(path: str) -> bool:
+    """Return whether the QEMU at a path was built with support for plugins."""
+    asked = subprocess.run([path, "-help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return "\n-plugin " in asked.stdout
+
+
+def joined(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Join blocks that QEMU has split, and return the joined blocks, sorted by address.
+
+    QEMU ends a translation block at a page's end, and after one instruction in a page with a breakpoint. A block is joined with
+    the block behind it if all executions of the first continue there, and nothing else leads there.
+
+    Args:
+        blocks: an array [blocks, FIELDS] of address, bytes, instructions, executions, and executions that ended with a jump.
+    """
+    found: list[NDArray[np.int64]] = []
+    for block in blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))]:
+        address, _, _, executions, _ = block
+        before = found[-1] if found else None
+        alone = np.count_nonzero(blocks[:, 0] == address) == 1
+        if before is not None and alone and before[0] + before[1] == address and before[3] == executions and not before[4]:
+            before[1:3] += block[1:3]
+            before[4] = block[4]
+        else:
+            found.append(block.copy())
+    return np.array(found, np.int64).reshape(-1, FIELDS)
+
+
 def _connect(path: Path, deadline: float) -> socket.socket:
     while True:
         connection = socket.socket(socket.AF_UNIX)
@@ -183,12 +224,15 @@ def _connect(path: Path, deadline: float) -> socket.socket:
 
 
 class _Machine:
-    """A board in QEMU, with the program and memories of a request; implements the protocol Machine of model_calls.py."""
+    """A board in QEMU, with the program and memories of a request; implements the protocol Machine of model_calls.py.
+
+    `counts` is the file of the plugin that counts blocks; None if no blocks are counted.
+    """
 
     struct, io = STRUCT, IO
 
-    def __init__(self, request: Mapping[str, Any], board: _Board):
-        self.request, self.board, self.read, self.write = request, board, board.read, board.write
+    def __init__(self, request: Mapping[str, Any], board: _Board, counts: Path | None):
+        self.request, self.board, self.read, self.write, self.counts = request, board, board.read, board.write, counts
         self.stack_start, self.stack = request["stack"]
         self.stack_top, self.instructions, self.seconds = self.stack_start + len(self.stack), 0, 0.0
         self.memories = [(start, image) for start, *_, image in request["memories"]]
@@ -213,12 +257,14 @@ class _Machine:
     def begin(self, rows: Rows) -> None:
         self.rows, self.step = rows, -1
         self.steps: dict[int, int] = {}
+        self.blocks: dict[int, NDArray[np.int64]] = {}  # step -> blocks, as in `joined`
         self.dumps: dict[int, bytes] = {}
 
     def call(self, function: str, *arguments: int) -> int:
         """Run a function of the model and return its result; serve its callbacks, and count the instructions of each step."""
         board, begun = self.board, time.monotonic()
         before = self.credited = board.instructions
+        self.counted = self.blocks_so_far()
         for pc in board.run(self.request["functions"][function], self.stack_top, *arguments):
             if pc in (READ_ROWS, WRITE_ROWS):
                 rows = [board.register(number) for number in range(1, 4)]
@@ -231,19 +277,41 @@ class _Machine:
                     if wanted == self.step:
                         self.dumps[index] = board.read(self.starts[memory] + offset, count)
             board.set_register(PC, board.register(LR) & ~1)
-        if self.step >= 0 and function == "invoke":
+        if function == "invoke":
             self.credit()
         self.instructions, self.seconds = board.instructions - before, time.monotonic() - begun
         return board.register(0)
 
     def credit(self) -> None:
-        """Add the instructions executed since the previous call of this method, or since `call` began, to the current step."""
+        """Add what ran since the previous call of this method, or since `call` began, to the current step."""
         now = self.board.instructions
         self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
         self.credited = now
+        if self.counts:
+            ran, counted = self.blocks_so_far(), self.counted
+            self.counted = ran.copy()
+            ran[: len(counted), 3:] -= counted[:, 3:]
+            self.blocks[self.step] = _added(self.blocks.get(self.step), ran)
+
+    def blocks_so_far(self) -> NDArray[np.int64]:
+        """Return the blocks that the board has executed, as the plugin has counted them; none without a plugin."""
+        if self.counts is None:
+            return np.zeros((0, FIELDS), np.int64)
+        used, *_ = np.fromfile(self.counts, np.int64, 1)
+        if used > MOST_BLOCKS:
+            raise Fault(f"the program has more than {MOST_BLOCKS} basic blocks, which cannot be counted")
+        return np.fromfile(self.counts, np.int64, used * FIELDS, offset=8).reshape(-1, FIELDS)
 
     def report(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "steps": self.steps, "blocks": {}, "misses": {}}
+        if self.counts is None:
+            return {"seconds": self.seconds, "steps": self.steps, "blocks": {}, "misses": {}}
+        begin, end = self.request["code"]
+        blocks = {}
+        for step, ran in self.blocks.items():
+            ran = ran[(ran[:, 3] > 0) & (ran[:, 0] >= begin) & (ran[:, 0] < end)]
+            ran[:, 4] = np.minimum(ran[:, 3], ran[:, 4])  # a block's last jump may have been counted in the next step
+            blocks[step, ""] = joined(ran)
+        return {"seconds": self.seconds, "blocks": blocks, "misses": {part: {} for part in blocks}}
 
     def remains(self) -> dict[str, Any]:
         for start, data in self.margins:
@@ -256,3 +324,10 @@ class _Machine:
         lowest = next((at for at in granules if after[at : at + GRANULE] != self.stack[at : at + GRANULE]), len(after))
         images = [self.read(start, len(image)) for start, image in self.memories]
         return {"images": images, "stack_image": after, "stack": len(after) - lowest}
+
+
+def _added(before: NDArray[np.int64] | None, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the counts of an earlier part of a step, which has the first of the same blocks, to the counts of a later part."""
+    if before is not None:
+        blocks[: len(before), 3:] += before[:, 3:]
+    return blocks

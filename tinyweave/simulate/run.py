@@ -66,7 +66,8 @@ class Inference:
     """The result of one inference. The fields from `instructions` on are measured on emulators only.
 
     A part of invoke is a step of the plan or a layer that is counted separately (StepPart). The first step in `per_step`
-    includes all instructions before it, the last step all after it. On QEMU, `functions`, `blocks` and `misses` are empty.
+    includes all instructions before it, the last step all after it. QEMU counts no cache misses, and no layers separately. If
+    QEMU has no plugins, `functions` and `blocks` are empty.
     """
 
     outputs: list[bytes]  # one per network output
@@ -86,7 +87,7 @@ class Inference:
 
     @property
     def per_part(self) -> dict[StepPart, int]:
-        """Return (step, layer) -> number of instructions of invoke; {} on QEMU.
+        """Return (step, layer) -> number of instructions of invoke; {} if no basic blocks were counted.
 
         The layer "" is the code of a step outside the layers that were counted separately.
         """
