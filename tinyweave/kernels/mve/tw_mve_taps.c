@@ -57,7 +57,7 @@
     "vrshl.s32 " sum ", " sum ", q0\n"
 /* Requantises the sums and stores at most [left] outputs. VQMOVN packs them back in the order of the channels. Offsets in
  * [layer]: 24 zero, 28 low, 32 high. */
-#define FINISH(fix)                \
+#define FINISH(fix, store)         \
     ONE_##fix                      \
     RESCALE("q4", fix)             \
     RESCALE("q5", fix)             \
@@ -80,7 +80,7 @@
     "vctp.8 %[left]\n"             \
     "vmin.s8 q4, q4, q3\n"         \
     "vpst\n"                       \
-    "vstrbt.8 q4, [%[to]]\n"
+    store
 
 /* All taps: rounds of two at label 1, then an odd last tap. [from]: where the offsets of the taps start. */
 #define PRODUCTS(first, second, widen) \
@@ -149,10 +149,11 @@
     "vpst\n"                                 \
     "vstrbt.16 q4, [%[to]]\n"
 
-/* Moves to the next sixteen channels. */
-#define NEXT                       \
-    "add %[from], %[from], #16\n"  \
-    "add %[to], %[to], #16\n"      \
+/* Stores the outputs; NEXT then moves to the next sixteen channels. */
+#define STORE "vstrbt.8 q4, [%[to]]\n"
+#define NEXT                          \
+    "vstrbt.8 q4, [%[to]], #16\n"     \
+    "add %[from], %[from], #16\n"     \
     "sub %[left], %[left], #16\n"
 /* The variables first, second, w and at have fixed registers, since VLDRB.S16 and VSTRB.16 take only r0 .. r7. */
 #define RUN(code)                                                                                                          \
@@ -162,8 +163,8 @@
                      : [taps] "r"(count), [layer] "r"(taps)                                                                \
                      : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",       \
                        "d14", "d15", "cc", "memory")
-#define RUN_ALL(fix) RUN(BIASES PRODUCTS(FIRST(ALL), SECOND(ALL), WIDEN) FINISH(fix) NEXT)
-#define RUN_SOME(fix) RUN("vctp.8 %[left]\n" BIASES PRODUCTS(FIRST(SOME), SECOND(SOME), WIDEN) FINISH(fix))
+#define RUN_ALL(fix) RUN(BIASES PRODUCTS(FIRST(ALL), SECOND(ALL), WIDEN) FINISH(fix, NEXT))
+#define RUN_SOME(fix) RUN("vctp.8 %[left]\n" BIASES PRODUCTS(FIRST(SOME), SECOND(SOME), WIDEN) FINISH(fix, STORE))
 #define RUN_EIGHT(fix) RUN(EIGHT_BIASES PRODUCTS(EIGHT_OF("x", "q2"), EIGHT_SECOND, EIGHT_WIDEN) EIGHT_FINISH(fix))
 
 /* Moves the offsets of taps in rows outside the map back by a window's step, so that they still point to the zero points. */

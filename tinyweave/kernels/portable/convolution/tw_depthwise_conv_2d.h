@@ -1,6 +1,6 @@
 /* tw_depthwise_conv_2d.h - the loops of depthwise convolutions, portable C, for kernels of int8 and int4 values.
  *
- * Without a depth multiplier four neighbouring channels are summed at once, or the last three. Inlined with types that are
+ * Without a depth multiplier four neighbouring channels are summed at once, or the last two or three. Inlined with types that are
  * known, so that each kernel gets loops of its own. A type is given by its bits.
  */
 #ifndef TW_DEPTHWISE_CONV_2D_H
@@ -8,7 +8,7 @@
 
 #include "tw_conv.h"
 
-/* The products of a window for `count` channels, three or four, from `channel` on, a multiple of four; depth multiplier 1. */
+/* The products of a window for `count` channels, two to four, from `channel` on, a multiple of four; depth multiplier 1. */
 TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel, int32_t count,
                                  int32_t *sums, int in_bits, int weight_bits)
 {
@@ -22,7 +22,9 @@ TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_w
         for (int32_t i = 0; i < window->cols; ++i) {
             sum0 += (tw_value(x, 0, in_bits) - zero) * tw_value(taps, 0, weight_bits);
             sum1 += (tw_value(x, 1, in_bits) - zero) * tw_value(taps, 1, weight_bits);
-            sum2 += (tw_value(x, 2, in_bits) - zero) * tw_value(taps, 2, weight_bits);
+            if (count > 2) {
+                sum2 += (tw_value(x, 2, in_bits) - zero) * tw_value(taps, 2, weight_bits);
+            }
             if (count == 4) {
                 sum3 += (tw_value(x, 3, in_bits) - zero) * tw_value(taps, 3, weight_bits);
             }
@@ -34,7 +36,9 @@ TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_w
     }
     sums[0] = sum0;
     sums[1] = sum1;
-    sums[2] = sum2;
+    if (count > 2) {
+        sums[2] = sum2;
+    }
     if (count == 4) {
         sums[3] = sum3;
     }
@@ -80,10 +84,14 @@ static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, 
                 if (depth_multiplier == 1 && count == 4) {
                     tw_depthwise_some(p, &in, &window, channel, 4, sums, in_bits, weight_bits);
                     channel_in += 4;
-                } else if (depth_multiplier == 1 && count == 3) {
-                    tw_depthwise_some(p, &in, &window, channel, 3, sums, in_bits, weight_bits);
                 } else {
-                    for (int32_t i = 0; i < count; ++i) {
+                    int32_t i = depth_multiplier == 1 && count > 1 ? count : 0;
+                    if (i == 3) {
+                        tw_depthwise_some(p, &in, &window, channel, 3, sums, in_bits, weight_bits);
+                    } else if (i == 2) {
+                        tw_depthwise_some(p, &in, &window, channel, 2, sums, in_bits, weight_bits);
+                    }
+                    for (; i < count; ++i) {
                         sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, in_bits, weight_bits);
                         if (++used == depth_multiplier) {
                             used = 0;
