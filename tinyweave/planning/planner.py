@@ -44,6 +44,9 @@ from .strategies import PlanSpace, PlanSpaces, SearchedOrders, least_bytes, scal
 DEFAULT = Request()
 MOST_FLASH_POINTS = 6  # plans of `by_flash`
 MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the fastest
+# `balanced` uses kernels with less Flash only if RAM x Flash x cycles falls below this fraction of the product with the fastest
+# kernels. A smaller gain may be an error of the estimates of code size and cycles.
+SMALLER_SET_PAYS = 0.95
 
 SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[KernelRule, ...], bool], PlanSpaces]
 """Plan spaces by graph, memory, streamed inputs and outputs, kernel set and `Request.fast`."""
@@ -257,9 +260,10 @@ class PlanSearch:
         The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. Of sets
         with equal products, it is the largest: kernels without scratch change neither estimate, but allow smaller plans. This
         set is returned if Flash is tighter than RAM, that is if the set's plan takes a larger fraction of the Flash than the
-        plan of the fastest set takes of the RAM. The set's plan must also have the smaller product of the two plans.
-        Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return -1: raising
-        a plain RAM limit must not change the set.
+        plan of the fastest set takes of the RAM. The product of RAM, Flash and cycles of the set's plan must also be less than
+        SMALLER_SET_PAYS times the product of the fastest set's plan. The RAM counts because plans with slower kernels fuse
+        fewer ops. Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return
+        -1: raising a plain RAM limit must not change the set.
         """
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:
@@ -271,8 +275,8 @@ class PlanSearch:
         sets = (self._layout_search(number) for number in (-1, last))
         fastest, other = (each.plan("balanced", limits.bytes, cycle_limit, progress) for each in sets)
         is_tighter = _likely_flash(other) * limits.bytes > _ram(fastest) * flash
-        pays = _likely_flash(other) * self._cycles(other) < _likely_flash(fastest) * self._cycles(fastest)
-        return last if is_tighter and pays else -1
+        before, after = (_ram(each) * _likely_flash(each) * self._cycles(each) for each in (fastest, other))
+        return last if is_tighter and after < SMALLER_SET_PAYS * before else -1
 
     def _within_flash(
         self,

@@ -77,9 +77,9 @@ class Request:
 
     Objective `size` minimises RAM, `speed` minimises cycles, `balanced` minimises the product of both, and `flash` minimises
     constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least product
-    of Flash and cycles. If no plan is within the limits, the planner returns the fastest plan within the RAM, else the
-    smallest. Options, command line and JSON call the strategy `schedule`, and the objective `optimize`. Use
-    dataclasses.replace for variants.
+    of Flash and cycles, provided that the product of RAM, Flash and cycles falls by more than 5 %. If no plan is within the
+    limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command line and JSON call the
+    strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
     """
 
     strategy: str = "best"  # one of strategies.STRATEGIES, or patch:N:K

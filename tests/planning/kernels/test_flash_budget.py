@@ -19,11 +19,18 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes
-from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, to_json
+from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, planner, to_json
 from tinyweave.planning.explain import kernel_reason
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare
-from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, flash_bytes, kernel_sets, max_constant_bytes, unfused_kernels
+from tinyweave.planning.kernels.flash_budget import (
+    LAYER_BYTES,
+    flash_bytes,
+    kernel_sets,
+    likely_code,
+    max_constant_bytes,
+    unfused_kernels,
+)
 from tinyweave.simulate import emulated
 
 CORE = "cortex-m4"
@@ -254,6 +261,33 @@ def test_balanced_weighs_the_tighter_of_a_devices_ram_and_flash(large: Graph, ra
     raw = emitted_bytes(plan(large, Request(objective="size")))
     assert emitted_bytes(free) > 1.43 * raw
     assert (emitted_bytes(made) < 1.1 * raw) if is_tighter else (to_json(made) == to_json(free))
+
+
+@pytest.mark.parametrize(
+    ("side", "channels", "blocks"),
+    [(32, 4, [(48, 3), (8, 5)]), (48, 16, [(8, 3)])],
+    ids=["44 % more RAM for 18 % less Flash", "20 % more cycles for 20 % less Flash"],
+)
+def test_balanced_keeps_the_fastest_kernels_if_smaller_ones_hardly_pay(
+    side: int, channels: int, blocks: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+):
+    """In both networks, the kernels with less Flash lower the product of Flash and cycles."""
+    net = Net(side, side, 3)
+    last = net.conv("image", channels, 3, stride=2)
+    for count, kernel in blocks:
+        last = net.depthwise(net.conv(last, count), kernel, stride=2)
+    graph = filled(net.finish("blocks", net.conv(last, 8)))
+    request = Request(limits=Limits(maps=({"sram": 1 << 20},)), core=CORE, flash_to_balance=1 << 12)
+    fastest = plan(graph, replace(request, flash_to_balance=None))
+    assert to_json(plan(graph, request)) == to_json(fastest)
+    monkeypatch.setattr(planner, "SMALLER_SET_PAYS", 2)
+    smaller = plan(graph, request)
+    costs = [
+        (constant_bytes(each.graph, each.variants) + likely_code(each), cycles_to_compare(each, CORE))
+        for each in (smaller, fastest)
+    ]
+    (flash, cycles), (most_flash, fewest_cycles) = costs
+    assert flash < 0.85 * most_flash and cycles > fewest_cycles and flash * cycles < most_flash * fewest_cycles
 
 
 def test_a_looser_ram_limit_never_makes_balanced_weigh_flash(large: Graph):
