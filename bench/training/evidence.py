@@ -74,8 +74,8 @@ SETTINGS, SETTINGS_TRIED, SAMPLED = 10, 4, 100  # best spaces, of which some are
 MIN_SHARE = 0.5  # of the networks of a space must fit; few spaces reach the 0.8 of stage one here
 CURVES = 5  # seeds of evolution and of random search
 COMPANY = 3  # other measurements that run while supernets train
-SHARES = {"supernets": 0.3, "trainings": 0.45}  # of the time
-TRAININGS = {"images": 9, "keywords": 7}  # of the most valuable measurements, for each limit and seed
+SHARES = {"supernets": 0.25, "trainings": 0.35}  # of the time; the trainings are those of the most valuable measurements
+TRAININGS = {"images": 9, "keywords": 7}  # of the most valuable measurements, per limit and seed, about
 STEPS = 25  # of an epoch of each task, about
 MAX_EPOCHS, MAX_SUPERNET_EPOCHS = 80, 200
 

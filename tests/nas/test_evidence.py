@@ -18,7 +18,8 @@ sys.path.append(str(Path(__file__).parents[2] / "bench" / "training"))
 import evidence
 import evidence_page
 from evidence_jobs import ENGINES, Limits, packed, ram_of, sampled_fitting, unpacked
-from evidence_page import difference, outcomes, page, read
+from evidence_page import page
+from evidence_results import difference, gpu_seconds, outcomes, read
 
 from tinyweave.nas.arch import macs, weights
 from tinyweave.nas.proxies import PROXIES
@@ -78,7 +79,7 @@ def test_the_page_has_all_tables_and_says_better_only_where_the_interval_exclude
 
 def test_the_gpu_is_shared_by_measurements_that_overlap(tmp_path: Path) -> None:
     """Each runs a second, and begins half a second after the one before."""
-    shares = evidence_page.gpu_seconds(read(written(tmp_path)))
+    shares = gpu_seconds(read(written(tmp_path)))
     assert sum(shares.values()) == pytest.approx(len(shares) / 2 + 0.5)
     first, second, *_ = shares.values()
     assert first == pytest.approx(0.75) and second == pytest.approx(0.5)

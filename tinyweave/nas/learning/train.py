@@ -32,7 +32,7 @@ from .augment import AUGMENT
 EVALUATION_BATCH = 256
 GPU_BATCH = 640  # samples that a GPU evaluates at a time: the batches of a small network take equally long up to there
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
-COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile, which takes about a minute per network, saves time
+COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile is used: it takes longer than a short training
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
 MAX_INPUTS = 1024  # of a dense layer that is trained with the whole learning rate; with more inputs it would diverge
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
