@@ -88,6 +88,14 @@ class TimeStream:
             seen.append([np.ascontiguousarray(now)])
         return seen
 
+    @property
+    def returns_new_rows(self) -> bool:
+        """Whether an output has only the new rows of the original network's output."""
+        return any(
+            self.graph.tensors[name].shape != self.window.tensors[like].shape
+            for name, like in zip(self.graph.outputs, self.window.outputs, strict=True)
+        )
+
     def new_rows(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the parts of the original network's outputs that a call returns: of networks with attention only new rows."""
         return [np.ascontiguousarray(array[part]) for array, part in zip(outputs, self.returned, strict=True)]
