@@ -46,7 +46,12 @@ CHECKED = {"sh", "python", "c"}  # other languages have their own tests: tests/d
 INSTALLS = re.compile(r"(python3 -m venv \S+( && )?)?(\S*pip install .+)?")
 # the outputs of these commands have figures that depend on a C compiler
 BUILDS = {"verify", "profile", "deploy", "compare", "guard"}
-NEEDS = {"README.md": ("onnx", "PIL"), "ONNX.md": ("torch", "onnx", "onnxscript"), "PYTORCH.md": ("torch",)}
+NEEDS = {
+    "README.md": ("onnx", "PIL"),
+    "ONNX.md": ("torch", "onnx", "onnxscript"),
+    "PYTORCH.md": ("torch",),
+    "STREAMING.md": ("torch",),
+}
 NOT_RUN = 4  # number of blocks marked as not run
 
 # functions of the reader, and callers of the listening example in FIRMWARE.md

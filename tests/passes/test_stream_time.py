@@ -206,3 +206,37 @@ def test_dense_layers_keep_the_time_axis(shape: tuple[int, ...]) -> None:
     time = TimeAxis(1, 1, 5, 1, 0, 5)
     found = reading(graph, graph.ops[0], {"x": time})
     assert isinstance(found, Reading) and found.outputs == (time,)
+
+
+MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
+SLICES = {
+    "last rows": ("slice", ([0, 6, 0, 0], [1, 4, 1, 4]), {}, (1, 4, 1, 4)),
+    "rows and channels": ("slice", ([0, 3, 0, 1], [1, 7, 1, 2]), {}, (1, 7, 1, 2)),
+    "rows before the last": ("slice", ([0, 2, 0, 0], [1, 7, 1, 4]), {}, (1, 7, 1, 4)),
+    "channels": ("slice", ([0, 0, 0, 1], [1, 10, 1, 2]), {}, (1, 10, 1, 2)),
+    "one row": (
+        "strided_slice",
+        ([0, 9, 0, 0], [1, 10, 1, 4], [1] * 4),
+        dict.fromkeys(MASKS, 0) | {"shrink_axis_mask": 2},
+        (1, 1, 4),
+    ),
+    "steps": ("strided_slice", ([0, 0, 0, 0], [1, 10, 1, 4], [1, 2, 1, 1]), dict.fromkeys(MASKS, 0), (1, 5, 1, 4)),
+}
+
+
+@pytest.mark.parametrize("case", SLICES)
+def test_a_slice_keeps_only_the_rows_that_are_read(case: str) -> None:
+    kind, values, attrs, shape = SLICES[case]
+    net = Frames(0, (1, 12, 1, 4))
+    x = net.windowed("conv_2d", "frames", (3, 1), channels=4)
+    operands = [net.constant(np.array(each, np.int32)) for each in values]
+    part = net.op(kind, (x, *operands), shape, **attrs)
+    stream = stream_time(ops.check(net.graph(net.dense(part, 3))))
+    assert first_wrong(stream, 15) is None
+    if case == "steps":
+        assert layer(stream, part).why == "it takes rows or channels in steps" and layer(stream, x).new == 1
+    else:
+        assert layer(stream, x).new == layer(stream, part).new == 1
+        late = 2 * 4 if case == "rows before the last" else 0  # the last row, and the row before it
+        of_slice = prod(shape) if shape[1] > 1 else 0
+        assert stream.state_bytes == 2 * 4 + of_slice + late, "two frames, and rows of the slice"

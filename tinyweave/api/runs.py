@@ -96,7 +96,8 @@ def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOpt
     Raises:
         CompileError: the row source does not suit the model's input, or two files would have the same name.
     """
-    frames = Frames(model.stream.frames, model.stream.hop, model.stream.calls_until_full) if model.stream else None
+    stream = model.stream
+    frames = Frames(stream.frames, stream.hop, stream.calls_until_full, stream.returns_new_rows) if stream else None
     named, core = (device.name, device.core) if device else ("", "")
     origin = Origin(model.path.name, model.sha256, code.command, named, frames, core)
     emitted = emit(plan, model.name, origin, code.kernel_prefix)

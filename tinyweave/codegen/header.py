@@ -29,6 +29,7 @@ class Frames(NamedTuple):
     window: int  # frames that a call computes its outputs from
     hop: int  # new frames per call
     calls_until_full: int  # calls until the window holds only real frames
+    returns_new_rows: bool  # whether outputs hold only the rows that are new, not the rows of the whole window
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
-        frames=FRAMES.format(P=prefix, **origin.frames._asdict()) if origin.frames else "",
+        frames=_frames(origin.frames, prefix) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
         conversions=_conversions(plan, name),
     )
@@ -159,10 +160,15 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
     return c.comment([*banner(f"{name}.h", origin), *example]) + text
 
 
+def _frames(frames: Frames, prefix: str) -> str:
+    new_rows = "\n * Outputs with rows along time hold only the new rows, the oldest first." if frames.returns_new_rows else ""
+    return FRAMES.format(P=prefix, new_rows=new_rows, **frames._asdict())
+
+
 FRAMES = """\
 /* The model takes frames. Each invoke takes HOP_FRAMES new frames, the oldest first, and computes the outputs of the last
  * WINDOW_FRAMES frames. The model keeps what it needs of earlier frames in its memory. After init or reset the window holds
- * zero points. From call number CALLS_UNTIL_FULL on, counted from 1, it holds frames only. */
+ * zero points. From call number CALLS_UNTIL_FULL on, counted from 1, it holds frames only.{new_rows} */
 #define {P}_WINDOW_FRAMES {window}
 #define {P}_HOP_FRAMES {hop}
 #define {P}_CALLS_UNTIL_FULL {calls_until_full}

@@ -88,6 +88,14 @@ class TimeStream:
             seen.append([np.ascontiguousarray(now)])
         return seen
 
+    @property
+    def returns_new_rows(self) -> bool:
+        """Whether an output has only the new rows of the original network's output."""
+        return any(
+            self.graph.tensors[name].shape != self.window.tensors[like].shape
+            for name, like in zip(self.graph.outputs, self.window.outputs, strict=True)
+        )
+
     def new_rows(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the parts of the original network's outputs that a call returns: of networks with attention only new rows."""
         return [np.ascontiguousarray(array[part]) for array, part in zip(outputs, self.returned, strict=True)]
@@ -259,7 +267,7 @@ class _Step:
         self.tensors |= {state: variable, initial.name: initial}
         self.init.append(replace(begin, inputs=(initial.name,)))
         self.add(Op(f"{label}_{'old' if in_place else 'kept'}", "read_variable", (state,), (old,)))
-        # the state holds the rows of the previous call: its row 0 is a row that has moved out of the rows to keep
+        # the state has the rows [kept, rows) of the previous call, which have moved towards the start by `shift` rows
         return self.cut(old, name, rows.kept - self.net.shift(name), (rows.kept, rows.new, "kept")) if in_place else old
 
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
@@ -361,9 +369,13 @@ def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> 
 
 
 def _masked(step: _Step, op: Op, time: TimeAxis, span: tuple[int, int]) -> tuple[Op, list[Tensor]]:
-    """Return an op on the rows `span`, (first, after), of attention scores, and its mask: the part that these rows can see.
+    """Return an op on some rows of attention scores, and the parts of its constant operands for these rows and columns.
 
-    Operands that are no mask of all rows and columns stay as they are.
+    Args:
+        step: the graph of a call.
+        op: an op of an attention head in the original network, with the operands and the output of the call.
+        time: the time axis of the scores, with their band.
+        span: the rows of the scores, as (first, after).
     """
     assert time.band is not None
     begin, end = time.band.columns(*span, time.rows)
