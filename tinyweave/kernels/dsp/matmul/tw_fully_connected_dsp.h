@@ -16,7 +16,7 @@
  * segments: the stream begins with the quads of a segment, and the initial sums are plain biases.
  *
  * Cost, per 32 MACs: 32 instructions with int8 weights, 35 with int4 weights. Fitted (layer_cycles.json) with int8 weights:
- * 1.17 cycles per MAC on a Cortex-M4, 1.02 on a Cortex-M7, 0.76 there with tw_fully_connected_s8_m7. A few filters: 8
+ * 1.21 cycles per MAC on a Cortex-M4, 1.02 on a Cortex-M7, 0.56 there with tw_fully_connected_s8_m7. A few filters: 8
  * instructions per 4 MACs of one filter, about 12 per 8 MACs of two and 20 per 16 MACs of four.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_H
