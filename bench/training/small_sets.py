@@ -331,7 +331,8 @@ def row(line: Line) -> str:
         f"{line['baseline']} {percent(line['baseline_accuracy'])}",
         span(line["baseline_interval"]),
         *by_hand,
-        *(f"{need:,.0f} of {line['limits'][name]:,.0f}" for name, need in line["needs"].items()),
+        *(f"{line['needs'][name]:,} of {line['limits'][name]:,}" for name in ("ram", "flash")),
+        f"{line['needs']['latency_ms']:.2g} of {line['limits']['latency_ms']:g}",
         f"{line['seconds']:.0f}",
         f"{100 * line['training_share']:.0f}",
     ]
