@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.media import write_recording
-from tinyweave.nas import prepare
+from tinyweave.nas import prepare, searching
 from tinyweave.nas.arch import Arch, macs
 from tinyweave.nas.budget import Budget
 from tinyweave.nas.costs import Target, with_estimated_overhead
@@ -157,6 +158,11 @@ def test_a_search_continues_with_the_input_that_was_chosen(
     )
     task_within("images", folder, Preparation(), target(ram="8k"), run, options=TIMED)
     assert quick.call_count == 2, "another question"
+    (run / searching.RUN).write_text("{}")
+    with pytest.raises(CompileError, match="holds a search with another limits; give another folder, or the same command"):
+        task_within("images", folder, Preparation(), target(), run, options=TIMED)
+    assert quick.call_count == 2, "a run of the folder is not overwritten"
+    (run / searching.RUN).unlink()
     (run / STAGE_ONE).write_text("{")
     assert task_within("images", folder, Preparation(), target(), run, options=TIMED)[0].preparation == data.preparation
     assert quick.call_count == 3, "a damaged file is no answer"
@@ -199,7 +205,7 @@ def test_only_a_timed_search_by_halving_trains_at_several_sizes(
 def test_networks_of_half_and_twice_the_input_are_trained_for_equal_times(
     tmp_path: Path, one_worker: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The trainings leave no files, and a second call gives the same accuracies."""
+    """A second call gives the same accuracies; the samples are read once."""
     folder, options = photographs(tmp_path / "photos", side=32), SearchOptions(minutes=4, processes=1)
     inputs = tuple(Preparation((side, side)) for side in (16, 24, 32))
     spaces = tuple(small_spaces(16, 24, 32))
@@ -212,7 +218,8 @@ def test_networks_of_half_and_twice_the_input_are_trained_for_equal_times(
     tried = prepare._tried(choice, 1, within, budget, one_worker)
     assert [each["input"] for each in tried] == [[16, 16], [24, 24], [32, 32]]
     assert all(each["epochs"] >= 1 and 0 <= each["accuracy"] <= 1 for each in tried)
-    assert list((tmp_path / "run").glob("*")) == []
+    saved = prepare._read_again(choice, 1)
+    assert saved is not None and (saved.values == task_of("images", folder, inputs[1])[0].values).all()
     assert prepare._tried(choice, 1, within, budget, one_worker) == tried
     monkeypatch.setattr(prepare, "TRIAL_STEPS", 10_000)
     assert prepare._tried(choice, 1, within, budget, one_worker) == [], "too little time"
@@ -262,3 +269,29 @@ def test_faults_of_samples_and_options_are_found_before_the_choice(tmp_path: Pat
     with pytest.raises(CompileError, match="is not a folder"):
         task_within("images", tmp_path / "none", Preparation(), target(), tmp_path / "run", options=TIMED)
     assert not quick.called and not (tmp_path / "run").exists()
+
+
+@pytest.mark.emulator
+def test_a_search_without_a_size_says_what_it_chose_and_continues_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is time for nothing, so the smallest image is taken. The same command gives the same result without training."""
+    from tinyweave.cli import main
+
+    for module in (prepare, searching):
+        monkeypatch.setattr(module, "machine_factor", lambda _: 1000.0)
+    folder, out = photographs(tmp_path / "photos"), tmp_path / "found"
+    given = ["--data", str(folder), "--device", "stm32f412", "--ram", "12k", "--minutes", "0.1", "--processes", "1"]
+    command = ["search", "--task", "images", *given, "--json", "-o", str(out)]
+    assert main(command) == 0
+    record = json.loads(capsys.readouterr().out)
+    choice = record["task"]["preparation"]["stage_one"]
+    assert json.loads(record["arch"])["image"] == [16, 16, 3] and choice["input"] == [16, 16] and choice["tried"] == []
+    said = "stage one chose an input of 16 x 16 (2 sizes of 16 x 16 to 20 x 20): there "
+    assert said in (out / "card.md").read_text() and json.loads((out / "result.json").read_text()) == record
+    monkeypatch.setattr(prepare, "best_input", Mock(side_effect=AssertionError))
+    monkeypatch.setattr(searching.halving, "train_one", Mock(side_effect=AssertionError))
+    assert main(command) == 0 and json.loads(capsys.readouterr().out) == record
+    assert main([*command, "--size", "16"]) == 2
+    assert "holds a search with another data; give another folder" in capsys.readouterr().err
+    assert sorted(out.glob("stage_one*")) == [out / STAGE_ONE]

@@ -58,7 +58,11 @@ def sample_options(
     ] = "log-mel",
     hop: Annotated[
         float | None,
-        option("--hop X", "Keywords: milliseconds from one frame to the next; by default `search` chooses it.", min=1),
+        option(
+            "--hop X",
+            "Keywords: milliseconds from one frame to the next; by default `search` chooses it, and `train` takes it from ARCH.",
+            min=1,
+        ),
     ] = None,
     by_speaker: Annotated[
         bool,

@@ -18,6 +18,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..files import write_file
 from ..ir import CompileError
 from ..ops.window import Size
@@ -130,6 +132,11 @@ class _Choice:
         return [list(space.sizes[0]) for space in self.spaces]
 
     @property
+    def trials(self) -> Path:
+        """Return the folder of the samples and weights of short trainings."""
+        return (self.run / STAGE_ONE).with_suffix("").resolve()
+
+    @property
     def minutes(self) -> float:
         """Return the time limit of the search."""
         return MINUTES if self.options.minutes is None else self.options.minutes
@@ -181,10 +188,21 @@ def task_within(
     number, record = _known(choice) or _choose(choice)
     text = " x ".join(map(str, choice.sizes[number]))
     progress(f"the network's input: {text}", 1, 1)
-    data, space = task_of(task, path, inputs[number], progress)
+    data, space = _read_again(choice, number), spaces[number]
+    if data is None:
+        data, space = task_of(task, path, inputs[number], progress)
+    shutil.rmtree(choice.trials, ignore_errors=True)
     if choice.is_timed:
         options = replace(options, minutes=(1 - INPUT_SHARE) * choice.minutes)
     return replace(data, preparation={**data.preparation, "stage_one": record}), space, options
+
+
+def _read_again(choice: _Choice, number: int) -> Dataset | None:
+    """Return the samples in the size with the index `number` if short trainings have used them; else None."""
+    if not (choice.trials / f"{number}" / "data.json").is_file():
+        return None
+    data = halving.load_data(choice.trials / f"{number}")
+    return replace(data, values=np.array(data.values))  # the file is deleted
 
 
 def _survey(task: str, path: Path, prepared: Preparation) -> Survey | None:
@@ -248,12 +266,25 @@ def _question(choice: _Choice) -> dict[str, Any]:
 
 
 def _known(choice: _Choice) -> tuple[int, dict[str, Any]] | None:
-    """Return the choice that the folder of the run holds, as `_choose` does; None if it holds none, or another search's."""
-    try:
-        found = json.loads((choice.run / STAGE_ONE).read_text())
-        return (found["number"], found["record"]) if found["question"] == json.loads(json.dumps(_question(choice))) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    """Return the choice that the folder of the run holds, as `_choose` does; None if it holds none.
+
+    Raises:
+        CompileError: The folder holds a search with other settings.
+
+    """
+    question, file = json.loads(json.dumps(_question(choice))), choice.run / STAGE_ONE
+    other: str | None = "size of the input"  # a search whose user gave the size
+    if file.is_file():
+        try:
+            found = json.loads(file.read_text())
+            other = next((key for key in question if found["question"].get(key) != question[key]), None)
+            if other is None:
+                return found["number"], found["record"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+    if (choice.run / searching.RUN).is_file():
+        raise CompileError(f"'{choice.run}' holds a search with another {other}", "give another folder, or the same command")
+    return None
 
 
 def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
@@ -321,7 +352,7 @@ def _tried(choice: _Choice, number: int, target: Target, budget: Budget, workers
     """Train the first network (`candidates.first_network`) of some sizes for equal times, and return a record for each.
 
     The sizes are that with the index `number` and, if there are such, about half and twice as many values. Return [] if this
-    leaves one size, or if there is too little time.
+    leaves one size, or if there is too little time. The samples remain in the folder `choice.trials`.
     """
     numbers = sorted({number, *_neighbours(choice.spaces, number)})
     calls = [(choice.spaces[each], target, choice.survey.classes, budget.is_trainable) for each in numbers]
@@ -332,10 +363,9 @@ def _tried(choice: _Choice, number: int, target: Target, budget: Budget, workers
     enough = [each for each in archs if epochs[each] >= 1 and epochs[each] * budget.steps_per_epoch >= TRIAL_STEPS]
     if number not in enough or len(enough) < 2:
         return []
-    folder = (choice.run / STAGE_ONE).with_suffix("").resolve()
     trainings = list[partial[halving.Score]]()
     for each in enough:
-        place, end = folder / f"{each}", folder / f"{each}.pt"
+        place, end = (choice.trials / name for name in (f"{each}", f"{each}.pt"))
         halving.save_data(task_of(choice.task, choice.path, choice.inputs[each], choice.progress)[0], place)
         given = (to_json(archs[each]), str(place), epochs[each], choice.options.seed)
         trainings.append(partial(halving.train_one, *given, start=None, end=str(end)))
@@ -344,7 +374,6 @@ def _tried(choice: _Choice, number: int, target: Target, budget: Budget, workers
     for index, score in workers.as_they_end(trainings):
         accuracies[index], done = score.accuracy, done + 1
         choice.progress("training at several input sizes", done, len(enough))
-    shutil.rmtree(folder, ignore_errors=True)
     return [
         {"input": choice.sizes[each], "epochs": epochs[each], "accuracy": accuracies[index]}
         for index, each in enumerate(enough)
@@ -365,13 +394,18 @@ def _neighbours(spaces: Sequence[SearchSpace], number: int) -> list[int]:
 
 
 def check_task(task: str, prepared: Preparation) -> None:
-    """Raise CompileError if a task or its search space is unknown, or if the space is not for the task."""
+    """Raise CompileError if a task or its search space is unknown, the space is not for the task, or images are unsupported."""
     if task not in TASKS:
         raise CompileError(f"--task {task} is unknown", f"give one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:
         raise CompileError(f"--space {prepared.space} is unknown", f"give one of {', '.join(SPACES)}")
     if prepared.space != SPACES[0] and task not in ("images", "visual-wake-words"):
         raise CompileError(f"--space {prepared.space} is for images only", f"leave it out for {task}")
+    (rows, columns), channels = prepared.size or (DEFAULT_SIDE, DEFAULT_SIDE), prepared.channels
+    if task not in ("keywords", "sensors") and (not {rows, columns} <= set(SIDES) or channels not in (1, 3)):
+        raise CompileError(
+            f"images of {rows} x {columns} x {channels} are not supported", "give 8 to 512 rows and columns, 1 or 3 channels"
+        )
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
@@ -381,10 +415,6 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
     """
     check_task(task, prepared)
     size, channels = prepared.size or (DEFAULT_SIDE, DEFAULT_SIDE), prepared.channels
-    if task not in ("keywords", "sensors") and (not set(size) <= set(SIDES) or channels not in (1, 3)):
-        raise CompileError(
-            f"images of {size[0]} x {size[1]} x {channels} are not supported", "give 8 to 512 rows and columns, 1 or 3 channels"
-        )
     space = _space(size, channels, prepared.space)  # checks the size before thousands of images are read
     match task:
         case "images":
