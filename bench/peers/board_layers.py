@@ -1,9 +1,9 @@
 """Do the cycle estimates of a Cortex-M55 agree with layers that were timed on a board?
 
 In: a checkout of CMSIS-NN v7.0.0 (--cmsis-nn), which is not part of this project. Out: for layers of MobileNetV2 with
-CMSIS-NN, the instructions and estimated cycles on the emulated core, beside the cycles that a board took. The board had its maps
-in SRAM behind a cache and its weights in MRAM; the estimates leave the time of these memories out. Exit code 1: the board took
-fewer cycles than the range, or more for a 1x1 convolution, which reads each input from the cache.
+CMSIS-NN, the instructions and estimated cycles on the emulated core, beside the cycles that a board took. The board had its
+maps in SRAM behind a cache and its weights in MRAM; the estimates leave the time of these memories out. Exit code 1: the board
+took fewer cycles than the range, or more for a 1x1 convolution, which reads its inputs from the cache.
 """
 
 from __future__ import annotations

@@ -137,14 +137,15 @@ class M55Timing:
     drained: bool = False  # whether a block lasts until all its results are ready
 
 
-# Arm publishes no latencies of the M55. LLVM's model of it (llvm/lib/Target/ARM/ARMScheduleM55.td of 2024) has these
-# latencies, vectors in two beats, one part for loads and stores, one for integers, one for products, "MispredictPenalty = 3",
-# and "can dual issue two 16-bit T1 instructions providing one is one of NOPs, ITs, Brs, ADDri/SUBri, UXTB/H, SXTB/H and
-# MOVri's". The model of SLOTHY (github.com/slothy-optimizer/slothy, cortex_m55r1.py, copyright Arm) has the same parts and
-# throughputs. CoreMark took 356,506 cycles per iteration on a Cortex-M55 r0p0 with code and data in tightly coupled memory (GCC
-# 10.3, -Ofast, 2.805 per MHz at github.com/GorgonMeducer/coremark_cortex-m55, 2021). These figures give 346,441 for the same
-# program from GCC 12.2, and 251,854 to 477,233 for the range (bench/peers/coremark.py). Memories with wait states and the
-# core's caches are not modelled.
+# Arm publishes no latencies of the M55. LLVM's model of it (llvm/lib/Target/ARM/ARMScheduleM55.td) has these latencies, vectors
+# in two beats, one part for loads and stores, one for integers, one for products, "MispredictPenalty = 3", and "can dual issue
+# two 16-bit T1 instructions providing one is one of NOPs, ITs, Brs, ADDri/SUBri, UXTB/H, SXTB/H and MOVri's". SLOTHY's model of
+# the M55 (github.com/slothy-optimizer/slothy, copyright Arm) has the same parts and throughputs. CoreMark took 356,506 cycles
+# per iteration on a Cortex-M55 r0p0 with code and data in tightly coupled memory (2.805 per MHz by GCC 10.3 with -Ofast, at
+# github.com/GorgonMeducer/coremark_cortex-m55). These figures give 346,441 for the same program from GCC 12.2, and 251,854 to
+# 477,233 for the range (bench/peers/coremark.py). Layers of CMSIS-NN that were timed on an Alif Ensemble E8 took 3 to 12 % more
+# cycles than these figures give if they are 1x1 convolutions, and 12 to 38 % more if they are depthwise
+# (bench/peers/board_layers.py). Memories with wait states and the core's caches are not modelled.
 M55 = M55Timing()
 M55_RANGE = (
     replace(M55, loaded=1, shifted=1, quotient=2, gathered=0, reload=1, entered=1),

@@ -4,7 +4,7 @@ In: a folder of .tflite files (--models), and the table SEARCHES: per kernel the
 be made to this file. A search takes the largest layer of a model that runs the kernel, compiled alone for speed. It changes the
 file at random, runs each variant on the emulated core, and continues from the fastest variant whose output is byte-identical:
 fewest estimated cycles, then fewest instructions. Out: per search the number of variants; cycles and instructions of the
-present code and of the fastest variant, also on all other layers of these models that run the kernel; and the difference of the
+present code and of the fastest variant, also on all layers of these models that run the kernel; and the difference of the
 source. Exit code 1 if a variant is faster on at least one layer and slower on none: the kernel should become this variant.
 """
 
@@ -17,10 +17,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 from models import lcg_samples
 from peers import only, short
@@ -33,9 +35,9 @@ from tinyweave.planning import Plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 Change = Callable[[str, Random], str]  # from the text of a file to that of a variant; the same text if no change was possible
-LINE = re.compile(r'((?: *"[^"]*"| *\b\w+\b)+) *(?:/\*.*\*/)? *\\\\?')  # strings and parameters, in a macro of assembly
+LINE = re.compile(r'((?: *"[^"]*"| *\b\w+\b)+) *(?:/\*.*\*/)? *\\?')  # strings and parameters, in a macro of assembly
 NAMES = re.compile(r"\b(?!lsl|lsr|asr|ror)[a-z_]\w*\b")  # registers, and parameters of the macro that stand for registers
 LOADS, STORES, COMPARES = ("ldr", "ldm", "vld"), ("str", "stm", "vst"), ("cmp", "cmn", "tst", "teq")
 LONG = ("smull", "umull", "smlal", "umlal")
@@ -69,12 +71,19 @@ class Layer(NamedTuple):
     output: list[bytes]
 
 
-def other(*forms: str) -> Change:
-    """Return a change that replaces the one of `forms` that the text has by another of them."""
+def other(*forms: tuple[str, ...]) -> Change:
+    """Return a change that replaces a form of the code by another one of `forms`; the texts of a form change together.
+
+    The text stays as it is if it has none of the forms, because other changes have moved their lines apart.
+    """
 
     def change(text: str, rng: Random) -> str:
-        (present,) = (form for form in forms if form in text)
-        return text.replace(present, rng.choice([form for form in forms if form != present]))
+        present = [form for form in forms if all(part in text for part in form)]
+        if not present:
+            return text
+        for old, new in zip(present[0], rng.choice([form for form in forms if form != present[0]]), strict=True):
+            text = text.replace(old, new)
+        return text
 
     return change
 
@@ -166,14 +175,24 @@ BODIES = (  # (log2 of the pixels per round, body of the round)
     (2, INDENT.join((f"{FIRST}, {SECOND};", LATER, STEP_4, ADD_FOUR))),
 )
 SUMS = tuple(
-    f"for (int32_t fours = count >> {bits}; fours > 0; --fours) {{\n        {body}    }}\n"
-    f"    for (int32_t rest = count & {2**bits - 1}; rest"
+    (
+        f"for (int32_t fours = count >> {bits}; fours > 0; --fours) {{\n        {body}    }}\n"
+        f"    for (int32_t rest = count & {2**bits - 1}; rest",
+    )
     for bits, body in BODIES
 )
-INPUTS = ('"ldm r0!, {r2, r3}\\n"       \\\n', '"ldrd r2, r3, [r0], #8\\n"  \\\n')
-WEIGHTS = (
-    '"ldm.w r1!, {r12, lr}\\n"    \\\n    "smlad r5, r2, r12, r5\\n"   \\\n    "smlad r9',
-    '"ldrd r12, lr, [r1], #8\\n"  \\\n    "smlad r5, r2, r12, r5\\n"   \\\n    "smlad r9',
+LDR_FOUR = "ldr.w r3, [r0, #4]", "ldr r2, [r0], #8", "ldr.w lr, [r1, #4]", "ldr r12, [r1], #8"
+# the loads of half a quad: by LDM, which takes fewest instructions; by LDRD; by four LDR in a row
+LOADS_OF_PAIRS = tuple(
+    (f'#define STEP_2                  \\\n{code}    "smlad r5, r2, r12, r5\\n"   \\\n    "smlad r9', f'QUAD_BYTES_2 "{size}"')
+    for code, size in (
+        ('    "ldm r0!, {r2, r3}\\n"       \\\n    "ldm.w r1!, {r12, lr}\\n"    \\\n', 92),
+        ('    "ldrd r2, r3, [r0], #8\\n"  \\\n    "ldrd r12, lr, [r1], #8\\n" \\\n', 96),
+        (
+            "".join(f'    "{line}\\n"{" " * (24 - len(line))}\\\n' for line in LDR_FOUR),
+            112,
+        ),
+    )
 )
 KWS, RESNET = "mlcommons__tiny__kws_ref_model", "mlcommons__tiny__pretrainedResnet_quant"
 VWW = "mlcommons__tiny__vww_96_int8"
@@ -181,7 +200,7 @@ SEARCHES = {
     "depthwise": Search(
         "cortex-m4", VWW, "tw_depthwise_conv_2d_s8_dsp", "tw_line_quads.h", (order("QUADS"), order("QUAD_PRODUCTS"))
     ),
-    "pair": Search("cortex-m4", VWW, "tw_conv_2d_s8_dsp", "tw_pair_s8.c", (order("STEP_2"), other(*INPUTS), other(*WEIGHTS))),
+    "pair": Search("cortex-m4", VWW, "tw_conv_2d_s8_dsp", "tw_pair_s8.c", (other(*LOADS_OF_PAIRS), order("STEP_2"))),
     "add": Search("cortex-m4", RESNET, "tw_add_s8_linear_dsp", "tw_add_line.h", (order("ADD_FOURS"),)),
     "pair_m7": Search(
         "cortex-m7", VWW, "tw_conv_2d_s8_m7", "tw_pair_s8_m7.c", (order("STEP"), order("LAST_STEP"), order("OUTPUTS"))
@@ -271,7 +290,9 @@ def report(name: str, options: argparse.Namespace) -> bool:
             print(f"  the present code is the fastest of {len(costs)} variants\n")
             return False
         slower = faster = 0
-        for each in layers(sorted(options.models.glob("*.tflite")), search, options.largest, Path(folder)):
+        paths = sorted(options.models.glob("*.tflite"))
+        Random(options.seed).shuffle(paths)
+        for each in islice(layers(paths, search, options.largest, Path(folder)), options.others):
             before = cost(each, search.core)
             (each.folder / search.file).write_text(best)
             after = cost(each, search.core)
@@ -291,6 +312,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=SEARCHES, help="only these searches")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument(
+        "--others", type=int, help="compare the fastest variant on at most this many layers, of models in random order"
+    )
     parser.add_argument("--largest", type=int, default=2_000_000, help="leave out layers of more multiply-accumulates")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
