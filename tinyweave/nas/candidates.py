@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, product
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from ..ir import CompileError
 from ..progress import Progress
 from ..tasks.dataset import Dataset
-from ..tasks.evaluation.baselines import MAX_FEATURES
+from ..tasks.evaluation.baselines import features_size
 from .arch import Arch, linear, macs, nearest
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
@@ -86,13 +85,14 @@ def fitted_networks(data: Dataset, target: Target) -> list[Candidate]:
     """Return the linear network and the nearest-neighbour network for a data set that fit the target, with their costs.
 
     The nearest-neighbour network stores all samples for training and validation if it fits the target so; otherwise it stores
-    the largest power of two of each class with which it fits. There are no fitted networks for detectors, nor for samples of
-    more than MAX_FEATURES values, which the baselines read averaged.
+    the largest power of two of each class with which it fits. Both read images in the size in which the baselines read them
+    (`baselines.features_size`). There are no fitted networks for detectors, nor for other samples that the baselines average.
     """
     rows, columns, channels = data.values.shape[1:]
-    image, classes = (rows, columns, channels), len(data.classes)
-    if data.kind == "detection" or prod(image) > MAX_FEATURES:
+    size, classes = features_size(rows, columns, channels), len(data.classes)
+    if data.kind == "detection" or (data.kind != "images" and size != (rows, columns)):
         return []
+    image = (*size, channels)
     most = int(np.bincount(data.part("train", "validation")[1]).max())
     counts = [most, *(1 << power for power in reversed(range((most - 1).bit_length())))]
     kinds = [[linear(image, classes)], [nearest(image, classes, count) for count in counts]]

@@ -88,6 +88,16 @@ def baselines(data: Dataset, progress: Progress = silent) -> list[Baseline]:
         return found
 
 
+def features_size(rows: int, columns: int, channels: int) -> tuple[int, int]:
+    """Return the (rows, columns) to which samples of a size are averaged for the baselines.
+
+    The longer of rows and columns is halved until a sample has at most MAX_FEATURES values.
+    """
+    while rows * columns * channels > MAX_FEATURES and max(rows, columns) > 1:
+        rows, columns = (-(-rows // 2), columns) if rows >= columns else (rows, -(-columns // 2))
+    return rows, columns
+
+
 def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], classes: int) -> tuple[Floats, Floats]:
     """Fit logistic regression to samples; return its weights [classes, features] and biases [classes].
 
@@ -256,11 +266,6 @@ def _drawn(count: int) -> NDArray[np.int64]:
 
 
 def _features(values: NDArray[np.int8]) -> Floats:
-    """Return samples [n, rows, columns, channels] as vectors [n, features] of at most MAX_FEATURES features.
-
-    Larger samples are averaged: the longer of rows and columns is halved until they fit.
-    """
+    """Return samples [n, rows, columns, channels] as vectors [n, features], averaged to the size `features_size`."""
     rows, columns, channels = values.shape[1:]
-    while rows * columns * channels > MAX_FEATURES and max(rows, columns) > 1:
-        rows, columns = (-(-rows // 2), columns) if rows >= columns else (rows, -(-columns // 2))
-    return pooled(values, (rows, columns)).reshape(len(values), -1).astype(np.float32)
+    return pooled(values, features_size(rows, columns, channels)).reshape(len(values), -1).astype(np.float32)
