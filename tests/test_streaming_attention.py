@@ -68,6 +68,8 @@ def test_a_call_needs_little_more_ram_than_its_state(model: tw.Model, emulator: 
     assert streamed.stream is not None
     caches = 2 * 2 * SEEN * CHANNELS  # keys and values of two layers
     assert streamed.stream.state_bytes == caches + 3 * CHANNELS, "and the frames that the convolution reads"
+    masks = [name for name in streamed.graph.tensors if name.endswith(".mask")]
+    assert len(masks) == 1, "all heads share the part of the mask that the new row sees"
     least, whole = (api.plan(each, optimize="size").arena["sram"] for each in (streamed, model))
     assert least <= caches + 16 * CHANNELS < whole
     one, all_rows = (

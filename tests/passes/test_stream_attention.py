@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fuzz.attention import Builder, random_stream
+from fuzz.attention import UNIT, Builder, random_stream
 
 from tinyweave import ops
 from tinyweave.ir import CompileError, Graph
@@ -83,7 +83,8 @@ def test_a_call_keeps_keys_and_values_and_computes_one_row() -> None:
     seen, dense = 6 + 4, 2 * 3 * CHANNELS**2
     assert stream.state_bytes == 2 * CHANNELS * seen, "keys and values of the rows that are seen, the new one included"
     assert macs(stream.graph) == dense + 2 * CHANNELS * seen
-    assert [(each.top, each.new) for each in stream.layers] == [(0, 1)] * len(stream.layers)
+    assert {(each.top, each.new) for each in stream.layers if each.kind != "reshape"} == {(0, 1)}
+    assert {each.kind for each in stream.layers if each.kept} == {"fully_connected"}, "new rows are computed in the cache"
 
 
 def test_the_first_windows_begin_with_zero_points() -> None:
@@ -154,6 +155,39 @@ def test_heads_that_share_their_scores_equal_the_window() -> None:
     assert set(attention_bands(graph).values()) == {Band(6, 0, True)}
     frames = drawn(0, 30, CHANNELS)
     assert np.array_equal(outputs(stream_time(graph, 1), frames)[-1], result(graph, frames[:, 10:]))
+
+
+@pytest.mark.parametrize("read_by", ["output", "dense layer", "last row"])
+def test_scores_that_other_layers_read_are_computed_for_the_whole_window(read_by: str) -> None:
+    b = Stack(3, flat=True, band=(0, 0))
+    wide = b.dense(b.input(20, CHANNELS), 8 * CHANNELS)
+    x = b.g.emit("quantize", [b.dense(wide, CHANNELS)], {}, UNIT)
+    query, key, value = (b.dense(x, CHANNELS) for _ in range(3))
+    is_seen = np.tri(20, dtype=bool) & ~np.tri(20, k=-4, dtype=bool)
+    mask = np.where(is_seen, 127, -128).astype(np.int8).reshape(1, 20, 1, 20)
+    weights = b.softmax(b.add(b.product(query, key, turned=True), mask, 300 / 255, 1.2))
+    rows = weights if read_by == "output" else b.dense(weights, 5)
+    rows = b.slice(rows, (0, 19, 0, 0), (1, 1, 1, 5)) if read_by == "last row" else rows
+    graph = passed(b.finish(b.product(weights, value, turned=False), rows))
+    stream, frames = stream_time(graph, 1), drawn(0, 24, CHANNELS).reshape(1, 24, 1, CHANNELS)
+    state = ops.initial_state(stream.graph)
+    for number in range(24):
+        got = ops.run(stream.graph, {stream.graph.inputs[0]: frames[:, number : number + 1]}, state=state)
+    wanted = ops.run(graph, {graph.inputs[0]: frames[:, 4:]})
+    assert np.array_equal(got[stream.graph.outputs[0]], wanted[graph.outputs[0]][:, -1:])
+    assert np.array_equal(got[stream.graph.outputs[1]], wanted[graph.outputs[1]])
+
+
+def test_products_of_all_rows_without_a_softmax_are_computed_for_the_whole_window() -> None:
+    b = Stack(3, band=(0, 0))
+    x = b.input(20, CHANNELS)
+    for _ in range(4):
+        x = b.dense(x, CHANNELS)
+    graph = b.finish(b.dense(b.product(x, x, turned=True), 4))
+    stream, frames = stream_time(graph, 1), drawn(0, 24, CHANNELS)
+    assert np.array_equal(outputs(stream, frames)[-1], result(graph, frames[:, 4:]))
+    (product,) = (each for each in stream.layers if each.kind == "batch_matmul")
+    assert product.why == "it combines all rows of the window"
 
 
 def refusal(graph: Graph, hop: int | None = None) -> str:

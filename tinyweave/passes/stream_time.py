@@ -430,7 +430,7 @@ def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | Non
     time, shift = net.times[name], net.shift(name)
     if not shift:
         return f"its rows are {time.stride} frames apart; choose a hop that is a multiple of {time.stride} frames"
-    if rows.computed <= shift:
+    if rows.computed <= shift or SPECS[net.graph.ops[net.graph.producer[name]].kind].family == "view":
         return None
     cause = "padding or attention" if net.bands else "padding"
     if not time.steady:

@@ -12,7 +12,7 @@ from math import lcm
 from typing import NamedTuple
 
 from ..ir import Graph
-from ..ops import macs_per_op
+from ..ops import SPECS, macs_per_op
 from ..ops.window import Window
 from .attention.bands import Band, attention_bands
 from .time_axis import Reading, TimeAxis, reading
@@ -152,7 +152,8 @@ def choose(net: Followed) -> dict[str, str]:
         that is not listed keeps only the rows that later ops read.
     """
     graph, work = net.graph, macs_per_op(net.graph, clipped=True)
-    sizes = [sum(tensor.bytes for tensor in graph.outputs_of(op)) for op in graph.ops]
+    views = {op.outputs[0]: op.inputs[0] for op in graph.ops if SPECS[op.kind].family == "view"}
+    sizes = [0 if op.outputs[0] in views else sum(tensor.bytes for tensor in graph.outputs_of(op)) for op in graph.ops]
 
     def cost(chosen: Choices) -> int:
         rows = rows_of(net, chosen)
@@ -161,7 +162,8 @@ def choose(net: Followed) -> dict[str, str]:
         largest = max((size * part.computed // part.rows for size, part in zip(sizes, parts, strict=True)), default=0)
         return effort * (largest + sum(graph.tensors[name].bytes * part.state // part.rows for name, part in rows.items()))
 
-    chosen: dict[str, str] = {}
+    # rows are kept where they are computed, so that new rows can be computed directly behind the kept ones
+    chosen = {name: "anew" for name, source in views.items() if source in graph.producer}
     best, maps = cost(chosen), [name for op in graph.ops for name in op.outputs if name in net.times]
     for name in maps[: MAX_TRIALS // len(graph.ops)] * 2:
         for choice in ("long", "anew", ""):
