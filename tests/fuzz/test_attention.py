@@ -43,7 +43,7 @@ def test_random_attention_goes_the_whole_way(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "attention.tflite"
     path.write_bytes(to_tflite(random_attention(seed)))
     model = api.load(path)
-    core = ("cortex-m4", "cortex-m33")[seed % 2]
+    core = ("cortex-m4", "cortex-m33", "cortex-m55")[seed % 3]
     result = api.verify_plan(model, api.plan(model, optimize="size"), api.ProofOptions(count=3), core=core)
     assert result.ok, result.first_difference
 

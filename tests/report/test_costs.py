@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cases.maps import segmentation
 from tinyweave import api
 from tinyweave.api import results
 from tinyweave.devices import find
+from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.report.record import Record, record
@@ -89,3 +91,15 @@ def test_a_stage_is_shown_as_a_whole_if_calls_cannot_be_counted_per_layer(model:
     rows, _ = profile_rows(found)
     assert [row[1] for row in rows[-2:]] == ["(stage)", found["layers"][4]["name"]]
     assert rows[-2][rows[0].index("instructions")] == f"{fused['instructions']:,}"
+    if emulated.qemu.has_plugins(emulated.qemu.program()):
+        assert fused["cycles"] + alone["cycles"] == pytest.approx(found["cycles"], rel=0.01)
+
+
+def test_flash_waits_are_left_out_where_the_emulator_counts_no_reads_of_flash(model: results.Model, emulator: None) -> None:
+    if reason := emulated.missing("cortex-m55"):
+        pytest.skip(reason[0])
+    plan = plan_in_stages(model.graph, [(0, 1, 2, 3), (4,)])
+    for name, core, waits in (("mps3-an547", "cortex-m55", None), ("stm32f412", "cortex-m4", 3)):
+        flash = Memory("flash", "flash", 1 << 20, 0x0100_0000, wait_states=3)
+        board = replace(find(name), memories=(*(m for m in find(name).memories if m.kind != "flash"), flash))
+        assert api.profile_plan(model, plan, core, device=board, by_step=False).waits == waits

@@ -97,15 +97,19 @@ def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, q
     assert on_unicorn.stack - 32 <= on_qemu.stack <= on_unicorn.stack + 4  # the lowest bytes of a frame may stay unwritten
 
 
-@pytest.mark.parametrize("plugins", [True, False])
+@pytest.mark.parametrize("lacks", ["", "plugins", "compiler"])
 def test_qemu_gives_dumps_and_instructions_per_step(
-    write_model: Callable[..., Path], qemu: None, monkeypatch: pytest.MonkeyPatch, plugins: bool
+    write_model: Callable[..., Path], qemu: None, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
-    if not plugins:
-        monkeypatch.setattr(emulated.qemu, "has_plugins", lambda path: False)
-    elif not emulated.qemu.has_plugins(emulated.qemu.program()):
+    plugins = not lacks
+    if plugins and not emulated.qemu.has_plugins(emulated.qemu.program()):
         pytest.skip("this QEMU has no plugins")
     firmware = emulated.build(write_model(), "tiny", "cortex-m55", trace=True)
+    if lacks == "plugins":
+        monkeypatch.setattr(emulated.qemu, "has_plugins", lambda path: False)
+    elif lacks == "compiler":
+        monkeypatch.setattr(emulated.qemu, "COUNTER", write_model() / "tiny_broken.c")
+        emulated.qemu.COUNTER.write_text("not C")
     got = emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(1, "sram", 96, 32), (0, "sram", 0, 32)])
     assert got.dumps == [got.outputs[0], INPUTS[0]]
     assert len(got.per_step) == 2 and sum(got.per_step) == got.instructions

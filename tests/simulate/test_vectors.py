@@ -14,6 +14,7 @@ from tinyweave.simulate.vectors import decode
         (0xECB01E10, "vload/1/r0/q0 r0"),  # vldrb.u8 q0, [r0], #16
         (0xED916E80, "vload/1/r1/q3"),  # vldrb.s16 q3, [r1, #0]
         (0xECB26F04, "vload/1/r2/q3 r2"),  # vldrb.s32 q3, [r2], #4
+        (0xED9A2F00, "vload/1/r2/q1"),  # vldrh.s32 q1, [r2, #0]: bit 19 belongs to the size
         (0xED965F00, "vload/1/r6/q2"),  # vldrw.u32 q2, [r6, #0]
         (0xFC91CF47, "vgather/2/r1 q3/q6"),  # vldrw.u32 q6, [r1, q3, uxtw #2]
         (0xFD129F6A, "vgather/2/q1/q4"),  # vldrd.u64 q4, [q1, #-848]

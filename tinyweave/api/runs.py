@@ -325,8 +325,12 @@ def compare_boards(
 
 
 def _waits(core: str, device: Device | None) -> int | None:
-    """Return the wait states of a Flash read of `device`; None if they are unknown or if `core` is not the device's core."""
-    return device.flash_waits if device and device.core == core else None
+    """Return the wait states of a Flash read of `device`, to be added to the estimated cycles.
+
+    Return None if they are unknown, if `core` is not the device's core, or if its emulator counts no reads of Flash.
+    """
+    counted = core in emulated.CORES and emulated.CORES[core].emulator == "unicorn"
+    return device.flash_waits if device and device.core == core and counted else None
 
 
 def _caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:

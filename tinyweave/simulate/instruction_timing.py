@@ -25,7 +25,7 @@ class Instruction(NamedTuple):
     operands: str  # as the disassembler prints them
     read: frozenset[str]
     written: frozenset[str]
-    bytes: int = 4
+    bytes: int = 4  # of its code
 
 
 class Cycles(NamedTuple):
@@ -155,8 +155,8 @@ M55_RANGE = (
 
 LINE_WORDS = 4  # bus transfers per cache line: 4 words of 16 bytes, or 4 double words of 32
 
-# core -> fewest, likely, most
 CoreTiming = Timing | RiscvTiming | M55Timing
+# core -> fewest, likely, most
 TIMINGS: dict[str, tuple[CoreTiming, CoreTiming, CoreTiming]] = {
     "cortex-m0": (replace(M0_PLUS, reload=2),) * 3,
     "cortex-m0plus": (M0_PLUS,) * 3,
@@ -386,7 +386,10 @@ def _by_beats(instructions: Iterable[Instruction], timing: M55Timing) -> int:
 
 
 def _on_m55(instruction: Instruction, timing: M55Timing) -> tuple[int, int]:
-    """Return the cycles for which an instruction keeps a Cortex-M55 from starting the next one, and those until its result."""
+    """Return two numbers of cycles of an instruction on a Cortex-M55, both from its start.
+
+    The first is when the next instruction may start at the earliest, the second when the result can be used.
+    """
     name = instruction.name
     if name in PARTS:
         return 1, int(instruction.operands)

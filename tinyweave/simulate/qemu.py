@@ -138,12 +138,13 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
     """Start QEMU, run a request on it, and return an answer with the keys that unicorn_process.py uses.
 
     The key `cpu` of the request is QEMU's name of the board. The answer has no cache misses, and counts no layers separately.
-    If QEMU has no plugins, the answer has no basic blocks, and counts the instructions of each step instead. Raises Fault if
-    QEMU fails or takes longer than `limit_s` seconds.
+    If QEMU has no plugins, or no C compiler for this machine is found, the answer has no basic blocks, and counts the
+    instructions of each step instead. Raises Fault if QEMU fails or takes longer than `limit_s` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
-        counts = folder / "counts" if has_plugins(program()) else None
+        plugin = _plugin()
+        counts = folder / "counts" if plugin else None
         command = [
             program(),
             "-M",
@@ -153,7 +154,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         ]
         if counts:
             counts.write_bytes(bytes(8 * (1 + FIELDS * MOST_BLOCKS)))
-            command += ["-plugin", f"file={toolchain.library_file(toolchain.host(), COUNTER)},counts={counts}"]
+            command += ["-plugin", f"file={plugin},counts={counts}"]
         with guarded(command) as (words, stdin):
             with (folder / "errors").open("wb") as errors:
                 process = subprocess.Popen(words, stdin=stdin, stdout=errors, stderr=errors, cwd=folder)
@@ -187,6 +188,14 @@ def has_plugins(path: str) -> bool:
     """Return whether the QEMU at a path was built with support for plugins."""
     asked = subprocess.run([path, "-help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return "\n-plugin " in asked.stdout
+
+
+def _plugin() -> Path | None:
+    """Return the plugin that counts blocks, built for this machine; None if QEMU cannot use it or no compiler can build it."""
+    try:
+        return toolchain.library_file(toolchain.host(), COUNTER) if has_plugins(program()) else None
+    except CompileError:
+        return None
 
 
 def joined(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
