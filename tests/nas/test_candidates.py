@@ -121,6 +121,7 @@ def test_fitted_networks_read_samples_of_few_values_and_must_fit() -> None:
     assert [arch.stored for arch, _ in fitted_networks(data, wide)] == [0, max(labels.sum(), len(labels) - labels.sum())]
     assert fitted_networks(data, Target(BOARD, api.limits_of(BOARD, flash="8k"), overhead=Overhead(500, 9000))) == []
     assert fitted_networks(replace(data, kind="detection"), target) == []
+    assert [arch.stored for arch, _ in fitted_networks(waves(2_000), wide)] == [0, candidates.MAX_STORED]
     large = replace(data, values=np.zeros((len(data.values), 32, 33, 1), np.int8))
     assert fitted_networks(large, target) == []
     assert {arch.image for arch, _ in fitted_networks(replace(large, kind="images"), target)} == {(32, 17, 1)}, (

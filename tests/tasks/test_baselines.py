@@ -148,4 +148,4 @@ def test_scores_of_nearest_neighbours_are_bold_if_they_are_mostly_right_and_zero
         scores = np.maximum(values.reshape(60, -1) @ weights.T + biases, 0).reshape(60, 30, 3).max(axis=1)
         assert (scores.argmax(axis=1) == own).all() and not scores[:, 1].any(), "each sample is its own nearest neighbour"
         bold.append(float(np.abs(scores[:, 2] - scores[:, 0]).mean()))
-    assert bold[0] > 3 and 0 < bold[1] < 1
+    assert 3 < bold[0] < 10 and 0 < bold[1] < 1, "never certain, because the labels are smoothed"

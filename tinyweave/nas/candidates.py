@@ -30,6 +30,7 @@ MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
 MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
+MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
 
 Candidate = tuple[Arch, Costs]
 
@@ -84,16 +85,17 @@ def flat_networks(
 def fitted_networks(data: Dataset, target: Target) -> list[Candidate]:
     """Return the linear network and the nearest-neighbour network for a data set that fit the target, with their costs.
 
-    The nearest-neighbour network stores all samples for training and validation if it fits the target so; otherwise it stores
-    the largest power of two of each class with which it fits. Both read images in the size in which the baselines read them
-    (`baselines.features_size`). There are no fitted networks for detectors, nor for other samples that the baselines average.
+    The nearest-neighbour network stores all samples for training and validation, but at most MAX_STORED of each class. If it
+    does not fit the target, it stores the largest power of two of samples per class with which it fits. Both networks read
+    images in the size in which the baselines read them (`baselines.features_size`). There are no fitted networks for detectors,
+    nor for other samples that the baselines average.
     """
     rows, columns, channels = data.values.shape[1:]
     size, classes = features_size(rows, columns, channels), len(data.classes)
     if data.kind == "detection" or (data.kind != "images" and size != (rows, columns)):
         return []
     image = (*size, channels)
-    most = int(np.bincount(data.part("train", "validation")[1]).max())
+    most = min(int(np.bincount(data.part("train", "validation")[1]).max()), MAX_STORED)
     counts = [most, *(1 << power for power in reversed(range((most - 1).bit_length())))]
     kinds = [[linear(image, classes)], [nearest(image, classes, count) for count in counts]]
     found = list[Candidate]()
