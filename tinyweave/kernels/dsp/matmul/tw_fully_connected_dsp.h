@@ -51,7 +51,7 @@ void tw_fully_connected_s8_few_dsp(const tw_fully_connected_dsp *p, const void *
 void tw_fully_connected_s8_few_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_few_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
-/* int8 weights, scheduled for a Cortex-M7, with the stream `m7`. */
+/* int8 weights, scheduled for a Cortex-M7, with a stream of its own. */
 void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_m7_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range, int32_t *sums);
