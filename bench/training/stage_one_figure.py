@@ -46,17 +46,17 @@ def cdf(settings: Sequence[Setting], title: str) -> str:
 
 
 def best_map(names: Mapping[tuple[int, int], str], title: str) -> str:
-    """Draw the best setting for limits (KiB of RAM, KiB of Flash): more RAM to the right, one colour for each setting."""
+    """Draw the best setting for limits (KiB of RAM, KiB of Flash): more RAM to the right, one colour for each width."""
     rams, flashes = (sorted({limits[axis] for limits in names}) for axis in (0, 1))
-    colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(dict.fromkeys(names.values()))}
+    widths = sorted({name.split("-")[0] for name in names.values()})
     lines = sheet(TOP + ROW * len(flashes) + BELOW, escape(title))
     for row, flash in enumerate(reversed(flashes)):
         y = TOP + ROW * row
         lines.append(f'<text x="{LEFT - 8}" y="{y + ROW / 2 + 4}" text-anchor="end">{flash} KiB</text>')
         for column, ram in enumerate(rams):
             x, name = LEFT + CELL * column, names[ram, flash]
-            size = f'width="{CELL - 3}" height="{ROW - 3}"'
-            lines.append(f'<rect x="{x}" y="{y}" {size} fill="{colours[name]}" fill-opacity="0.55"/>')
+            size, colour = f'width="{CELL - 3}" height="{ROW - 3}"', COLOURS[widths.index(name.split("-")[0]) % len(COLOURS)]
+            lines.append(f'<rect x="{x}" y="{y}" {size} fill="{colour}" fill-opacity="0.55"/>')
             lines.append(
                 f'<text x="{x + CELL / 2}" y="{y + ROW / 2 + 4}" text-anchor="middle" font-size="13">{escape(name)}</text>'
             )

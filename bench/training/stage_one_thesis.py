@@ -114,6 +114,8 @@ def section(names: dict[str, Names], settings: dict[str, dict[str, Setting]], co
         "|---|---|---|",
         f"| point 1 to 2: RAM 192 to 512 KiB | same width, larger image | {points[0]} to {points[1]} |",
         f"| point 1 to 3: Flash 512 to 2,048 KiB | larger width, smaller image | {points[0]} to {points[2]} |",
+        f"| 320 KiB and 1 MiB | w0.5-r144 (figure 3-2) | {names['layer'][WHERE]} |",
+        f"| 320 and 512 KiB | w0.4-r144 (MIT 6.5940, lecture on MCUNet: with less Flash) | {names['layer'][320, 512]} |",
         "",
         "![Best settings, layer by layer](images/stage_one_5_5_layer.svg)",
         "",
@@ -132,6 +134,8 @@ def section(names: dict[str, Names], settings: dict[str, dict[str, Setting]], co
 
 def numbers(setting: Setting) -> list[str]:
     """Return mean and 80th percentile as text, with the share of networks that fit if some do not."""
+    if not setting.macs:
+        return ["none fits", "-"]
     share = "" if setting.share == 1 else f" ({100 * setting.share:.0f} % fit)"
     return [f"{setting.mean / 1e6:.1f}{share}", f"{setting.p80 / 1e6:.1f}"]
 

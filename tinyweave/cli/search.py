@@ -60,7 +60,7 @@ def sample_options(
         float | None,
         option(
             "--hop X",
-            "Keywords: milliseconds from one frame to the next; by default `search` chooses it, and `train` takes it from ARCH.",
+            "Keywords: milliseconds from one frame to the next; by default `search` chooses it and `train` takes it from ARCH.",
             min=1,
         ),
     ] = None,
