@@ -70,7 +70,8 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     const int32_t reach = (p->kernel.w - 1) * p->dilation.w;
     const int32_t needed = tw_min((range.col_end - 1) * stride - p->pad.w + reach + 1, p->in.w); /* columns */
     const int32_t inside = needed - at_once - reach; /* the last column of windows inside the map */
-    const int32_t outside = tw_mve_outside(zeros, in.data), before = in.first_col * channels;
+    const int8_t *const from = (const int8_t *)in.data;
+    const int32_t outside = tw_mve_outside(zeros, from), before = in.first_col * channels;
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
@@ -87,7 +88,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
                 together = at_once;
             }
             place(p, &window, left, before, outside, list);
-            tw_mve_taps_products(&layer, in.data, together * stride * channels, times, together * channels, to);
+            tw_mve_taps_products(&layer, from, together * stride * channels, times, together * channels, to);
             x += times * together;
             to += times * together * channels;
         }

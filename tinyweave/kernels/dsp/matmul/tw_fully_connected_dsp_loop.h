@@ -151,7 +151,7 @@ static inline int32_t sum_of(const int32_t *sums, int32_t i)
 }
 
 /* Computes eight outputs with the same factor. */
-TW_INLINE void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
+static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
 {
     const tw_factor factor = *of_all; /* a copy, since stores through `to` might change the original */
     for (const int32_t *const end = sums + TW_FILTERS; sums != end; sums += 4) {
@@ -173,7 +173,7 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
 }
 
 /* Computes the outputs of at most eight filters from `unit` on. of_all: the factor of all filters, if they share it. */
-TW_INLINE void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
+static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
 {
     const int32_t count = tw_min(TW_FILTERS, p->out.c - unit);
     if (p->per_channel) {
