@@ -23,6 +23,7 @@ from ..passes.edges import as_in_file, as_other_sign
 from ..planning import Limits, Plan, Progress, Request
 from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
+from ..simulate.cores import CORES
 from ..simulate.run import StepPart
 from .options import SAMPLES, SEED
 from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, with_defaults
@@ -329,7 +330,7 @@ def _waits(core: str, device: Device | None) -> int | None:
 
     Return None if they are unknown, if `core` is not the device's core, or if its emulator counts no reads of Flash.
     """
-    counted = core in emulated.CORES and emulated.CORES[core].emulator == "unicorn"
+    counted = core in CORES and CORES[core].emulator == "unicorn"
     return device.flash_waits if device and device.core == core and counted else None
 
 
