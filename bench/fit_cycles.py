@@ -54,12 +54,16 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
     """A row per layer of a network on the kernels for a core, run layer by layer, and rows for other kernels where they differ.
 
     These take more Flash, have as few constants as the portable ones, need no scratch, copy their weights, run on all cores, or
-    have less code. Layers are whole maps and, as fused stages call kernels, single rows of them. only: names of kernels, if not
-    all are of interest."""
+    have less code. Layers are whole maps and, as fused stages call kernels, single rows and single pixels of them. only: names
+    of kernels, if not all are of interest."""
     model = api.load(path, io=io)
-    graphs = (model.graph, single_rows(model.graph))
+    graphs = {
+        "": model.graph,
+        "rows": single_parts(model.graph, whole_rows=True),
+        "pixels": single_parts(model.graph, whole_rows=False),
+    }
     rows: list[Row] = []
-    for part in (replace(model, graph=graph) for graph in graphs if graph.ops):
+    for size, part in ((size, replace(model, graph=graph)) for size, graph in graphs.items() if graph.ops):
         sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
@@ -90,9 +94,7 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
                 op, variant = plan.graph.ops[index], plan.variants[index]
                 if variant and (not only or variant in only) and (op.name, variant) not in before:
                     before.add((op.name, variant))
-                    rows.append(
-                        (path.stem, *counts(plan.graph, op, variant), count, what if part.graph is model.graph else "rows")
-                    )
+                    rows.append((path.stem, *counts(plan.graph, op, variant), count, size or what))
     return rows
 
 
@@ -294,8 +296,8 @@ def drawn(tensor: Tensor) -> np.ndarray:
     return rng.integers(-100, 100, tensor.shape).astype(tensor.dtype)
 
 
-def single_rows(graph: Graph) -> Graph:
-    """Each op of a graph that computes maps of several rows on a row of its own, side by side."""
+def single_parts(graph: Graph, *, whole_rows: bool) -> Graph:
+    """Each op of a graph that computes maps of several rows on a row of its own, or on a single pixel of it, side by side."""
     tensors: dict[str, Tensor] = {}
     ops, inputs, outputs = list[Op](), list[str](), list[str]()
     for op in graph.ops:
@@ -304,14 +306,14 @@ def single_rows(graph: Graph) -> Graph:
             continue  # a constant says how large their output is
         if len(op.outputs) > 1 or len(out.shape) != 4 or out.shape[1] == 1 or SPECS[op.kind].windows(graph, op) is None:
             continue
-        part, alone = cut(graph, op, (1, out.shape[2]))
+        part, alone = cut(graph, op, (1, out.shape[2] if whole_rows else 1))
         own = {name: replace(tensor, name=f"{op.name}_{name}") for name, tensor in part.tensors.items()}
         tensors |= {tensor.name: tensor for tensor in own.values()}
         names = [None if name is None else own[name].name for name in alone.inputs]
         ops.append(replace(alone, inputs=tuple(names), outputs=(own[out.name].name,)))
         inputs += dict.fromkeys(name for name in names if name is not None and tensors[name].data is None)
         outputs.append(own[out.name].name)
-    return Graph(f"{graph.name}_rows", tensors, tuple(ops), tuple(inputs), tuple(outputs))
+    return Graph(f"{graph.name}_{'rows' if whole_rows else 'pixels'}", tensors, tuple(ops), tuple(inputs), tuple(outputs))
 
 
 def fitted(rows: list[Row]) -> dict[str, list[float]]:

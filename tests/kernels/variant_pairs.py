@@ -31,7 +31,7 @@ from tinyweave.ops.fixed_point import Rescale
 from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
 RINGS_EVERY = 8
-LEAN_DEPTH = 4  # the dense kernel without scratch supports multiples of this number of channels
+MOST_ROWS = 13  # of windows drawn for the dense kernel without scratch
 STRIDES = (1, 2)  # column strides of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
@@ -86,7 +86,7 @@ def meets(given: dense.Filters, requirements: Iterable[dense.FilterRequirement])
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials, or None if the drawn parameters are not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
-    few = kernel == "tw_conv_2d_s8_few_dsp"
+    few, small = (kernel == f"tw_conv_2d_s8_{which}_dsp" for which in ("few", "stack"))
     of_core = "_m7" if kernel.endswith("_m7") else ""  # suffix of its functions' names
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
@@ -96,9 +96,11 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     elif not is_depthwise and rng.integers(8) == 0:
         depth, chosen = 3, {"kernel": (3, 3)}  # a first layer
     if lean:
-        depth = -(-depth // LEAN_DEPTH) * LEAN_DEPTH if not is_depthwise else depth
-        size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, dense.LEAN_ROWS + 1))
+        depth = -(-depth // 4) * 4 if not is_depthwise and rng.integers(3) == 0 else depth
+        size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, MOST_ROWS + 1))
         chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
+    if small:
+        depth, chosen = int(rng.integers(1, 5)), {"kernel": tuple(rng.integers(1, 6, 2).tolist())}
     if few:
         units, chosen = int(rng.integers(1, 4)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
     if is_depthwise and lean:
@@ -118,8 +120,14 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
             return None
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
-    axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
+    sizes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
+    axes = [dense.ConvolutionAxis(*of_axis) for of_axis in sizes]
     padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
+    scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
+    if small and scratch > dense.STACK_SCRATCH:
+        return None
+    if lean and not is_depthwise and not dense.fits_lean(rows, depth, axes[1]):
+        return None
     products, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
     filters, most = weights(rng, (units, products), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
@@ -150,10 +158,11 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         words = taps.stream(given) if lean or kernel in COLUMN else depthwise.stream(given, rows, stride)
     elif few:
         words = dense.few_channels(given)
+    elif lean:
+        words = dense.lean_words(given, rows, cols, depth)
     else:
         words = winograd.stream(given) if tiled else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
     fast = ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
-    scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
     scratch = winograd.scratch_of(depth, units) if tiled else scratch
     padding: tuple[np.ndarray, ...] = ()
     if lean:
@@ -162,7 +171,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
         fast = ring_calls.build(name, base=fast, **own, padding=padding[0] if padded else None)
         functions = (("taps", f"tw_taps_{rows}_{stride}{of_core}"),) if is_depthwise else ()
-    elif kernel in COLUMN or few:
+    elif kernel in COLUMN or few or small:
         scratch = 0
     elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
@@ -436,7 +445,10 @@ def max_pool(rng: Rng, kernel: str) -> Twins | None:
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_conv_2d_s8_few_dsp")},
+    **{
+        n: lambda rng, n=n: convolution(rng, n)
+        for n in ("tw_conv_2d_s8_m7", "tw_conv_2d_s8_few_dsp", "tw_conv_2d_s8_stack_dsp")
+    },
     "tw_depthwise_3x3_s8_m7": lambda rng: convolution(rng, "tw_depthwise_3x3_s8_m7"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
     **{

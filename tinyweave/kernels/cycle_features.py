@@ -152,11 +152,24 @@ def pairs_and_outliers(graph: Graph, op: Op) -> Features:
 
 
 def windows(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of tw_conv_2d_s8_lean_dsp, which multiplies one window with four filters at a time, row by row."""
+    """Return the loop counts of tw_conv_2d_s8_lean_dsp, which multiplies one window with four filters at a time.
+
+    A window is read as parts, which are runs of quads (four neighbouring inputs). A part is a row of the window or, if the
+    kernel copies windows, the whole window. The counts are, in this order: quads, parts and pixels, each times groups of four
+    filters; rows of windows; pixels; calls (1). If windows are copied, there is no count of parts, and two counts come before
+    the calls: the words that are copied (bytes, if a row has fewer than four), and the inputs of windows that reach into the
+    padding. `case` selects constants for windows that are copied, and for rows that end with an incomplete quad.
+    """
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
-    fours, count = -(-out.shape[3] // 4), prod(out.shape[:3])
-    did = (count * fours * rows * cols * depth // 4, count * fours * rows, count * fours, count * rows, count, 1.0)
-    return Features("", did, count)
+    fours, count, run = -(-out.shape[3] // 4), prod(out.shape[:3]), cols * depth
+    if dense.is_copied(rows, cols, depth):
+        outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
+        copied = count * rows * (run if run < 4 else -(-run // 4)), float(outside * rows * run)
+        did = (count * fours * -(-rows * run // 4), count * fours, count * rows, count, *copied, 1.0)
+        return Features(", copied", did, count)
+    quads, parts = rows * (run // 4) + -(-rows * (run % 4) // 4), rows + (run % 4 > 0)
+    in_place = (count * fours * quads, count * fours * parts, count * fours, count * rows, count, 1.0)
+    return Features(", rests" if run % 4 else "", in_place, count)
 
 
 def tiles(graph: Graph, op: Op) -> Features:

@@ -36,7 +36,10 @@ from ..requirements import (
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
 EXPONENTS = range(2, 32)  # right shifts that SMMLAR can apply, by the factor 2^(32 - exponent)
-LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
+LEAN_PARTS = 16  # TW_CONV_LEAN_MOST_PARTS
+LEAN_COPIED = 168  # TW_CONV_LEAN_MOST_COPIED
+STACK_SCRATCH = 168  # TW_CONV_STACK_SCRATCH
+PART_BYTES = 12  # of a window_part of tw_conv_2d_s8_lean_dsp on a 32-bit core
 IN_LANES = (0, 2, 1, 3)  # order of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
 INT32 = 1 << 31  # bound of a sum that is an int32
@@ -66,6 +69,16 @@ class Filters(NamedTuple):
     def padded(self, count: int) -> Filters:
         """Return the filters followed by filters of zeros, `count` filters in total."""
         return Filters(*(np.concatenate([part, np.zeros((count - len(part), *part.shape[1:]), np.int64)]) for part in self))
+
+
+class ConvolutionAxis(NamedTuple):
+    """The sizes of a convolution along one axis of its map."""
+
+    size: int  # input positions
+    steps: int  # output positions
+    extent: int  # positions of a window
+    stride: int  # input positions between two windows
+    pad: int  # positions of padding before the input
 
 
 _FILTERS: WeakKeyDictionary[Graph, dict[Op, Filters]] = WeakKeyDictionary()  # cache of `filters`
@@ -214,10 +227,64 @@ def of_op(requirement: FilterRequirement, reorder: Callable[[Filters], Filters] 
     return on_filters
 
 
-def has_low_window(graph: Graph, op: Op) -> Check:
-    """The window has at most 7 rows."""
-    rows = graph.input(op, 1).shape[1]
-    return Check(rows <= LEAN_ROWS, f"it has {rows}")
+def scratch_fits_the_stack(graph: Graph, op: Op) -> Check:
+    """The scratch has at most 168 bytes, rows of a window have at least 3 inputs, and windows are not pixels of whole words."""
+    (rows, cols), depth = conv.kernel_size(graph, op), graph.input(op).shape[3]
+    met = scratch(graph, op) <= STACK_SCRATCH and cols * depth >= 3 and (depth % 4 != 0 or rows * cols > 1)
+    return Check(met, f"a window is {rows}x{cols}, of {depth} channels, and has {scratch(graph, op):,} bytes of scratch")
+
+
+def is_copied(rows: int, cols: int, depth: int) -> bool:
+    """Return whether tw_conv_2d_s8_lean_dsp copies a window to the stack before it multiplies; otherwise it reads it in place.
+
+    It copies windows of few bytes whose pixels are not whole words.
+
+    Args:
+        rows: The rows of the window.
+        cols: The columns of the window.
+        depth: The input channels.
+
+    """
+    run = cols * depth
+    return depth % 4 != 0 and 4 * -(-rows * run // 4) <= LEAN_COPIED
+
+
+def lean_stack(rows: int, cols: int, depth: int, sides: int) -> int:
+    """Return the bytes of stack that tw_conv_2d_s8_lean_dsp needs for a window that it reads in place, at most.
+
+    They hold a list of parts (runs of bytes) and copies of the quads that are partly padding, or that several rows share.
+
+    Args:
+        rows: The rows of the window.
+        cols: The columns of the window.
+        depth: The input channels.
+        sides: How many sides, left and right, of the window may reach into the padding at once.
+
+    """
+    run = cols * depth
+    has_rest, rests = run % 4 > 0, 4 * -(-rows * (run % 4) // 4)
+    mixed = sides if depth % 4 else 0  # quads of a row that are partly padding
+    return PART_BYTES * (rows * (1 + sides + mixed) + has_rest + 1) + 4 * rows * mixed + rests
+
+
+def fits_lean(rows: int, depth: int, across: ConvolutionAxis) -> bool:
+    """Return whether tw_conv_2d_s8_lean_dsp has stack for all windows of a convolution.
+
+    Args:
+        rows: The rows of a window.
+        depth: The input channels.
+        across: The sizes of the convolution along a row.
+
+    """
+    size, steps, cols, stride, pad = across
+    sides = max((left < 0) + (left + cols > size) for left in range(-pad, steps * stride - pad, stride))
+    return is_copied(rows, cols, depth) or lean_stack(rows, cols, depth, sides) <= LEAN_PARTS * PART_BYTES
+
+
+def has_short_list_of_parts(graph: Graph, op: Op) -> Check:
+    """The window is small or has few rows, so that the list of its parts fits the stack."""
+    (rows, cols), depth, axes = conv.kernel_size(graph, op), graph.input(op).shape[3], _axes(graph, op)
+    return Check(fits_lean(rows, depth, axes[1]), f"it has {rows} rows of {cols * depth} bytes")
 
 
 def has_few_outputs(graph: Graph, op: Op) -> Check:
@@ -410,9 +477,14 @@ def _begins(bias: Numbers) -> Numbers:
 
 def is_padded(graph: Graph, op: Op) -> bool:
     """Return whether some window of a convolution reaches into the padding."""
+    return any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in _axes(graph, op))
+
+
+def _axes(graph: Graph, op: Op) -> list[ConvolutionAxis]:
+    """Return the sizes of a convolution down the map and along a row."""
     sizes, kernel = (graph.input(op).shape[1:3], graph.output(op).shape[1:3]), conv.kernel_size(graph, op)
-    axes = zip(*sizes, kernel, op.attrs["stride"], op.attrs["padding"], strict=True)
-    return any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, (pad, _) in axes)
+    pads = (before for before, _ in op.attrs["padding"])
+    return [ConvolutionAxis(*sizes) for sizes in zip(*sizes, kernel, op.attrs["stride"], pads, strict=True)]
 
 
 def scratch(graph: Graph, op: Op) -> int:
@@ -474,6 +546,26 @@ def by_rows(given: Filters, rows: int) -> Filters:
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
     return given._replace(weights=np.concatenate(list(parts), axis=1))
+
+
+def lean_stream(graph: Graph, op: Op) -> Words:
+    """Return the weight stream of tw_conv_2d_s8_lean_dsp for a convolution."""
+    return lean_words(filters(graph, op), *conv.kernel_size(graph, op), graph.input(op).shape[3])
+
+
+def lean_words(given: Filters, rows: int, cols: int, depth: int) -> Words:
+    """Return the weight stream of tw_conv_2d_s8_lean_dsp.
+
+    If windows are read in place, weights have the order of `by_rows`. If windows are copied, they keep their order.
+
+    Args:
+        given: The filters.
+        rows: The rows of a window.
+        cols: The columns of a window.
+        depth: The input channels.
+
+    """
+    return stream(given if is_copied(rows, cols, depth) else by_rows(given, rows))
 
 
 def flash(graph: Graph, op: Op) -> int:

@@ -11,7 +11,6 @@ from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
 from ..requirements import (
     COMPACT,
-    input_channels_are_a_multiple_of_4,
     weights_are_int4,
     weights_have_a_zero_point,
 )
@@ -66,18 +65,6 @@ ROWS: tuple[Variant, ...] = (
         features=tiles,
     ),
     Variant(
-        "tw_conv_2d_s8_lean_dsp",
-        ("conv_2d",),
-        "tw_conv_lean_dsp",
-        isa="dsp",
-        applies=(input_channels_are_a_multiple_of_4, dense.has_low_window, *dense.PAIRED),
-        distance=distance.by_pixel_of_fours,
-        flash=dense.lean_flash,
-        stream=dense.of_rows(dense.stream),
-        features=cycle_features.windows,
-        lean=True,
-    ),
-    Variant(
         "tw_conv_2d_s8_few_dsp",
         ("conv_2d",),
         "tw_conv_dsp",
@@ -87,6 +74,25 @@ ROWS: tuple[Variant, ...] = (
         flash=dense.flash_of_few_channels,
         stream=dense.of_filters(dense.few_channels),
         features=pairs_of_pixels_and_filters,
+    ),
+    by_pair(
+        "tw_conv_2d_s8_stack_dsp",
+        applies=(dense.scratch_fits_the_stack, *dense.PAIRED),
+        scratch=lambda graph, op: 0,
+        timed_as="tw_conv_2d_s8_dsp",
+        lean=True,
+    ),
+    Variant(
+        "tw_conv_2d_s8_lean_dsp",
+        ("conv_2d",),
+        "tw_conv_lean_dsp",
+        isa="dsp",
+        applies=(dense.has_short_list_of_parts, *dense.PAIRED),
+        distance=distance.by_pixel_of_fours,
+        flash=dense.lean_flash,
+        stream=dense.lean_stream,
+        features=cycle_features.windows,
+        lean=True,
     ),
     *(
         by_pair(

@@ -16,6 +16,12 @@ typedef struct {
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
+#define TW_CONV_STACK_SCRATCH 168
+
+/* The same with the scratch on the stack, of at most TW_CONV_STACK_SCRATCH bytes. */
+void tw_conv_2d_s8_stack_dsp(const tw_conv_dsp *p, const void *in, void *out);
+void tw_conv_2d_s8_stack_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range);
+
 /* The same with outliers: filters that are zeros in the stream of tw_pair_s8.h. Their table, of tw_outliers.h, follows it. */
 void tw_conv_2d_s8_outliers_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_outliers_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
@@ -52,15 +58,16 @@ void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_ra
 void tw_conv_2d_s8_winograd_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-#define TW_CONV_LEAN_MOST_ROWS 7
+#define TW_CONV_LEAN_MOST_PARTS 16   /* of a window; 12 bytes of stack each */
+#define TW_CONV_LEAN_MOST_COPIED 168 /* bytes of a window that is copied: what two parts leave of the stack */
 
 typedef struct {
-    tw_conv_dsp base;       /* stream: tw_pair_s8.h, row by row of the window */
+    tw_conv_dsp base;       /* stream: tw_pair_s8.h; order of the inputs: tw_conv_2d_s8_lean_dsp.c */
     const int8_t *padding;  /* kernel.w * in.c bytes of the input's zero point; NULL if no window reaches into padding */
 } tw_conv_lean_dsp;
 
-/* int8 convolution without scratch: one group, dilation 1, in.c a multiple of 4, kernel.h at most TW_CONV_LEAN_MOST_ROWS. The
- * window of a pixel is read once for each four output channels and once for the tail. */
+/* int8 convolution without scratch: one group, dilation 1, windows that TW_CONV_LEAN_MOST_PARTS describe. The window of a pixel
+ * is read once for each four output channels and once for the tail. */
 void tw_conv_2d_s8_lean_dsp(const tw_conv_lean_dsp *p, const void *in, void *out);
 void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *p, tw_view in, tw_view out, tw_range range);
 
