@@ -178,15 +178,18 @@ def test_a_size_that_the_user_gives_is_not_changed(tmp_path: Path, quick: Mock) 
     assert data.values.shape[1:] == (9, 9, 3) and left is TIMED and not quick.called, "there is one size"
 
 
-def test_short_trainings_change_the_input_only_if_another_is_clearly_better(
+def test_short_trainings_take_the_largest_input_that_is_not_clearly_worse(
     tmp_path: Path, quick: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = photographs(tmp_path / "photos")
-    for name, accuracies, side in (("equal", (0.72, 0.7), 20), ("better", (0.99, 0.7), 16)):
+    for number, accuracies, side in ((1, (0.72, 0.7), 20), (1, (0.99, 0.7), 16), (0, (0.72, 0.7), 20), (0, (0.7, 0.99), 20)):
+        quick.side_effect = lambda spaces, *_: (number, Setting(spaces[number].sizes[0], 0.5, (7, 8, 9), 3))  # noqa: B023
         trials(monkeypatch, *accuracies)
-        data, *_ = task_within("images", folder, Preparation(), target(), tmp_path / name, options=TIMED)
+        run = tmp_path / f"{number} {accuracies}"
+        data, *_ = task_within("images", folder, Preparation(), target(), run, options=TIMED)
         record = data.preparation["stage_one"]
-        assert data.values.shape[1] == side and record["input"] == [side, side] and record["by_macs"] == [20, 20]
+        assert data.values.shape[1] == side and record["input"] == [side, side], accuracies
+        assert record["by_macs"] == [[16, 16], [20, 20]][number]
         assert [each["accuracy"] for each in record["tried"]] == list(accuracies)
 
 

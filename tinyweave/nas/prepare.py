@@ -3,7 +3,8 @@
 `task_of` reads samples in a given size of the network's input. `task_within` first chooses the size for a device, if it is
 open: stage one of TinyNAS proposes a size by multiply-accumulates (`stage_one.best_input`), which cannot tell whether the
 samples need it. So if there is time, a network for this size, for one of about half as many values and for one of twice as many
-are trained briefly. The choice is stored in the folder of the run, so an interrupted search continues with it.
+are trained briefly, and the largest size that is not clearly worse is taken. The choice is stored in the folder of the run, so
+an interrupted search continues with it.
 """
 
 from __future__ import annotations
@@ -327,14 +328,16 @@ def _budget(choice: _Choice, workers: Workers) -> Budget:
 
 
 def _record(choice: _Choice, number: int, setting: Setting, tried: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of `_choose`: the size `number`, unless networks `tried` at another size are clearly more accurate."""
+    """Return the record of `_choose`: the size `number`, or of the sizes `tried` the largest that is not clearly worse.
+
+    Not the most accurate is taken, because short trainings favour small inputs. `tried` begins with the smallest size.
+    """
     sizes = choice.sizes
     chosen = sizes[number]
     if tried:
-        best = max(tried, key=lambda each: each["accuracy"])
-        least = halving.clearly_worse_below(best["accuracy"], choice.survey.counts["validation"])
-        (own,) = (each for each in tried if each["input"] == chosen)
-        chosen = chosen if own["accuracy"] >= least else best["input"]
+        best = max(each["accuracy"] for each in tried)
+        least = halving.clearly_worse_below(best, choice.survey.counts["validation"])
+        chosen = next(each["input"] for each in reversed(tried) if each["accuracy"] >= least)
     return {
         "input": chosen,
         "inputs": len(sizes),

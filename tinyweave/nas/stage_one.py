@@ -39,10 +39,8 @@ from .workers import Workers, process_pool
 Schedule = Literal["layer", "patch", "best"]
 By = Literal["mean", "p80"]
 PERCENTILE = 80
-ESTIMATED, PLANNED = (
-    24,
-    10,
-)  # networks of a setting whose costs `best_input` estimates, and of which it plans the best settings'
+ESTIMATED = 24  # networks of a setting whose costs `best_input` estimates
+PLANNED = 10  # networks of a setting that `best_input` plans exactly, to verify the estimate
 AT_A_TIME = 5  # of these plans; the number decides the result, so it does not depend on the number of workers
 PLAIN_DEPTH = 2  # of the plain network that must be trainable
 FEASIBLE = 0.8  # share of a setting's networks that must fit, by default

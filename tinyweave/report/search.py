@@ -282,7 +282,10 @@ def _input(choice: Record | None) -> list[str]:
         return [said]
     measured = ", ".join(f"{_size(each['input'])} {100 * each['accuracy']:.1f} %" for each in choice["tried"])
     kept = f"kept {chosen}" if chosen == by_macs else f"changed it to {chosen}"
-    return [said, f"short trainings of equal time {kept}; accuracy on the validation part: {measured}"]
+    return [
+        said,
+        f"short trainings of equal time {kept}, the largest that is not clearly worse: on the validation part {measured}",
+    ]
 
 
 def _size(sides: list[int]) -> str:
