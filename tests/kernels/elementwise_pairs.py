@@ -10,6 +10,7 @@ from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.kernels.dsp.prelu import Prelu, lines
 from tinyweave.ops.fixed_point import Rescale
+from tinyweave.ops.fixed_point import requantize as requantize_exactly
 from tinyweave.ops.normalization.softmax import counted, exponentials, of_differences
 
 Twins = tuple[Trial, Trial]  # of the portable kernel, and of the kernel for some cores
@@ -87,4 +88,20 @@ def softmax(rng: Rng, kernel: str) -> Twins:
     return (
         Trial([Call("tw_softmax_s8", portable, (0,))], [source], shape),
         Trial([Call(kernel, fast, (0,))], [source], shape, (table,)),
+    )
+
+
+def requantize(rng: Rng, kernel: str) -> Twins:
+    """Return a pair of trials; the kernel's table has the portable kernel's output for each byte."""
+    name = f"tw_requantize_{rng.choice(['s8_s8', 's8_u8', 'u8_s8', 'u8_u8'])}"
+    trial = ring_views.elementwise(rng, name)
+    (call,), (source,) = trial.calls, [inputs(rng, source) for source in trial.inputs]
+    p, (low, high) = call.params, (-128, 128) if "_s8_" in name else (0, 256)
+    values = np.roll(np.arange(low, high), 0 if low else 128)
+    scaled = requantize_exactly(values - p.in_zero, p.multiplier, p.shift) + p.out_zero
+    table = np.clip(scaled, p.out_min, p.out_max).astype(np.uint8 if name.endswith("u8") else np.int8).view(np.int8)
+    fast = ring_calls.build("tw_lookup", shape=(p.shape.h, p.shape.w, p.shape.c), table=table)
+    return (
+        Trial([Call(name, p, (0,))], [source], trial.out),
+        Trial([Call(kernel, fast, (0,))], [source], trial.out, (table,)),
     )

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from kernels import ring_calls, ring_views
-from kernels.elementwise_pairs import Twins, extremum, inputs, mean, prelu, resize_bilinear, softmax
+from kernels.elementwise_pairs import Twins, extremum, inputs, mean, prelu, requantize, resize_bilinear, softmax
 from kernels.product_pairs import matmul, recurrent
 from kernels.ring_calls import Call, Rng, Span, Trial
 
@@ -28,7 +28,6 @@ from tinyweave.kernels.dsp import dense, dense_w4, depthwise, sums, taps, winogr
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.scalar import convolution as scalar
 from tinyweave.ops.fixed_point import Rescale
-from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
 RINGS_EVERY = 8
 MOST_ROWS = 13  # of windows drawn for the dense kernel without scratch
@@ -86,7 +85,7 @@ def meets(given: dense.Filters, requirements: Iterable[dense.FilterRequirement])
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials, or None if the drawn parameters are not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
-    few, small = (kernel == f"tw_conv_2d_s8_{which}_dsp" for which in ("few", "stack"))
+    few = kernel == "tw_conv_2d_s8_few_dsp"
     of_core = "_m7" if kernel.endswith("_m7") else ""  # suffix of its functions' names
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
@@ -99,8 +98,6 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         depth = -(-depth // 4) * 4 if not is_depthwise and rng.integers(3) == 0 else depth
         size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, MOST_ROWS + 1))
         chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
-    if small:
-        depth, chosen = int(rng.integers(1, 5)), {"kernel": tuple(rng.integers(1, 6, 2).tolist())}
     if few:
         units, chosen = int(rng.integers(1, 4)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
     if is_depthwise and lean:
@@ -123,9 +120,6 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     sizes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
     axes = [dense.ConvolutionAxis(*of_axis) for of_axis in sizes]
     padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
-    scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
-    if small and scratch > dense.STACK_SCRATCH:
-        return None
     if lean and not is_depthwise and not dense.fits_lean(rows, depth, axes[1]):
         return None
     products, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
@@ -163,6 +157,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     else:
         words = winograd.stream(given) if tiled else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
     fast = ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
+    scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
     scratch = winograd.scratch_of(depth, units) if tiled else scratch
     padding: tuple[np.ndarray, ...] = ()
     if lean:
@@ -171,7 +166,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
         fast = ring_calls.build(name, base=fast, **own, padding=padding[0] if padded else None)
         functions = (("taps", f"tw_taps_{rows}_{stride}{of_core}"),) if is_depthwise else ()
-    elif kernel in COLUMN or few or small:
+    elif kernel in COLUMN or few:
         scratch = 0
     elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
@@ -413,22 +408,6 @@ def average_pool(rng: Rng, kernel: str) -> Twins:
     return portable, fast
 
 
-def requantize(rng: Rng, kernel: str) -> Twins:
-    """Return a pair of trials; the kernel's table has the portable kernel's output for each byte."""
-    name = f"tw_requantize_{rng.choice(['s8_s8', 's8_u8', 'u8_s8', 'u8_u8'])}"
-    trial = ring_views.elementwise(rng, name)
-    (call,), (source,) = trial.calls, [inputs(rng, source) for source in trial.inputs]
-    p, (low, high) = call.params, (-128, 128) if "_s8_" in name else (0, 256)
-    values = np.roll(np.arange(low, high), 0 if low else 128)
-    scaled = requantize_exactly(values - p.in_zero, p.multiplier, p.shift) + p.out_zero
-    table = np.clip(scaled, p.out_min, p.out_max).astype(np.uint8 if name.endswith("u8") else np.int8).view(np.int8)
-    fast = ring_calls.build("tw_lookup", shape=(p.shape.h, p.shape.w, p.shape.c), table=table)
-    return (
-        Trial([Call(name, p, (0,))], [source], trial.out),
-        Trial([Call(kernel, fast, (0,))], [source], trial.out, (table,)),
-    )
-
-
 def max_pool(rng: Rng, kernel: str) -> Twins | None:
     channels = int(rng.integers(4, 40))
     geometry, inside, outside, reads = ring_views.windowed(rng, channels, False)
@@ -445,10 +424,7 @@ def max_pool(rng: Rng, kernel: str) -> Twins | None:
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
-    **{
-        n: lambda rng, n=n: convolution(rng, n)
-        for n in ("tw_conv_2d_s8_m7", "tw_conv_2d_s8_few_dsp", "tw_conv_2d_s8_stack_dsp")
-    },
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_conv_2d_s8_few_dsp")},
     "tw_depthwise_3x3_s8_m7": lambda rng: convolution(rng, "tw_depthwise_3x3_s8_m7"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
     **{

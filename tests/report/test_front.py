@@ -16,6 +16,7 @@ from tinyweave.api.results import Limits
 from tinyweave.devices import find
 from tinyweave.ir import Graph
 from tinyweave.kernels.dsp import dense, taps
+from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import constant_bytes
 from tinyweave.report import front
 from tinyweave.report.front import fingerprint, front_lines, front_record, front_rows, published_rows, verdict_line
@@ -53,7 +54,7 @@ def test_points_equal_the_plans_of_the_front_and_of_other_strategies(model, reco
         live = [(step, plan.live(step)) for step, stage in enumerate(plan.stages) for _ in stage.ops]
         assert [(layer["step"], layer["live"]) for layer in point["layers"]] == live
         assert (point["arena"], point["gap"]) == (sum(plan.arena.values()), plan.gap)
-        lean = [op for op, name in zip(plan.graph.ops, plan.variants, strict=True) if "_lean_" in name]
+        lean = [op for op, name in zip(plan.graph.ops, plan.variants, strict=True) if name and BY_NAME[name].lean]
         padding = sum((dense if op.kind == "conv_2d" else taps).padding(plan.graph, op) for op in lean)  # layers share it
         assert point["constants"] >= constant_bytes(plan.graph, plan.variants) - padding > 0
         cycles = api.estimate_cycles(plan, BOARD)

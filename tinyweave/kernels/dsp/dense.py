@@ -38,7 +38,6 @@ Words = NDArray[np.uint32]
 EXPONENTS = range(2, 32)  # right shifts that SMMLAR can apply, by the factor 2^(32 - exponent)
 LEAN_PARTS = 16  # TW_CONV_LEAN_MOST_PARTS
 LEAN_COPIED = 168  # TW_CONV_LEAN_MOST_COPIED
-STACK_SCRATCH = 168  # TW_CONV_STACK_SCRATCH
 PART_BYTES = 12  # of a window_part of tw_conv_2d_s8_lean_dsp on a 32-bit core
 IN_LANES = (0, 2, 1, 3)  # order of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
@@ -225,13 +224,6 @@ def of_op(requirement: FilterRequirement, reorder: Callable[[Filters], Filters] 
 
     on_filters.__doc__ = requirement.__doc__
     return on_filters
-
-
-def scratch_fits_the_stack(graph: Graph, op: Op) -> Check:
-    """The scratch has at most 168 bytes, rows of a window have at least 3 inputs, and windows are not pixels of whole words."""
-    (rows, cols), depth = conv.kernel_size(graph, op), graph.input(op).shape[3]
-    met = scratch(graph, op) <= STACK_SCRATCH and cols * depth >= 3 and (depth % 4 != 0 or rows * cols > 1)
-    return Check(met, f"a window is {rows}x{cols}, of {depth} channels, and has {scratch(graph, op):,} bytes of scratch")
 
 
 def is_copied(rows: int, cols: int, depth: int) -> bool:

@@ -75,13 +75,6 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense.few_channels),
         features=pairs_of_pixels_and_filters,
     ),
-    by_pair(
-        "tw_conv_2d_s8_stack_dsp",
-        applies=(dense.scratch_fits_the_stack, *dense.PAIRED),
-        scratch=lambda graph, op: 0,
-        timed_as="tw_conv_2d_s8_dsp",
-        lean=True,
-    ),
     Variant(
         "tw_conv_2d_s8_lean_dsp",
         ("conv_2d",),

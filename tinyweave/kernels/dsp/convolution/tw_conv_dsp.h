@@ -16,12 +16,6 @@ typedef struct {
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-#define TW_CONV_STACK_SCRATCH 168
-
-/* The same with the scratch on the stack, of at most TW_CONV_STACK_SCRATCH bytes. */
-void tw_conv_2d_s8_stack_dsp(const tw_conv_dsp *p, const void *in, void *out);
-void tw_conv_2d_s8_stack_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range);
-
 /* The same with outliers: filters that are zeros in the stream of tw_pair_s8.h. Their table, of tw_outliers.h, follows it. */
 void tw_conv_2d_s8_outliers_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_outliers_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
