@@ -219,6 +219,11 @@ def test_random_streams_equal_their_windows(seed: int) -> None:
     agrees(seed)
 
 
+@pytest.mark.parametrize("seed", [84, 101])
+def test_networks_whose_rows_are_best_kept_in_views_are_streamed(seed: int) -> None:
+    assert agrees(seed)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("batch", range(10))
 def test_many_random_streams_equal_their_windows(batch: int) -> None:

@@ -162,14 +162,18 @@ def choose(net: Followed) -> dict[str, str]:
         largest = max((size * part.computed // part.rows for size, part in zip(sizes, parts, strict=True)), default=0)
         return effort * (largest + sum(graph.tensors[name].bytes * part.state // part.rows for name, part in rows.items()))
 
-    # rows are kept where they are computed, so that new rows can be computed directly behind the kept ones
-    chosen = {name: "anew" for name, source in views.items() if source in graph.producer}
+    chosen: dict[str, str] = {}
     best, maps = cost(chosen), [name for op in graph.ops for name in op.outputs if name in net.times]
     for name in maps[: MAX_TRIALS // len(graph.ops)] * 2:
         for choice in ("long", "anew", ""):
             changed = {**chosen, name: choice}
             if (now := cost(changed)) < best:
                 best, chosen = now, changed
+    # keep rows where they are computed, not in a view, so that new rows can be computed directly behind the kept ones
+    for name in (name for name, source in views.items() if name in net.times and source in graph.producer):
+        changed = {**chosen, name: "anew"}
+        if (now := cost(changed)) <= best:
+            best, chosen = now, changed
     return {name: choice for name, choice in chosen.items() if choice}
 
 
