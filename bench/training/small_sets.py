@@ -387,7 +387,11 @@ def main() -> int:
     lines = [
         json.loads(next(file for file in own if file.is_file()).read_text()) for own in files if any(map(Path.is_file, own))
     ]
-    return print_table(lines, len(sets)) if lines else int(args.only != "data")
+    if args.only == "data":
+        return 0
+    if not lines:
+        raise CompileError(f"no set in '{args.out}' has a result", "leave out --only, so that the stages before it run, too")
+    return print_table(lines, len(sets))
 
 
 def print_table(lines: list[Line], count: int) -> int:
