@@ -1,8 +1,8 @@
 """Stage one of TinyNAS in the setting of the MCUNet thesis, beside what the thesis prints: figures 3-2 and 5-5.
 
-In: the number of networks of each setting. Out: a section of Markdown and three SVG figures in a folder. The sampled networks
-are counted twice: with the RAM of a layer-by-layer run, as the thesis counts it, and with that of the planner's best plans.
-The counts are kept in a JSON file in the same folder, and are not computed again if the file is there.
+In: the number of networks of each setting. Out: the page docs/STAGE_ONE.md and its three SVG figures, in a folder. The
+sampled networks are counted twice: with the RAM of a layer-by-layer run, as the thesis counts it, and with that of the
+planner's best plans. The counts are kept in a JSON file in the same folder, and are not computed again if the file is there.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def named(found: dict[str, object]) -> tuple[Names, dict[str, Setting]]:
     return {(ram, flash): name for ram, flash, name in found["best"]}, {name_of(each): each for each in settings}
 
 
-def section(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count: int, seconds: dict[str, float]) -> str:
-    """Return the section of Markdown."""
+def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count: int, seconds: dict[str, float]) -> str:
+    """Return the page docs/STAGE_ONE.md."""
     layer, best = (settings[schedule] for schedule in SCHEDULES)
     chosen = {schedule: names[schedule][WHERE] for schedule in SCHEDULES}
     own = layer[chosen["layer"]]
@@ -69,7 +69,12 @@ def section(names: dict[str, Names], settings: dict[str, dict[str, Setting]], co
     rows.append([chosen["best"], "-", *numbers(layer[chosen["best"]]), *numbers(more)])
     rows.append(["**chosen**", "**w0.5-r144**", f"**{chosen['layer']}**", "", f"**{chosen['best']}**", ""])
     lines = [
-        "## Stage one: which image and width to search",
+        "# Stage one beside the thesis",
+        "",
+        paragraph(
+            "`tinyweave search` chooses the size of a network's input as stage one of TinyNAS does "
+            "([how](SEARCH.md#what-it-does)). This page compares such choices with the figures that the MCUNet thesis prints."
+        ),
         "",
         paragraph(
             f"`bench/training/stage_one_thesis.py --count {count} -o FOLDER` samples {count:,} networks of each of the 108 "
@@ -144,7 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=300, help="networks of each setting")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("-o", "--output", required=True, type=Path, help="folder of the section, its figures and the counts")
+    parser.add_argument("-o", "--output", required=True, type=Path, help="folder of the page, its figures and the counts")
     args = parser.parse_args()
     (images := args.output / "images").mkdir(parents=True, exist_ok=True)
     kept = args.output / f"stage_one_{args.count}.json"
@@ -159,7 +164,7 @@ def main() -> int:
         title = f"The best width and image by mean multiply-accumulates, {how}"
         (images / f"stage_one_5_5_{schedule}.svg").write_text(best_map(names[schedule], title))
     seconds = {schedule: found[schedule]["seconds"] for schedule in SCHEDULES}
-    (args.output / "EVIDENCE_STAGE_ONE.part.md").write_text(section(names, settings, args.count, seconds))
+    (args.output / "STAGE_ONE.md").write_text(page(names, settings, args.count, seconds))
     return 0
 
 
