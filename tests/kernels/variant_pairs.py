@@ -97,7 +97,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     if lean:
         depth = -(-depth // 4) * 4 if not is_depthwise and rng.integers(3) == 0 else depth
         size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, MOST_ROWS + 1))
-        chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
+        chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 15)))}
     if few:
         units, chosen = int(rng.integers(1, 4)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
     if is_depthwise and lean:
