@@ -40,7 +40,6 @@ FINAL = 0  # in place of a number of folds: the final training, on the parts SEE
 COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
-FITTED_ERRORS = 2.0  # standard errors by which a trained network must be better than a fitted one, see `fitted_first`
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
@@ -389,20 +388,18 @@ def best_candidates(records: Sequence[dict[str, Any]], folds: int) -> list[dict[
     return sorted(records, key=lambda each: (each["loss"] if folds > 1 else -each["accuracy"], each["candidate"]))
 
 
-def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int], count: int) -> list[dict[str, Any]]:
-    """Return records of cross-validations with the most accurate fitted network first, if no network is clearly more accurate.
+def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int]) -> list[dict[str, Any]]:
+    """Return records of cross-validations with the most accurate fitted network first, if no network is more accurate.
 
     The best of many trained networks is partly best by chance, since they were chosen by the same samples. A fitted network is
-    as accurate on new samples as its cross-validation says. So a trained network must be FITTED_ERRORS standard errors better.
+    as accurate on new samples as its cross-validation says.
 
     Args:
         records: The records of the finalists, best first (`best_candidates`).
         fitted: Indices of the candidates that are fitted networks.
-        count: Number of samples of the cross-validation.
     """
-    least = clearly_worse_below(max(each["accuracy"] for each in records), count, FITTED_ERRORS)
-    good = [each for each in records if each["candidate"] in fitted and each["accuracy"] >= least]
-    first = [max(good, key=lambda each: each["accuracy"])] if good else []
+    best = max(each["accuracy"] for each in records)
+    first = [each for each in records if each["candidate"] in fitted and each["accuracy"] == best][:1]
     return [*first, *(each for each in records if each not in first)]
 
 
@@ -566,13 +563,13 @@ def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> lis
     return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
 
 
-def clearly_worse_below(accuracy: float, count: int, errors: float = 1.0) -> float:
+def clearly_worse_below(accuracy: float, count: int) -> float:
     """Return the threshold below which other accuracies on the same `count` samples are clearly worse than `accuracy`.
 
-    It is `errors` standard errors below `accuracy`.
+    It is one standard error below `accuracy`.
     """
     share = (accuracy * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
-    return accuracy - errors * sqrt(share * (1 - share) / (count + 4))
+    return accuracy - sqrt(share * (1 - share) / (count + 4))
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:

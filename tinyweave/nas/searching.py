@@ -375,7 +375,7 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
             good = [each for each in good if each["accuracy"] >= least]
             good.sort(key=lambda each: -final_epochs[each["candidate"]])
         else:
-            good = halving.fitted_first(good, fitted, len(this.data.part(*halving.SEEN)[1]))
+            good = halving.fitted_first(good, fitted)
         winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
         number = winner["candidate"]
         records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))
