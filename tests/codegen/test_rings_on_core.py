@@ -1,14 +1,16 @@
-"""Kernels whose assembly follows the rows of a ring buffer, in a fused stage on the emulated core."""
+"""Kernels whose assembly follows the rows of a ring buffer or a tile, in a fused stage on the emulated core."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cases.maps import block, segmentation
 
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.planning import plan_in_stages
+from tinyweave.planning import Plan, Tile, plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import compare, emulated
 
@@ -30,7 +32,27 @@ def test_windows_continue_at_the_first_slot_of_a_ring(kind: str, channels: int, 
     graph = verify(Graph("ring", tensors, (first, last), ("x",), ("y",)))
     plan = plan_in_stages(graph, [(0, 1)], kernels=KernelRule(CORE))
     assert plan.variants[1] == f"tw_{kind}_s8_mve"
+    same_on_core(plan, tmp_path)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("network", [block, segmentation])
+def test_a_depthwise_convolution_reads_tiles_that_begin_at_columns_above_0(
+    network: Callable[[], Graph], cached: bool, tmp_path: Path
+) -> None:
+    if reason := emulated.missing(CORE):
+        pytest.skip(reason[0])
+    graph = network()
+    every = tuple(range(len(graph.ops)))
+    plan = plan_in_stages(graph, [every], tiles=(Tile(every, 5, 2, cached=cached),), kernels=KernelRule(CORE))
+    assert plan.variants[1] == "tw_depthwise_conv_2d_s8_mve"
+    same_on_core(plan, tmp_path)
+
+
+def same_on_core(plan: Plan, folder: Path) -> None:
+    """Assert that the C of a plan gives the reference's bytes on the emulated core."""
     for file, text in emit(plan, "ring", Origin("ring.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
-    result = compare.verify(plan, tmp_path, "ring", compare.samples(graph, 3, channels), cores=(CORE,))
+        (folder / file).write_text(text)
+    result = compare.verify(plan, folder, "ring", compare.samples(plan.graph, 3, 1), cores=(CORE,))
     assert result.ok, result.first_difference

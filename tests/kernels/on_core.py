@@ -1,8 +1,9 @@
 """Run trials of kernels on an emulated core, many in one run.
 
-Takes trials (of ring_views.py) and the core; returns the output of each trial, which is computed in pieces. One memory is both
-the model's input and its output. It holds parameter structs and views with offsets instead of pointers, a list of the words
-that are such offsets, and the calls. Bytes that no kernel writes must not change.
+Takes trials (of ring_views.py) and the core; returns the output of each trial, which is computed in pieces. In two thirds of
+the trials with several pieces, a piece reads line buffers of the rows and columns that it needs, else it reads whole maps. One
+memory is both the model's input and its output. It holds parameter structs and views with offsets instead of pointers, a list
+of the words that are such offsets, and the calls. Bytes that no kernel writes must not change.
 
 `python -m kernels.on_core LIBRARY CORE SEED COUNT [KERNEL ...]`, run from the folder above, compares the kernels of that core
 alone (or the named ones) with their twins in the library. It raises if an output differs or a kernel writes outside of it. On
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from kernels import ring_calls, variant_pairs
-from kernels.ring_calls import Call, Rng, Trial
+from kernels.ring_calls import Call, Operand, Ring, Rng, Span, Trial, View
 
 from tinyweave.kernels.table import BY_NAME, sources
 from tinyweave.simulate import emulated
@@ -89,6 +90,20 @@ class Image:
         return at
 
 
+def view_words(at: int, view: ctypes.Structure) -> list[tuple[int, bool]]:
+    """Return the words of a view of the data at this offset."""
+    return [(at, True), *((getattr(view, name), False) for name, _ in view._fields_[1:])]
+
+
+def ring_words(image: Image, operand: Operand, span: Span) -> list[tuple[int, bool]]:
+    """Append a line buffer of the rows and columns that a part of the output reads; return the words of its view."""
+    need = operand.reads(span)
+    ring = Ring.make(operand.shape, max(1, need.bottom - need.top), need.left, need.right, image.rng)
+    ring.hold(operand.data, range(need.top, need.bottom))
+    at = image.add(ring.memory.tobytes(), int(image.rng.integers(4))) + ring_calls.GUARD
+    return view_words(at, ring.view(need.top, image.rng))
+
+
 def struct_words(image: Image, params: ctypes.Structure, arrays: dict[int, np.ndarray]) -> list[tuple[int, bool]]:
     """Return the words of a parameter struct with 32-bit pointers, and add the arrays that they point to to the image."""
     found = []
@@ -126,24 +141,24 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
         sizes = [(x.shape, image.add(x.data.tobytes(), int(rng.integers(4)))) for x in trial.inputs]
         outs.append(image.add(rng.bytes(h * w * pixel), int(rng.integers(4))))
         written.append((outs[-1], h * w * pixel))
-        views = [
-            (v, i == 0) for (ih, iw, c), at in [*sizes, (trial.out, outs[-1])] for i, v in enumerate((at, iw * c, ih, 0, 0))
-        ]
+        wholes = [view_words(at, View(0, iw * c, ih, 0, 0)) for (ih, iw, c), at in [*sizes, (trial.out, outs[-1])]]
         image.bytes += rng.bytes(GUARD)
         for call in trial.calls:
             words = struct_words(image, call.params, arrays)
             params = image.words(words)
             written += [(params, 4 * len(words))] if call.functions else []
-            own = [views[5 * i : 5 * i + 5] for i in (*call.inputs, len(sizes))]
-            places = image.words([word for view in own for word in view])
             pieces = list(product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)))
             way = kernels.index(_ways(call)[0 if len(pieces) > 1 else -1])
-            for (top, bottom), (left, right) in pieces:
-                span = image.words([(edge, False) for edge in (top, bottom, left, right)])
+            in_rings = BY_NAME[call.kernel].has_part and len(pieces) > 1 and rng.integers(3)
+            for rows, columns in pieces:
+                span = Span(*rows, *columns)
+                views = [ring_words(image, trial.inputs[i], span) if in_rings else wholes[i] for i in call.inputs]
+                places = image.words([word for view in (*views, wholes[-1]) for word in view])
+                range_ = image.words([(edge, False) for edge in (*rows, *columns)])
                 scratch = image.add(rng.bytes(call.scratch), 4 * int(rng.integers(4))) if call.scratch else 0
                 written.append((scratch, call.scratch))
                 image.bytes += rng.bytes(GUARD)
-                calls += [(way, False), *((at, True) for at in (params, places, span, scratch))]
+                calls += [(way, False), *((at, True) for at in (params, places, range_, scratch))]
     begin = image.words(calls)
     places = image.add(struct.pack(f"<{len(image.places)}I", *image.places), noise=0)
     image.bytes[:16] = struct.pack("<4I", places, len(image.places), begin, len(calls) // 5)

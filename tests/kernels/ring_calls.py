@@ -120,6 +120,11 @@ class Ring:
         begin = GUARD + row % self.height * self.stride
         return self.memory[begin : begin + self.stride - self.slack]
 
+    def hold(self, data: np.ndarray, rows: range) -> None:
+        """Copy these rows of a map into their slots."""
+        for row in rows:
+            self.row(row)[:] = data[row, self.left : self.right].reshape(-1)
+
     def view(self, first: int, rng: Rng) -> Any:
         """Return the view for rows from `first` on; slot 0 is named by either of the two legal rows."""
         slot0 = first // self.height * self.height
@@ -130,8 +135,7 @@ class Ring:
 
 def whole(shape: Shape, data: np.ndarray, rng: Rng) -> Ring:
     ring = Ring.make(shape, shape[0], 0, shape[1], rng)
-    for row in range(shape[0]):
-        ring.row(row)[:] = data[row].reshape(-1)
+    ring.hold(data, range(shape[0]))
     return ring
 
 
@@ -180,16 +184,14 @@ def check(library: ctypes.CDLL, trial: Trial, rng: Rng, about: str) -> None:
         for index, chunk in enumerate(chunks):
             for operand, ring, spans in zip(trial.inputs, rings, needs, strict=True):
                 ring.memory[:] = rng.integers(0, 256, ring.memory.size, dtype=np.uint8)
-                for row in range(spans[index].top, spans[index].bottom):
-                    ring.row(row)[:] = operand.data[row, ring.left : ring.right].reshape(-1)
+                ring.hold(operand.data, range(spans[index].top, spans[index].bottom))
             images = [ring.memory.copy() for ring in rings]
             before = result.memory.copy()
             views = [ring.view(spans[index].top, rng) for ring, spans in zip(rings, needs, strict=True)]
             run(library, trial, views, result.view(chunk.top, rng), chunk)
             after = result.memory.copy()
             result.memory[:] = before
-            for row in range(chunk.top, chunk.bottom):
-                result.row(row)[:] = expected[row, left:right].reshape(-1)
+            result.hold(expected, range(chunk.top, chunk.bottom))
             assert np.array_equal(after, result.memory), (about, chunk, "rings differ from whole maps, or too much is written")
             for ring, image in zip(rings, images, strict=True):
                 assert np.array_equal(ring.memory, image), (about, chunk, "an input is written to")
