@@ -188,8 +188,8 @@ def reference_outputs(
 ) -> compare.Truth:
     """Return the outputs of LiteRT on the imported file, or of the numpy reference if LiteRT cannot run it.
 
-    If LiteRT runs, the result also says how far the numpy reference differs. For a model that streams in time, the outputs are
-    those for the whole window at each call, without the rows that a call does not return. If `use_litert` is not set, only the
+    If LiteRT runs, the result also says how far the numpy reference differs. A model that streams in time is run on the whole
+    window of each call; from its outputs, only the rows that the call returns are kept. If `use_litert` is not set, only the
     numpy reference runs.
     """
     litert = _litert(model.whole) if use_litert else None

@@ -154,11 +154,20 @@ def pairs_and_outliers(graph: Graph, op: Op) -> Features:
 def windows(graph: Graph, op: Op) -> Features:
     """Return the loop counts of tw_conv_2d_s8_lean_dsp, which multiplies one window with four filters at a time.
 
-    A window is read as parts, which are runs of quads (four neighbouring inputs). A part is a row of the window or, if the
-    kernel copies windows, the whole window. The counts are, in this order: quads, parts and pixels, each times groups of four
-    filters; rows of windows; pixels; calls (1). If windows are copied, there is no count of parts, and two counts come before
-    the calls: the words that are copied (bytes, if a row has fewer than four), and the inputs of windows that reach into the
-    padding. `case` selects constants for windows that are copied, and for rows that end with an incomplete quad.
+    A window is read as parts, which are runs of quads (four neighbouring inputs). If the kernel copies windows, the whole
+    window is one part. Otherwise each row of the window is a part; the incomplete quads at the ends of rows form one more part.
+    A group is four filters. The counts, in this order:
+
+    1. quads, once per group;
+    2. parts, once per group (left out if windows are copied);
+    3. output pixels, once per group;
+    4. rows of all windows;
+    5. output pixels;
+    6. only if windows are copied: words copied, or bytes copied if a row of the window has fewer than four;
+    7. only if windows are copied: all inputs of those windows that reach into the padding;
+    8. calls, which is 1.
+
+    There are three sets of constants, selected by `case`: for copied windows, for rows with an incomplete quad, for others.
     """
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     fours, count, run = -(-out.shape[3] // 4), prod(out.shape[:3]), cols * depth

@@ -88,7 +88,7 @@ def fitted_networks(data: Dataset, target: Target) -> list[Candidate]:
     The nearest-neighbour network stores all samples for training and validation, but at most MAX_STORED of each class. If it
     does not fit the target, it stores the largest power of two of samples per class with which it fits. Both networks read
     images in the size in which the baselines read them (`baselines.features_size`). There are no fitted networks for detectors,
-    nor for other samples that the baselines average.
+    nor for sounds or sensor data with more than MAX_FEATURES values (baselines.py), which the baselines average.
     """
     rows, columns, channels = data.values.shape[1:]
     size, classes = features_size(rows, columns, channels), len(data.classes)

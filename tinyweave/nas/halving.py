@@ -423,13 +423,14 @@ def successive_halving(
         rungs: The rounds of training.
         trainings: What the trainings have in common. The seed of a training is that of `trainings` plus the candidate's index.
         starts: Files of initial weights of the first candidates; those of the others are random.
-        fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
-            enter this rung, unless there are none. If no candidate of the rung before fits, dropped candidates
-            are asked, too.
+        fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only
+            survivors that fit enter the last one. If no survivor fits, dropped candidates that fit enter it instead; if none
+            of these fits either, all survivors enter it.
         kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
             At least one place of a rung still goes to a candidate for its accuracy.
-        fitted: Indices of the last candidates, if they are fitted networks. They enter only the last rung, as additional
-            networks, since they need no epochs; if `fits` is given, only if this returns True for them.
+        fitted: Indices of the fitted networks, which are the last candidates. They need no epochs, so they enter only the last
+            rung, in addition to its other networks. If `fits` is given, a fitted network for which it returns False is left
+            out.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)

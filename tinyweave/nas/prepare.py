@@ -1,10 +1,10 @@
 """Read the samples of a task and choose a search space for them. In: a folder. Out: a Dataset, a SearchSpace.
 
-`task_of` reads samples in a given size of the network's input. `task_within` first chooses the size for a device, if it is
-open: stage one of TinyNAS proposes a size by multiply-accumulates (`stage_one.best_input`), which cannot tell whether the
-samples need it. So if there is time, a network for this size, for one of about half as many values and for one of twice as many
-are trained briefly, and the largest size that is not clearly worse is taken. The choice is stored in the folder of the run, so
-an interrupted search continues with it.
+`task_of` reads samples in a given size of the network's input. If the user gave no size, `task_within` first chooses one for a
+device. Stage one of TinyNAS (`stage_one.best_input`) proposes the size whose networks have the most multiply-accumulates, but
+does not know whether the samples need so large a size. So if there is time, up to three networks are trained briefly: one for
+the proposed size, one for about half as many values, and one for about twice as many. The largest size is chosen whose network
+is not clearly worse than the best. The choice is stored in the folder of the run, so an interrupted search continues with it.
 """
 
 from __future__ import annotations
@@ -115,12 +115,12 @@ def check_network(network: Arch, data: Dataset) -> None:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What is needed to choose the size of a network's input."""
+    """The samples, the possible sizes and the limits from which the size of a network's input is chosen."""
 
     task: str
     path: Path  # of the samples
     inputs: tuple[Preparation, ...]  # the possible settings, from the smallest input to the largest
-    spaces: tuple[SearchSpace, ...]  # of these settings, with one size each
+    spaces: tuple[SearchSpace, ...]  # the search space of each setting; it has one size
     survey: Survey
     target: Target
     run: Path  # folder of the run
@@ -139,7 +139,7 @@ class _Choice:
 
     @property
     def minutes(self) -> float:
-        """Return the time limit of the search."""
+        """Return the time limit of the search in minutes."""
         return MINUTES if self.options.minutes is None else self.options.minutes
 
     @property
@@ -207,7 +207,7 @@ def _read_again(choice: _Choice, number: int) -> Dataset | None:
 
 
 def _survey(task: str, path: Path, prepared: Preparation) -> Survey | None:
-    """Return what is known of the samples before they are read; None if the size of the network's input is not open."""
+    """Return the Survey of the samples (counts, median size, rate), without reading them all; None if no size is left open."""
     if task == "keywords":
         is_open = prepared.hop_ms is None or (prepared.bands is None and not prepared.coefficients)
         return survey_sounds(path, by_speaker=prepared.by_speaker) if is_open else None
@@ -221,9 +221,11 @@ def _survey(task: str, path: Path, prepared: Preparation) -> Survey | None:
 
 
 def _inputs(task: str, prepared: Preparation, survey: Survey) -> tuple[Preparation, ...]:
-    """Return the settings from which stage one chooses: `prepared` with all sizes, from the smallest input to the largest.
+    """Return the settings from which stage one chooses: copies of `prepared` with every size set, smallest input first.
 
-    No image is larger than the median of the samples. A joint space has several image sizes itself, so there is one setting.
+    Images are square. Their side is at most the shorter side of the median image of the samples, or for a detector the longer
+    side, rounded up to the stride; very small samples are enlarged. Only one setting is returned if the search space that the
+    user named contains several image sizes itself.
     """
     if task == "keywords":
         bands = (prepared.bands,) if prepared.bands or prepared.coefficients else CHOSEN_BANDS
@@ -243,7 +245,7 @@ def _inputs(task: str, prepared: Preparation, survey: Survey) -> tuple[Preparati
 
 
 def _space_of(task: str, prepared: Preparation, survey: Survey) -> SearchSpace:
-    """Return the search space of a task for a setting with all sizes."""
+    """Return the search space of a task, given a setting with every size set (no size is None)."""
     if task == "keywords":
         return keywords(_features_size(prepared, survey.rate))
     assert prepared.size is not None
@@ -267,7 +269,7 @@ def _question(choice: _Choice) -> dict[str, Any]:
 
 
 def _known(choice: _Choice) -> tuple[int, dict[str, Any]] | None:
-    """Return the choice that the folder of the run holds, as `_choose` does; None if it holds none.
+    """Load an earlier choice from the folder of the run, as (index, record) like `_choose`; return None if there is none.
 
     Raises:
         CompileError: The folder holds a search with other settings.
@@ -291,10 +293,15 @@ def _known(choice: _Choice) -> tuple[int, dict[str, Any]] | None:
 def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
     """Choose the size of the network's input; return its index in `choice.inputs`, and a record for the report of the search.
 
-    The record is a dict of JSON values: `input`, its rows and columns; `inputs`, the number of possible sizes, with `smallest`
-    and `largest`; `by_macs`, the size that has the most multiply-accumulates; of that size: `width`, a factor on all channels,
-    `share` of the planned networks that fit, and `macs`, the 80th percentile of their multiply-accumulates; and `tried`, a list
-    of the sizes for which a network was trained, with its epochs and its accuracy on the validation part.
+    The record is a dict of JSON values. A size is [rows, columns].
+
+    - `input`: the chosen size;
+    - `inputs`, `smallest`, `largest`: the number of possible sizes, the smallest and the largest of them;
+    - `by_macs`: the size that stage one proposes, since its networks have the most multiply-accumulates;
+    - `width`: the factor on all channels that stage one proposes with this size;
+    - `share`: the fraction of the networks of this size and width that fit;
+    - `macs`: the 80th percentile of the multiply-accumulates of the networks that fit;
+    - `tried`: the sizes for which a network was trained, each with its epochs and its accuracy on the validation part.
     """
     options, target, survey = choice.options, choice.target, choice.survey
     with pool(options.processes, ray=options.ray) as workers:
@@ -318,7 +325,7 @@ def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
 
 
 def _budget(choice: _Choice, workers: Workers) -> Budget:
-    """Return the budget of the search that follows, which decides whether there is time to train a network."""
+    """Return the training budget of the search that follows; its `is_trainable` says whether there is time for a network."""
     counts, kind = choice.survey.counts, KINDS[choice.task]
     folds = halving.FOLDS if counts["validation"] < halving.FEW and kind != "detection" else 1
     seconds = (1 - INPUT_SHARE) * 60 * choice.minutes
@@ -328,9 +335,11 @@ def _budget(choice: _Choice, workers: Workers) -> Budget:
 
 
 def _record(choice: _Choice, number: int, setting: Setting, tried: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of `_choose`: the size `number`, or of the sizes `tried` the largest that is not clearly worse.
+    """Return the record of `_choose` for the chosen size.
 
-    Not the most accurate is taken, because short trainings favour small inputs. `tried` begins with the smallest size.
+    If no networks were trained (`tried` is empty), choose the size with the index `number`. Otherwise choose the largest size
+    whose network is not clearly worse than the best. The best is not always chosen, because short trainings favour small
+    inputs. `tried` begins with the smallest size.
     """
     sizes = choice.sizes
     chosen = sizes[number]
@@ -352,10 +361,11 @@ def _record(choice: _Choice, number: int, setting: Setting, tried: list[dict[str
 
 
 def _tried(choice: _Choice, number: int, target: Target, budget: Budget, workers: Workers) -> list[dict[str, Any]]:
-    """Train the first network (`candidates.first_network`) of some sizes for equal times, and return a record for each.
+    """Train one network for each of at most three sizes, for equal times, and return a record for each size.
 
-    The sizes are that with the index `number` and, if there are such, about half and twice as many values. Return [] if this
-    leaves one size, or if there is too little time. The samples remain in the folder `choice.trials`.
+    The size with the index `number` is one of them. The others have about half and about twice as many values, if there are
+    such sizes. The network of a size is `candidates.first_network`. Return [] if the size `number` has no network that can be
+    trained in the time, or if no other size has one. The samples remain in the folder `choice.trials`.
     """
     numbers = sorted({number, *_neighbours(choice.spaces, number)})
     calls = [(choice.spaces[each], target, choice.survey.classes, budget.is_trainable) for each in numbers]
@@ -462,7 +472,7 @@ def _wake_word(prepared: Preparation) -> str:
 
 
 def _hop_of(folder: Path, prepared: Preparation) -> float:
-    """Return the hop in ms with which recordings have the frames of a given network; HOP_MS if there is no such hop."""
+    """Return the hop in ms at which recordings have `prepared.frames` frames; HOP_MS if there is none, or if it is not set."""
     if not prepared.frames:
         return HOP_MS
     rate = survey_sounds(folder, by_speaker=prepared.by_speaker).rate

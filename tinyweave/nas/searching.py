@@ -238,7 +238,7 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
 
 
 def check_options(options: SearchOptions, kind: str) -> None:
-    """Raise CompileError if PyTorch is missing or an option is out of range. `kind` is that of the samples."""
+    """Raise CompileError if PyTorch is missing or an option is out of range. `kind` is the kind of the samples."""
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", install("search"))
     check_proxies(options.proxies, kind)
@@ -253,7 +253,7 @@ def check_options(options: SearchOptions, kind: str) -> None:
 def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
     """Return the strategy of a search, "halving" or "supernet"; raise CompileError for a supernet of detectors.
 
-    `kind` is that of the samples, such as "detection". `folder` is that of the run.
+    `kind` is the kind of the samples, such as "detection". `folder` is the folder of the run.
 
     Explicit rungs or candidates imply "halving", an explicit supernet budget implies "supernet", and detectors default to
     "halving". In all other cases `_choose_strategy` decides.
@@ -291,9 +291,9 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`; the last are
     `candidates.fitted_networks`. The record has more keys:
 
-    - `folds`: of the cross-validation, see `halving.folds_of`;
+    - `folds`: number of folds of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
-    - `first`: how many of the first candidates are trained with each augmentation, of which only the best stays a candidate;
+    - `first`: how many networks, from the first on, are trained with each augmentation; only the best one stays a candidate;
     - `trial_epochs`: epochs of each of these trainings;
     - `final_epochs`: for each candidate, the epochs of its final training if it becomes the best.
     """

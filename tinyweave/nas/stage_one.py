@@ -4,10 +4,10 @@ A setting is a pair of image size and width (a factor on all channels). For each
 that fit RAM and Flash. A setting is feasible if at least 80 % of them fit. The best feasible setting is the one whose fitting
 networks have the most multiply-accumulates: more computation within the limits means more capacity.
 
-`stage_one` counts the networks that fit by a model of RAM and Flash, as the thesis does. `best_input` chooses within all limits
-of a device, time included. It takes seconds, because it plans only a few networks exactly.
+`stage_one` counts the networks that fit by a model of RAM and Flash, as the MCUNet thesis does. `best_input` chooses within all
+limits of a device, time included. `best_input` takes seconds, because it plans only a few networks exactly.
 
-Sources: arXiv 2007.10319, section 3.1; MIT 6.5940, lecture 10, for the feasibility rule. The MCUNet thesis compares mean
+Sources: arXiv 2007.10319, section 3.1; MIT 6.5940, lecture 10, for the feasibility rule. The thesis compares mean
 multiply-accumulates, the lecture 80th percentiles.
 """
 
@@ -213,32 +213,32 @@ def _sampled(space: SearchSpace, size: Size, width: float, *, classes: int, coun
 
 
 class Aim(NamedTuple):
-    """What `best_input` looks for: an input size and a width whose networks fit a device."""
+    """The device and the conditions for which `best_input` chooses an input size and a width."""
 
-    target: Target  # the device, its limits, and an estimate of the code in `overhead`
+    target: Target  # the device and its limits; its `overhead` holds an estimate of the code size
     classes: int
-    share: float = FEASIBLE  # of a setting's networks that must fit
-    plans: int = 200  # most networks to plan
+    share: float = FEASIBLE  # fraction of a setting's networks that must fit
+    plans: int = 200  # no further setting is verified after this many planned networks
     is_trainable: Callable[[Arch], bool] = lambda _: True  # whether there is time to train a network
 
 
 def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progress: Progress = silent) -> tuple[int, Setting]:
     """Choose among search spaces with one image size each, as stage one of TinyNAS does, within all limits of a device.
 
-    A setting is an image size and a width. The costs of ESTIMATED networks of each setting are estimated. Of the settings that
-    are feasible by these estimates, those with the highest 80th percentile of multiply-accumulates are verified first: PLANNED
-    networks are planned exactly. The first setting that is feasible by these plans is chosen. Settings whose plain network
-    (`space.plain`) cannot be trained in the time that there is are left out.
+    A setting is an image size and a width. First, ESTIMATED networks of each setting are drawn, and their costs are estimated.
+    The settings that are feasible by these estimates are then verified, beginning with the highest 80th percentile of
+    multiply-accumulates: PLANNED networks of the setting are planned exactly. The first setting that is feasible by its plans
+    is chosen. A setting is left out if there is too little time to train its plain network (`space.plain`).
 
     Args:
         spaces: The search spaces, from the smallest image to the largest.
-        aim: The device and what is feasible.
+        aim: The device, and the share of networks that must fit.
         workers: Plan networks in parallel.
         progress: Called for each space, and then for each verified setting.
 
     Returns:
-        The index of the space, and the setting. If no setting is feasible, it is the setting of which most networks fit, and
-        the smallest of equal ones.
+        The index of the space, and the setting. If no setting is feasible, it is the setting with the largest share of
+        networks that fit, according to the plans if they show any that fit, else to the estimates.
 
     """
     estimated, rates = list[tuple[int, Setting]](), dict[str, float]()  # name of a space -> milliseconds per MAC
@@ -268,7 +268,10 @@ def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progre
 
 
 def _ms_per_mac(space: SearchSpace, aim: Aim) -> float:
-    """Return the milliseconds per multiply-accumulate of a large network of a space without limits; 0 if time is unlimited."""
+    """Return the milliseconds per multiply-accumulate of the largest network of a space, planned without limits.
+
+    Return 0 if the target has no limit on time or energy.
+    """
     limits = aim.target.all_limits
     if limits.latency_ms is None:
         return 0.0

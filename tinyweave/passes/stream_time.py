@@ -97,7 +97,10 @@ class TimeStream:
         )
 
     def new_rows(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the parts of the original network's outputs that a call returns: of networks with attention only new rows."""
+        """Return the part of each output of the original network that a call returns.
+
+        This is the whole output, or only its new rows if the network has attention.
+        """
         return [np.ascontiguousarray(array[part]) for array, part in zip(outputs, self.returned, strict=True)]
 
 
@@ -140,7 +143,11 @@ def _part_returned(net: Followed, name: str) -> tuple[slice, ...]:
 
 
 def _check_outputs(net: Followed) -> None:
-    """Raise CompileError if a network with attention has an output map without enough steady rows for a call."""
+    """Raise CompileError if a network with attention has an output map of which a call cannot return the new rows.
+
+    A call must advance by a whole number of rows, and all new rows must be steady: they must not depend on where the window
+    begins or ends (TimeAxis).
+    """
     for name in (name for name in net.graph.outputs if name in net.times and net.bands):
         time, shift = net.times[name], net.shift(name)
         if not shift:
@@ -195,8 +202,8 @@ class _Step:
     def tensor(self, name: str, span: tuple[int, int], suffix: str) -> str:
         """Add a tensor for the rows `span`, (first, after), of the map `name`; return its name, `<name>:<suffix>`.
 
-        If these are all rows of the map, no tensor is added and `name` itself is returned, except for the suffix "old": that
-        tensor is read from state.
+        If `span` has all rows of the map, add no tensor and return `name` itself. A tensor with the suffix "old" is always
+        added, because it is read from state.
         """
         if span == (0, self.rows[name].rows) and suffix != "old":
             return name
@@ -352,11 +359,14 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 
 
 def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> tuple[Op, list[Tensor]]:
-    """Return a slice of an operand that has only the rows to take, and its constants; a reshape if no other axis is cut.
+    """Return the op that replaces a slice in the network of one call, and the op's constants.
+
+    The operand in this network already has only the rows to take, so the op slices the other axes. If no other axis is cut,
+    the op is a reshape and has no constants.
 
     Args:
         step: the graph of a call.
-        op: the slice in the original network, with the operand and the output of the call.
+        op: the slice of the original network; its operand and output are already replaced by tensors of `step`.
         spans: for each axis of the operand the first index and the number of indices to take, in the original network.
         axis: the time axis of the operand.
     """
@@ -369,11 +379,11 @@ def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> 
 
 
 def _masked(step: _Step, op: Op, time: TimeAxis, span: tuple[int, int]) -> tuple[Op, list[Tensor]]:
-    """Return an op on some rows of attention scores, and the parts of its constant operands for these rows and columns.
+    """Return the op that computes some rows of attention scores, and its constants cut to these rows and their columns.
 
     Args:
         step: the graph of a call.
-        op: an op of an attention head in the original network, with the operands and the output of the call.
+        op: the op of the original network; its operands and output are already replaced by tensors of `step`.
         time: the time axis of the scores, with their band.
         span: the rows of the scores, as (first, after).
     """

@@ -32,8 +32,8 @@ class TimeAxis(NamedTuple):
     A row is steady if its value depends only on the frames that it is computed from, not on where the window of frames begins
     or ends. So it can be reused when the window advances.
 
-    A map of attention scores has a `band`: the last axis of its rows [first, after) holds only the columns that these rows can
-    see. Such rows are never reused, because their columns move, too.
+    A map of attention scores has a `band`. A part of this map, rows i to j, has only the columns that the rows i to j can see.
+    Rows of scores are never reused, because their columns move, too.
     """
 
     axis: int  # the axis of the tensor that holds the rows
@@ -133,7 +133,10 @@ def _windowed(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 
 
 def _attending(op: Op, times: Mapping[str, TimeAxis], band: Band) -> Reading | str:
-    """Return how a head's product of queries and keys, or of softmax and values, reads rows; if it does not, the reason."""
+    """Return how a matrix product of an attention head reads rows, or, as a str, why its output has no time axis.
+
+    The product is of queries and keys, or of the softmax and values.
+    """
     (a, b), is_scores = (times[name] for name in op.inputs if name is not None), times[op.inputs[0] or ""].band is None
     are_rows = b.axis == 2 and op.attrs["adj_y"] == is_scores and not op.attrs["adj_x"]
     if (a.axis, a.unit, b.unit) != (1, 1, 1) or not are_rows or (a.rows, a.stride) != (b.rows, b.stride):
@@ -144,7 +147,7 @@ def _attending(op: Op, times: Mapping[str, TimeAxis], band: Band) -> Reading | s
 
 
 def taken(graph: Graph, op: Op) -> list[tuple[int, int]] | None:
-    """Return for each axis of a slice's input the first index and the number of indices that it takes; None if it has steps."""
+    """Return (first index, number of indices) that a slice takes on each axis of its input; None if indices are skipped."""
     source, (axes,) = data(graph, op).shape, pieces(graph, op)
     steps = [prod(source[axis + 1 :]) for axis in range(len(source))]
     if len(axes) != len(source):

@@ -66,8 +66,9 @@ class Followed(NamedTuple):
     def returned(self, name: str) -> tuple[int, int]:
         """Return the range (first, after) of the rows of the output map `name` that a call returns.
 
-        A network with attention returns the newest steady rows, those that the previous call could not compute. Other networks
-        return all rows, and so do those of which an output has only new rows, such as the last row.
+        If the network has attention, a call returns only the newest steady rows, which the previous call could not compute. It
+        returns all rows if the network has no attention, if every row is new (as in an output of only the last row), or if the
+        output consists of attention scores.
         """
         time, shift = self.times[name], self.shift(name)
         is_whole = not self.bands or time.band is not None or time.rows <= shift

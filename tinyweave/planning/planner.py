@@ -257,13 +257,17 @@ class PlanSearch:
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
         """Return the number of the fastest kernel set that objective `balanced` may use; -1 is the fastest set of all.
 
-        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. Of sets
-        with equal products, it is the largest: kernels without scratch change neither estimate, but allow smaller plans. This
-        set is returned if Flash is tighter than RAM, that is if the set's plan takes a larger fraction of the Flash than the
-        plan of the fastest set takes of the RAM. The product of RAM, Flash and cycles of the set's plan must also be less than
-        SMALLER_SET_PAYS times the product of the fastest set's plan. The RAM counts because plans with slower kernels fuse
-        fewer ops. Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return
-        -1: raising a plain RAM limit must not change the set.
+        The alternative to -1 is the set with the least product of Flash and cycles, as estimated without fused stages. If sets
+        have equal products, take the largest: kernels without scratch change neither estimate, but allow smaller plans. Make
+        a plan with the fastest set and one with the alternative. Return the alternative if both conditions hold:
+
+        - Flash is tighter than RAM: the alternative's plan takes a larger fraction of the Flash than the fastest set's plan
+          takes of the RAM.
+        - The product of RAM, Flash and cycles of the alternative's plan is less than SMALLER_SET_PAYS times the product of the
+          fastest set's plan. RAM is a factor because plans with slower kernels fuse fewer ops.
+
+        Neither plan depends on the Flash limit, so more Flash never gives a worse plan. Without memory maps, return -1: raising
+        a plain RAM limit must not change the set.
         """
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:

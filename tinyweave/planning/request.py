@@ -85,11 +85,12 @@ class Request:
     strategy: str = "best"  # one of strategies.STRATEGIES, or patch:N:K
     objective: Objective | None = None  # None for `balanced` if there is a core, else `size`
     limits: Limits = field(default_factory=Limits)
-    max_mac_overhead: float | None = None  # times the network's MACs; None for no recomputation, in `patch`, `msf` for any
+    # upper bound on the MACs, as a multiple of the network's MACs; None for no recomputation, but for any in `patch` and `msf`
+    max_mac_overhead: float | None = None
     stream_inputs: bool = False  # a callback delivers the inputs row by row
     stream_outputs: bool = False  # a callback receives row by row each output that is computed by rows and read by no op
-    core: str = ""  # whose fast kernels the plan may use; "" for portable kernels only
-    fallback_core: str = ""  # whose kernels objective `size` may use if only these give a smaller arena
+    core: str = ""  # the core whose fast kernels the plan may use; "" for portable kernels only
+    fallback_core: str = ""  # the core whose kernels objective `size` may use if only they give a smaller arena
     flash_to_balance: int | None = None  # bytes that `balanced` compares the Flash of a plan with; None for the Flash limit
     other_flash: OtherFlash | None = None  # measured Flash besides the constants of kernels; None to estimate it
     memory: str = "sram"  # name of the memory if there is no memory map

@@ -121,8 +121,8 @@ def _fields(isa: str, code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
 def _arm_fields(code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
     """Return the fields of `named` for each instruction of Thumb code.
 
-    Capstone gets all instructions between two vector instructions at once, because the condition of an instruction is in an
-    earlier instruction (IT).
+    Capstone decodes all instructions between two vector instructions in one call. It could not decode them individually,
+    because the condition of an instruction is in an earlier one (IT).
     """
     at = begin = 0
     while at < len(code):

@@ -6,8 +6,8 @@ and the most cycles. The range covers what the sources leave open. All figures a
 Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DDI 0432), M0+ (DDI 0484), M3 (DDI 0337) and
 M4 (DDI 0439) manuals. Arm publishes no timings of the M7: its figures follow the measurements at
 quinapalus.com/cm7cycles.html. Arm publishes none of the M33, either: its figures are those of the M4, whose pipeline is as
-long, with a wider range. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure. Espressif publishes none of
-the ESP32-C3: its figures are those of a pipeline of four stages, and agree with a published benchmark, cited there. The
+long, but their range is wider. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure. Espressif publishes
+none of the ESP32-C3: its figures are those of a pipeline of four stages, and agree with a published benchmark, cited there. The
 figures of the M55 are those of LLVM's scheduling model, and agree with a published benchmark, cited there.
 """
 
@@ -132,7 +132,7 @@ class M55Timing:
     words: int = 2  # words that a load or store of several words transfers per cycle
     gathered: int = 4  # cycles that the vector of addresses of a gather load must be ready before the load
     reload: int = 3  # cycles added by a taken branch
-    entered: int = 3  # cycles added per run of a low-overhead loop (LE), whose other jumps take none
+    entered: int = 3  # cycles added once per run of a low-overhead loop (LE); its jumps back take no cycles
     paired: bool = True  # whether two short instructions may start in one cycle
     drained: bool = False  # whether a block lasts until all its results are ready
 
@@ -357,7 +357,7 @@ def _by_beats(instructions: Iterable[Instruction], timing: M55Timing) -> int:
     """Return the cycles of instructions on a Cortex-M55.
 
     An instruction starts when its operands are ready. A vector instruction also waits until the part of the core that executes
-    it has finished both beats of the instruction before.
+    it has finished all beats of its previous instruction.
     """
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read; vectors are named q0 to q7
     free: dict[str, int] = {}  # part of the core -> the cycle from which it may start a vector instruction

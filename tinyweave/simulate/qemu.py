@@ -4,7 +4,7 @@ In: a request (code, memories, inputs), built by emulated.py. Out: the answer (o
 gdb port at the end of each call and at each traced step. With -icount, its monitor reports the number of instructions.
 A plugin (count_blocks.c) counts the executed basic blocks, if this QEMU supports plugins.
 Memories are in the board's RAM with noise on either side. Stray writes are therefore detected after the run, and stray reads
-are not detected. Stack use is measured down to the lowest byte that was written.
+are not detected. Stack use is measured down to the lowest 8 bytes that were written to.
 """
 
 from __future__ import annotations
@@ -292,7 +292,10 @@ class _Machine:
         return board.register(0)
 
     def credit(self) -> None:
-        """Add what ran since the previous call of this method, or since `call` began, to the current step."""
+        """Add the instructions and blocks executed since the last time to the current step.
+
+        The last time is the previous call of this method, or the beginning of `call` if that is later.
+        """
         now = self.board.instructions
         self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
         self.credited = now
@@ -336,7 +339,10 @@ class _Machine:
 
 
 def _added(before: NDArray[np.int64] | None, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Add the counts of an earlier part of a step, which has the first of the same blocks, to the counts of a later part."""
+    """Add the block counts of an earlier part of a step to the counts of a later part, in place, and return them.
+
+    The later part has the blocks of the earlier part as its first rows, in the same order, and may have more.
+    """
     if before is not None:
         blocks[: len(before), 3:] += before[:, 3:]
     return blocks

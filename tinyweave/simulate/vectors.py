@@ -129,7 +129,7 @@ def _access(word: int) -> tuple[str, str, str, str]:
 
 
 def _registers(word: int, operands: str) -> tuple[str, str]:
-    """Return the registers (read, written) of a vector instruction; `operands` has the letters of ROWS."""
+    """Return the registers (read, written) of a vector instruction. `operands` is the last field of its row in ROWS."""
     vectors = {letter: f"q{word >> bit & 7}" for letter, bit in (("d", 13), ("n", 17), ("m", 1))}
     core = {letter: CORE[word >> bit & 15] for letter, bit in (("s", 0), ("t", 12), ("u", 16))}
     low, high = CORE[(word >> 13 & 7) * 2], word >> 20 & 7

@@ -80,15 +80,16 @@ class Survey:
 
 
 def survey(files: Sequence[LabelledFile], size_of: Callable[[Path], tuple[int, int]] | None = None, classes: int = 0) -> Survey:
-    """Return the survey of labelled files, without a rate.
+    """Return the survey of labelled files. Its `rate` remains 0.
 
     Args:
         files: the files of all samples.
-        size_of: returns the (rows, columns) of an image file; it is called for at most SURVEYED files. None: no images.
-        classes: number of classes; 0 counts the labels.
+        size_of: returns the (rows, columns) of an image file; it is called for at most SURVEYED files. None if there are no
+            images.
+        classes: number of classes; if it is 0, the labels are counted.
 
     Raises:
-        CompileError: as `dataset` does, if the labels are counted.
+        CompileError: `classes` is 0, and there is one class only, or a part has too few samples of a class.
     """
     labels, parts = [file.label for file in files], parts_of(files)
     if not classes:

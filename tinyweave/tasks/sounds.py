@@ -35,9 +35,9 @@ def read_sounds(
 ) -> Dataset:
     """Read the recordings of a folder as log-mel features [frames, bands, 1], or as MFCC if `coefficients` is not 0.
 
-    Recordings are cropped, or padded with silence, at both ends. Unless folders or lists set the parts (training, validation,
-    test), all recordings of a speaker are in the same part: in class folders if file names are as in Speech Commands, in a flat
-    folder if `by_speaker`.
+    Recordings are cropped, or padded with silence, at both ends. If neither folders nor lists set the parts (training,
+    validation, test), all recordings of a speaker are in the same part. Speakers are known in class folders from file names as
+    in Speech Commands, and in a flat folder if `by_speaker` is set.
 
     Args:
         path: the folder, or a .parquet file that holds wav files, or a folder of such files.

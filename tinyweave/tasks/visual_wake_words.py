@@ -53,7 +53,10 @@ def survey_visual_wake_words(folder: Path, label: str = DEFAULT_LABEL) -> Survey
 
 
 def _labelled(folder: Path, images: Sequence[Annotated], label: str) -> list[LabelledFile]:
-    """Label the annotated images of a folder by whether they show an object of class `label`; raise if no box has it."""
+    """Label the annotated images of a folder by whether they show an object of class `label`.
+
+    Raise CompileError if no box in any image has this class.
+    """
     if not any(box.label == label for image in images for box in image.boxes):
         labels = sorted({box.label for image in images for box in image.boxes})
         raise CompileError(f"no box has the class '{label}'", f"give one of {', '.join(labels)[:200] or 'none'}")

@@ -227,9 +227,9 @@ def of_op(requirement: FilterRequirement, reorder: Callable[[Filters], Filters] 
 
 
 def is_copied(rows: int, cols: int, depth: int) -> bool:
-    """Return whether tw_conv_2d_s8_lean_dsp copies a window to the stack before it multiplies; otherwise it reads it in place.
+    """Return whether tw_conv_2d_s8_lean_dsp copies a window to the stack before it multiplies, or reads the window in place.
 
-    It copies windows of few bytes whose pixels are not whole words.
+    The kernel copies a window if its channels are not a multiple of 4, and it has at most LEAN_COPIED bytes.
 
     Args:
         rows: The rows of the window.
@@ -242,9 +242,10 @@ def is_copied(rows: int, cols: int, depth: int) -> bool:
 
 
 def lean_stack(rows: int, cols: int, depth: int, sides: int) -> int:
-    """Return the bytes of stack that tw_conv_2d_s8_lean_dsp needs for a window that it reads in place, at most.
+    """Return an upper bound on the stack bytes that tw_conv_2d_s8_lean_dsp needs for a window that it reads in place.
 
-    They hold a list of parts (runs of bytes) and copies of the quads that are partly padding, or that several rows share.
+    The stack holds a list of the window's parts (runs of bytes). It also holds copies of two kinds of quads: those that are
+    partly padding, and those made of the incomplete quads at the ends of rows.
 
     Args:
         rows: The rows of the window.
@@ -274,7 +275,7 @@ def fits_lean(rows: int, depth: int, across: ConvolutionAxis) -> bool:
 
 
 def has_short_list_of_parts(graph: Graph, op: Op) -> Check:
-    """The window is small or has few rows, so that the list of its parts fits the stack."""
+    """The window is small or has few rows, so that the stack has space for the list of its parts (runs of bytes)."""
     (rows, cols), depth, axes = conv.kernel_size(graph, op), graph.input(op).shape[3], _axes(graph, op)
     return Check(fits_lean(rows, depth, axes[1]), f"it has {rows} rows of {cols * depth} bytes")
 

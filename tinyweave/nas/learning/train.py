@@ -223,8 +223,8 @@ def save(state: dict[str, object], path: Path) -> None:
 def _groups(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
     """Return parameter groups for the optimiser, with their weight decays and learning rates.
 
-    Weights decay; biases and the parameters of normalisation do not. The learning rate of a dense layer with more than
-    MAX_INPUTS inputs is lower in proportion, because the step at which gradient descent diverges is.
+    Weights decay; biases and the parameters of normalisation do not. A dense layer with more than MAX_INPUTS inputs has a
+    learning rate that is inversely proportional to its inputs, like the step size at which gradient descent diverges.
     """
     groups = defaultdict[tuple[float, float], list[Tensor]](list)
     for parameter in module.parameters():

@@ -38,9 +38,11 @@ class Band(NamedTuple):
 
 
 def attention_bands(graph: Graph) -> dict[str, Band]:
-    """Return the names of the ops of all attention heads, from the scores to the products with values, each with its Band.
+    """Return a dict from the name of each op of an attention head to the Band of the head.
 
-    Heads are found in the form that `attention_rows` gives them: scores are a map [1, rows, 1, rows].
+    The ops of a head are the product of queries and keys (the scores), elementwise ops such as the mask, the softmax, and
+    the products with values.
+    Only heads whose scores have the shape [1, rows, 1, rows] are found, as the pass `attention_rows` produces it.
     """
     found = dict[str, Band]()
     for op in graph.ops:
@@ -51,7 +53,7 @@ def attention_bands(graph: Graph) -> dict[str, Band]:
 
 
 def _head(graph: Graph, op: Op) -> tuple[list[str], Band | None]:
-    """Return the names of the ops of the attention head around a softmax, and its Band; None if `op` belongs to no head."""
+    """Return (names of the ops, Band) of the attention head that has the softmax `op`; ([], None) if `op` is in no head."""
     chain, x = list[Op](), graph.input(op)
     while (before := maker(graph, x)) is not None and SPECS[before.kind].family in ("binary", "conversion", "unary"):
         index = computed_operand(graph, before)
@@ -93,7 +95,7 @@ def _band(graph: Graph, chain: Sequence[Op], op: Op) -> Band:
 
 
 def _is_mask(op: Op) -> bool:
-    """Return whether the constant operands of an elementwise op are spread over its output, unlike the table of a lookup."""
+    """Return whether the constant operand of an elementwise op is broadcast to its output. The table of a lookup is not."""
     return SPECS[op.kind].family == "binary"
 
 
@@ -101,7 +103,7 @@ def _is_steady(kind: NDArray[np.int64], distance: NDArray[np.int64], before: int
     """Return whether the mask, in a band of the matrix of scores, is the same along each diagonal.
 
     Args:
-        kind: the number of the mask's value for each pair of rows, [rows, rows].
+        kind: an integer [rows, rows] for each pair of rows; pairs have the same integer if all masks are equal for them.
         distance: the row of the query minus the row of the key, [rows, rows].
         before: rows before the query's row that belong to the band.
         ahead: rows after the query's row that belong to the band.

@@ -140,7 +140,7 @@ def nearest_neighbours(values: NDArray[np.int8], labels: NDArray[np.int64], clas
 
     For a sample x and a stored sample p, the output is c * (mean squared distance of x from all stored samples - squared
     distance of x from p). The class of the largest output is that of the nearest neighbour. Output i belongs to the class
-    i % `classes`. The constant c, for which the largest outputs of the classes are logits, is the one with the least
+    i % `classes`. The largest output of each class is its logit. The constant c scales the logits; it is chosen for the least
     cross-entropy in a cross-validation.
 
     Args:
