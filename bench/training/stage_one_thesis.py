@@ -73,20 +73,23 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         "",
         paragraph(
             "`tinyweave search` chooses the size of a network's input as stage one of TinyNAS does "
-            "([how](SEARCH.md#what-it-does)). This page compares such choices with the figures that the MCUNet thesis prints."
+            "([how](SEARCH.md#what-it-does)). This page runs stage one with the limits of the MCUNet thesis, and compares the "
+            "choice with that of the thesis. A setting is a pair of width and image size: w0.5-r144 is a width of 0.5 and "
+            "images of 144 x 144 pixels."
         ),
         "",
         paragraph(
-            f"`bench/training/stage_one_thesis.py --count {count} -o FOLDER` samples {count:,} networks of each of the 108 "
-            "settings (12 image sizes, 9 widths; 100 classes), counts those that fit, and compares the choice with that of the "
-            f"MCUNet thesis. One process on a busy machine took {seconds['layer']:.0f} s layer by layer and "
-            f"{seconds['best']:.0f} s with best plans. The thesis states about 2 CPU hours."
+            f"`bench/training/stage_one_thesis.py --count {count} -o FOLDER` samples {count:,} networks of each of 108 "
+            "settings (12 image sizes and 9 widths; 100 classes), counts the networks that fit, and chooses the best setting. "
+            "It does so with two models of RAM: that of the thesis, in which a network runs layer by layer, and that of "
+            f"tinyweave's best plans. One process on a busy machine took {seconds['layer']:.0f} s layer by layer and "
+            f"{seconds['best']:.0f} s with best plans. The thesis states about 2 CPU hours for stage one."
         ),
         "",
         paragraph(
             f"**Figure 3-2**, within {WHERE[0]} KiB of RAM and {WHERE[1] // KIB} MiB of Flash. Means and 80th percentiles "
-            "(p80) are millions of multiply-accumulates of the networks that fit. All sampled networks fit unless the table "
-            'says otherwise. "Layer by layer" is the RAM model of the thesis; "best plans" are the plans of tinyweave.'
+            "(p80) are of the networks that fit, in millions of multiply-accumulates. All sampled networks fit unless the "
+            "table says otherwise."
         ),
         "",
         "| setting | thesis: mean | layer by layer: mean | p80 | best plans: mean | p80 |",
@@ -94,37 +97,42 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
         item(
-            f"- Layer by layer the choice is {chosen['layer']}; in the thesis it is w0.5-r144. Its 80th percentile is "
-            f"{own.p80 / 1e6:.1f} M; in the thesis it is {PRINTED_P80} M."
+            f"- Layer by layer, stage one chooses {chosen['layer']}; the thesis chooses w0.5-r144. The 80th percentile of our "
+            f"choice is {own.p80 / 1e6:.1f} M; the thesis states {PRINTED_P80} M."
         ),
         item(
-            f"- Our means are {min(ratios):.2f} to {max(ratios):.2f} times the printed means, also where all sampled networks "
-            "fit. So the thesis sampled from another space: its text says 3.3e25 networks, its appendix 2e19, and our space "
-            f"has 2e20. It prints a mean (52.0 M) above the 80th percentile ({PRINTED_P80} M) of the same setting, which is "
-            "hardly possible."
+            f"- Our means are {min(ratios):.2f} to {max(ratios):.2f} times those of the thesis. The means differ even if all "
+            "sampled networks fit, so the thesis sampled from another space. Its text states a space of 3.3e25 networks and "
+            "its appendix 2e19; ours has 2e20. The thesis also prints a mean (52.0 M) above the 80th percentile "
+            f"({PRINTED_P80} M) of the same setting, which is hardly possible."
         ),
         item(
-            f"- With best plans (fused layers, no recomputation) the same memory holds {chosen['best']}: "
-            f"{more.mean / own.mean:.1f} times the multiply-accumulates."
+            f"- With best plans (fused layers, no recomputation) {chosen['best']} fits the same memory. Its mean is "
+            f"{more.mean / own.mean:.1f} times that of {chosen['layer']} layer by layer."
         ),
         "",
         "![Multiply-accumulates of networks that fit, layer by layer](images/stage_one_3_2.svg)",
         "",
         paragraph(
-            "**Figure 5-5**: the best setting by mean multiply-accumulates, within other limits. The text of the thesis "
-            "prints no values of this figure, but two trends, from 192 KiB of RAM and 512 KiB of Flash (point 1):"
+            "**Figure 5-5** shows the best setting by mean multiply-accumulates, within other limits. The text of the "
+            "thesis prints no values of this figure. It describes two trends that begin at 192 KiB of RAM and 512 KiB of Flash "
+            "(point 1): more RAM leads to point 2, more Flash to point 3. The last two rows compare single choices:"
         ),
         "",
-        "| | thesis | ours, layer by layer |",
+        "| limits | thesis, or lecture | ours, layer by layer |",
         "|---|---|---|",
         f"| point 1 to 2: RAM 192 to 512 KiB | same width, larger image | {points[0]} to {points[1]} |",
         f"| point 1 to 3: Flash 512 to 2,048 KiB | larger width, smaller image | {points[0]} to {points[2]} |",
-        f"| 320 KiB and 1 MiB | w0.5-r144 (figure 3-2) | {names['layer'][WHERE]} |",
-        f"| 320 and 512 KiB | w0.4-r144 (MIT 6.5940, lecture on MCUNet: with less Flash) | {names['layer'][320, 512]} |",
+        f"| 320 KiB of RAM, 1 MiB of Flash | w0.5-r144 (figure 3-2) | {names['layer'][WHERE]} |",
+        "| 320 KiB of RAM, 512 KiB of Flash | w0.4-r144 (MIT 6.5940, lecture on MCUNet: if the Flash is smaller) | "
+        f"{names['layer'][320, 512]} |",
         "",
         "![Best settings, layer by layer](images/stage_one_5_5_layer.svg)",
         "",
-        "With best plans RAM hardly limits these settings. Flash decides the width, and the image is the largest or nearly so:",
+        paragraph(
+            "With best plans RAM hardly limits these settings. Flash decides the width, and the image is the largest or almost "
+            "the largest:"
+        ),
         "",
         "![Best settings with best plans](images/stage_one_5_5_best.svg)",
         "",
