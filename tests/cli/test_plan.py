@@ -109,7 +109,7 @@ def test_constants_above_the_flash_limit_do_not_fit_and_an_estimate_above_it_may
     for limit, code, fits, over, said in (
         (flash["constants"] - 1, 1, False, 1, "1 B too many"),
         (flash["constants"], 0, None, None, "may not fit"),
-        (least, 0, None, None, "which is perhaps too many; --optimize flash needs"),
+        (least, 0, None, None, "which is perhaps too many; --optimize"),
         (most - 1, 0, None, None, "may not fit"),
         (most, 0, True, 0, "at least 0 B left"),
     ):

@@ -25,6 +25,9 @@ from tinyweave.nas.arch import macs, weights
 from tinyweave.nas.proxies import PROXIES
 from tinyweave.tasks.dataset import PARTS, Dataset
 
+# these scripts add `bench`, whose folder `planning` would hide that of the tests
+sys.path[:] = [path for path in sys.path if Path(path).name != "bench"]
+
 PLAN = evidence.Plan(epochs=5, supernet_epochs=6, warm_up=2, population=4, generations=2)
 TEST = 400  # test samples
 RIGHT = {"train": 0.8, "rival": 0.6, "largest": 0.8, "tuned": 0.8, "finalists": 0.8, "quantise": 0.8}  # shares, by first word
