@@ -29,36 +29,43 @@ typedef struct {
 
 /* Sixteen inputs of both pixels, in the vectors x_0 and x_1, times four filters.
  * Registers: r0, r2, r4, r6: sums of pixel 0; r8, r10, r12, lr: of pixel 1. VMLADAVA accumulates in even registers only, so the
- * eight sums take all of them. r3: stream; q2, q3: weights, alternately.
- * Order: the next filter's weights are loaded before the second product with the current ones, so loads and products overlap.
+ * eight sums take all of them. r3: stream; q2, q3: weights, alternately. q2 begins with the weights of the first filter.
+ * Order: a product takes two cycles and a load two, on different parts of the core. So a load is between each two products, two
+ * products before its vector is needed; first, second and last are other instructions in such gaps. The last load is of the
+ * next inputs' first weights; after the last inputs of a group these are the multipliers, which FINISH needs in q2.
  * Equals the two inner loops of four(), for both pixels. */
-#define PRODUCTS(x_0, x_1)            \
-    "vldrb.8 q2, [r3], #16\n"         \
-    "vmladava.s8 r0, " x_0 ", q2\n"   \
-    "vldrb.8 q3, [r3], #16\n"         \
-    "vmladava.s8 r8, " x_1 ", q2\n"   \
-    "vldrb.8 q2, [r3], #16\n"         \
-    "vmladava.s8 r2, " x_0 ", q3\n"   \
-    "vmladava.s8 r10, " x_1 ", q3\n"  \
-    "vldrb.8 q3, [r3], #16\n"         \
-    "vmladava.s8 r4, " x_0 ", q2\n"   \
-    "vmladava.s8 r12, " x_1 ", q2\n"  \
-    "vmladava.s8 r6, " x_0 ", q3\n"   \
+#define PRODUCTS(x_0, x_1, first, second, last) \
+    "vmladava.s8 r0, " x_0 ", q2\n"             \
+    "vldrb.8 q3, [r3], #16\n"                   \
+    "vmladava.s8 r8, " x_1 ", q2\n"             \
+    "vldrb.8 q2, [r3], #16\n"                   \
+    "vmladava.s8 r2, " x_0 ", q3\n"             \
+    first                                       \
+    "vmladava.s8 r10, " x_1 ", q3\n"            \
+    "vldrb.8 q3, [r3], #16\n"                   \
+    "vmladava.s8 r4, " x_0 ", q2\n"             \
+    second                                      \
+    "vmladava.s8 r12, " x_1 ", q2\n"            \
+    "vldrb.8 q2, [r3], #16\n"                   \
+    "vmladava.s8 r6, " x_0 ", q3\n"             \
+    last                                        \
     "vmladava.s8 lr, " x_1 ", q3\n"
 
-/* Both pixels begin with the biases. */
-#define BIASES "ldm.w r3, {r8, r10, r12, lr}\nldm.w r3!, {r0, r2, r4, r6}\n"
+/* Both pixels begin with the biases, then PRODUCTS with the first weights in q2. */
+#define BIASES                      \
+    "ldm.w r3, {r8, r10, r12, lr}\n" \
+    "ldm.w r3!, {r0, r2, r4, r6}\n" \
+    "vldrb.8 q2, [r3], #16\n"
 
 /* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
 #define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
 #define NO_FIX
-/* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, then shifts; q4, q5: the
- * clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
+/* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, which PRODUCTS has loaded,
+ * then shifts; q4, q5: the clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
  * outputs into registers that held sums. Equals the last loop of four(), for both pixels. */
 #define FINISH(load_ends, fix, zero, end) \
     "vmov q0[2], q0[0], r0, r4\n"         \
     "vmov q0[3], q0[1], r2, r6\n"         \
-    "vldrw.32 q2, [r3], #16\n"            \
     "vmov q1[2], q1[0], r8, r12\n"        \
     "vqrdmulh.s32 q0, q0, q2\n"           \
     "vmov q1[3], q1[1], r10, lr\n"        \
@@ -78,11 +85,15 @@ typedef struct {
     "vstrb.32 q1, [r5], #4\n"             \
     "cmp r7, " end "\n"
 
-/* Sixteen inputs of both pixels from r1 and r9. */
-#define CHUNK                  \
-    "vldrb.8 q0, [r1], #16\n"  \
-    "vldrb.8 q1, [r9], #16\n"  \
-    PRODUCTS("q0", "q1")
+/* Sixteen inputs of both pixels from r1 and r9. The comparison with the end is between two products. */
+#define LOAD_0(x_0) "vldrb.8 " x_0 ", [r1], #16\n"
+#define LOAD_1(x_1) "vldrb.8 " x_1 ", [r9], #16\n"
+#define AT_END "cmp r1, r11\n"
+#define CHUNK LOAD_0("q0") LOAD_1("q1") PRODUCTS("q0", "q1", AT_END, "", "")
+#define TWO_CHUNKS                                                     \
+    LOAD_0("q0") LOAD_1("q1")                                          \
+    PRODUCTS("q0", "q1", LOAD_0("q6"), LOAD_1("q7"), "")               \
+    PRODUCTS("q6", "q7", AT_END, "", "")
 
 /* Saves r4 .. r11, since the code needs all registers, and puts the first eight members of the frame on the stack, 64 bytes in
  * all: [sp] x_0, +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap. */
@@ -111,7 +122,7 @@ typedef struct {
     "add sp, sp, #32\n"             \
     "pop {r4-r11}\n"
 
-/* All pairs, for windows of more than sixteen inputs; chunks: one CHUNK or two, unrolled. r1, r9: inputs of both pixels; r11:
+/* All pairs, for windows of more than sixteen inputs; chunks: CHUNK or TWO_CHUNKS. r1, r9: inputs of both pixels; r11:
  * end of the inputs of pixel 0. Label 1: a pair; 2: a group of filters; 3: inputs. Equals products() below in plain C. */
 #define PAIRS_OF_MANY(chunks, fix)                     \
     ENTER                                              \
@@ -121,7 +132,6 @@ typedef struct {
     BIASES                                             \
     "3:\n"                                             \
     chunks                                             \
-    "cmp r1, r11\n"                                    \
     "bne 3b\n"                                         \
     FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2") \
     "bne 2b\n"                                         \
@@ -146,7 +156,7 @@ typedef struct {
     "vldrb.8 q7, [r2]\n"         \
     "1:\n"                       \
     BIASES                       \
-    PRODUCTS("q6", "q7")         \
+    PRODUCTS("q6", "q7", "", "", "") \
     FINISH("", fix, "r9", "r11") \
     "bne 1b\n"                   \
     NEXT_PAIR                    \
@@ -163,7 +173,7 @@ typedef struct {
                      "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory")
 
 #define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix))
-#define RUN_TWOS(fix) RUN(PAIRS_OF_MANY(CHUNK CHUNK, fix))
+#define RUN_TWOS(fix) RUN(PAIRS_OF_MANY(TWO_CHUNKS, fix))
 #define RUN_ONES(fix) RUN(PAIRS_OF_MANY(CHUNK, fix))
 
 /* Computes the outputs of all pairs for whole groups of four filters. */
