@@ -34,8 +34,14 @@ def litert() -> ModuleType:
 
 
 @pytest.fixture
-def emulator() -> None:
+def emulator(request: pytest.FixtureRequest) -> None:
+    """Skip a test if there is no emulator, or none for the core that is its parameter `core`: a Cortex-M55 needs QEMU."""
     pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify]')")
+    from tinyweave.simulate import emulated
+
+    core = request.node.callspec.params.get("core") if hasattr(request.node, "callspec") else None
+    if core in emulated.CORES and (reason := emulated.missing(core)):
+        pytest.skip(reason[0])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,11 +14,19 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 from tinyweave.passes import run_passes
 from tinyweave.planning import Request, front
+from tinyweave.simulate import emulated
 
 BATCH = 10
 WHOLE_WAY = [0, 1, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(2, 200))]
 
 STREAMS = [3, 4, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(5, 105))]
+
+
+def emulated_core(core: str) -> str:
+    """Return `core`, or skip the test if it cannot be emulated here."""
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    return core
 
 
 def trials(seed: int) -> list[Trial]:
@@ -43,7 +51,7 @@ def test_random_attention_goes_the_whole_way(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "attention.tflite"
     path.write_bytes(to_tflite(random_attention(seed)))
     model = api.load(path)
-    core = ("cortex-m4", "cortex-m33", "cortex-m55")[seed % 3]
+    core = emulated_core(("cortex-m4", "cortex-m33", "cortex-m55")[seed % 3])
     result = api.verify_plan(model, api.plan(model, optimize="size"), api.ProofOptions(count=3), core=core)
     assert result.ok, result.first_difference
 
@@ -61,7 +69,7 @@ def test_random_streams_of_attention_go_the_whole_way(seed: int, tmp_path: Path)
     except CompileError as error:  # about one of four networks has a mask that is too weak, or too short a window
         assert "are independent of the position of the window" in str(error)
         return
-    core = ("cortex-m4", "cortex-m55", "cortex-m33")[seed % 3]
+    core = emulated_core(("cortex-m4", "cortex-m55", "cortex-m33")[seed % 3])
     result = api.verify_plan(model, api.plan(model, optimize="size"), api.ProofOptions(count=3), core=core)
     assert result.ok, result.first_difference
     assert result.reference == "LiteRT's reference kernels, equal to numpy reference"
