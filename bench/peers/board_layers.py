@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from tinyweave import toolchain
+from coremark import linked
+
 from tinyweave.simulate import emulated
-from tinyweave.simulate.run import FOLDER
 
 CORE = "cortex-m55"
 PARTS = ("ConvolutionFunctions", "FullyConnectedFunctions", "NNSupportFunctions", "TransposeFunctions")
@@ -86,17 +86,10 @@ def run(layer: Layer, cmsis_nn: Path, folder: Path) -> emulated.Inference:
     sizes = {"side": side, "channels": channels, "out_side": out_side, "filters": filters, "stride": layer.stride}
     call = (POINTWISE if layer.filters else DEPTHWISE).format(**sizes)
     (folder / "mark.c").write_text(COMMON.format(weights=weights, input=input_bytes, call=call, **sizes))
-    compiler = emulated.COMPILERS["arm"]()
-    paths = [f"-I{cmsis_nn / 'Include'}", "-idirafter", str(FOLDER / "include")]
     files = [path for part in PARTS for path in sorted((cmsis_nn / "Source" / part).glob("*.c"))]
     sources = [path for path in files if not any(name in path.name for name in OTHER_TYPES)]
-    linker = [f"-Wl,-T,{FOLDER / 'firmware.ld'}", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,mark_invoke"]
-    linker += [f"-Wl,-u,mark_{name}" for name in emulated.FUNCTIONS]
-    flags = [*emulated.flags_for(CORE, compiler, "-Ofast"), "-w", *paths, *linker]
-    program = folder / "mark.elf"
-    toolchain.compile_c(compiler, [*flags, folder / "mark.c", FOLDER / "runtime.c", *sources, "-lgcc", "-o", program])
+    firmware = linked(CORE, folder, ("-Ofast", "-w"), [cmsis_nn / "Include"], sources)
     sample = bytes(i * 37 % 251 for i in range(input_bytes))
-    firmware = emulated.Firmware(program, "mark", CORE, "", {})
     return emulated.invoke(firmware, {"sram": input_bytes + output_bytes + 64}, [sample], [output_bytes])
 
 

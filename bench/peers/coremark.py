@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,14 +100,22 @@ def build(coremark: Path, core: str, folder: Path) -> emulated.Firmware:
     """Compile CoreMark for an emulated core into `folder`."""
     for name, text in (("core_portme.h", PORT), ("mark.c", MODEL), ("stdio.h", ""), ("time.h", "")):
         (folder / name).write_text(text)
-    compiler = emulated.COMPILERS[CORES[core].isa]()
+    return linked(core, folder, FLAGS, [folder, coremark], [coremark / name for name in SOURCES])
+
+
+def linked(
+    core: str, folder: Path, flags: Sequence[str], includes: Sequence[Path], sources: Sequence[Path]
+) -> emulated.Firmware:
+    """Compile the file mark.c of a folder, which has the functions of a model `mark`, and other C files for an emulated core.
+
+    `flags` begins with the optimisation, such as "-O2". `includes` are folders of headers.
+    """
+    compiler, program = emulated.COMPILERS[CORES[core].isa](), folder / "mark.elf"
     linker = [f"-Wl,-T,{FOLDER / 'firmware.ld'}", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,mark_invoke"]
     linker += [f"-Wl,-u,mark_{name}" for name in emulated.FUNCTIONS]
-    paths = [f"-I{folder}", f"-I{coremark}", "-idirafter", str(FOLDER / "include")]
-    sources = [folder / "mark.c", FOLDER / "runtime.c", *(coremark / name for name in SOURCES)]
-    flags = [*emulated.flags_for(core, compiler, FLAGS[0]), *FLAGS[1:]]
-    program = folder / "mark.elf"
-    toolchain.compile_c(compiler, [*flags, *paths, *linker, *sources, "-lgcc", "-o", program])
+    paths = [*(f"-I{each}" for each in includes), "-idirafter", str(FOLDER / "include")]
+    words = [*emulated.flags_for(core, compiler, flags[0]), *flags[1:], *paths, *linker]
+    toolchain.compile_c(compiler, [*words, folder / "mark.c", FOLDER / "runtime.c", *sources, "-lgcc", "-o", program])
     return emulated.Firmware(program, "mark", core, "", {})
 
 
