@@ -307,12 +307,11 @@ def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
     with pool(options.processes, ray=options.ray) as workers:
         budget = _budget(choice, workers) if choice.is_timed else None
         seconds = INPUT_SHARE / 2 * 60 * choice.minutes * workers.count
+        plans = max(FEWEST_PLANS, int(seconds / (PLANNING * (budget.speed if budget else 1.0))))
         estimated = with_estimated_overhead(target, choice.spaces[0], survey.classes)
-        aim = Aim(estimated, survey.classes, options.feasible, max(FEWEST_PLANS, int(seconds / PLANNING)))
+        aim = Aim(estimated, survey.classes, options.feasible, plans)
         if budget is not None:
-            aim = aim._replace(
-                plans=max(FEWEST_PLANS, int(seconds / (PLANNING * budget.speed))), is_trainable=budget.is_trainable
-            )
+            aim = aim._replace(is_trainable=budget.is_trainable)
         number, setting = best_input(choice.spaces, aim, workers, choice.progress)
         tried = _tried(choice, number, estimated, budget, workers) if budget is not None and choice.task != "detection" else []
     record = _record(choice, number, setting, tried)
