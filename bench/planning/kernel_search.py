@@ -37,7 +37,7 @@ from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-Change = Callable[[str, Random], str]  # from the text of a file to that of a variant; the same text if no change was possible
+Change = Callable[[str, Random], str]  # from a file's text to a variant's text; the same text if no change was possible
 LINE = re.compile(r'((?: *"[^"]*"| *\b\w+\b)+) *(?:/\*.*\*/)? *\\?')  # strings and parameters, in a macro of assembly
 NAMES = re.compile(r"\b(?!lsl|lsr|asr|ror)[a-z_]\w*\b")  # registers, and parameters of the macro that stand for registers
 LOADS, STORES, COMPARES = ("ldr", "ldm", "vld"), ("str", "stm", "vst"), ("cmp", "cmn", "tst", "teq")
@@ -45,7 +45,7 @@ LONG = ("smull", "umull", "smlal", "umlal")
 
 
 class Search(NamedTuple):
-    """What to search: the model whose largest layer with `kernel` is measured, the file to change, and the changes."""
+    """A search: the model whose largest layer with `kernel` is measured, the file to change, and the possible changes."""
 
     core: str
     model: str
@@ -55,7 +55,7 @@ class Search(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a run of a layer took; estimated cycles come first, so that costs compare by them."""
+    """Estimated cycles and counted instructions of a layer's run; costs compare by cycles, because these come first."""
 
     cycles: int
     instructions: int

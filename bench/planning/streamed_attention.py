@@ -1,8 +1,8 @@
 """Streaming transformers: RAM and instructions of a call that takes one new frame, beside calls that take the whole window.
 
 In: nothing; weights and samples are random. Out: a row per number of encoder layers and frames W that attention sees. The
-window has just as many frames T as one new row of the output depends on. Bytes of arenas: TFLite Micro's (--tflite-micro; with
-ReLU, because it has no GELU), the smallest plan with whole score matrices, the smallest plan, and the smallest plan with
+window has T frames: all frames on which one new row of the output depends. Bytes of arenas: TFLite Micro's (--tflite-micro;
+with ReLU, because it has no GELU), the smallest plan with whole score matrices, the smallest plan, and the smallest plan with
 --stream-time 1, of which state. Then instructions on an emulated Cortex-M4 of the default plans for the whole window and for
 one frame. All output bytes of the calls are compared with the whole window's. Exit 1: a byte differs.
 """

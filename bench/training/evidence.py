@@ -57,11 +57,11 @@ SPEAKERS = 6
 IMAGES = replace(small_images((20, 24, 28, 32)), name="joint_images", widths=(0.5, 0.75, 1.0, 1.25), joint=True, by_group=True)
 KEYWORDS = replace(keywords((40, 40)), name="joint_keywords", widths=(0.5, 0.75, 1.0, 1.5), joint=True)
 SPACES = {"images": IMAGES, "keywords": KEYWORDS}
-# KiB of the arena -> KiB of weights, as many times more as on usual boards
+# KiB of the arena -> KiB of weights, eight times as many, as boards have more Flash than RAM
 LIMITS = {"images": {8: 64, 16: 128, 32: 256}, "keywords": {6: 48, 10: 80, 16: 128}}
 MIDDLE = 16  # KiB of the arena: the limit of the images at which spaces, engines and proxies are compared
 BATCHES = {"images": 256, "keywords": 64}
-SECONDS = 0.82  # of a recording: it has as many frames as bands, 40
+SECONDS = 0.82  # of a recording: 40 frames, and as many bands
 CLASSES = 10
 BEST_ENGINE = "streamed"
 RIVALS = {"images": (*TABLES, "plain"), "keywords": ("ds_cnn", "plain")}
@@ -74,14 +74,14 @@ SETTINGS, SETTINGS_TRIED, SAMPLED = 10, 4, 100  # best spaces, of which some are
 MIN_SHARE = 0.5  # of the networks of a space must fit; few spaces reach the 0.8 of stage one here
 CURVES = 5  # seeds of evolution and of random search
 COMPANY = 3  # other measurements that run while supernets train
-SHARES = {"supernets": 0.25, "trainings": 0.35}  # of the time; the trainings are those of the most valuable measurements
+SHARES = {"supernets": 0.25, "trainings": 0.35}  # of the time; "trainings" are the trainings in the most valuable measurements
 TRAININGS = {"images": 9, "keywords": 7}  # of the most valuable measurements, per limit and seed, about
 STEPS = 25  # of an epoch of each task, about
 MAX_EPOCHS, MAX_SUPERNET_EPOCHS = 80, 200
 
 
 class Plan(NamedTuple):
-    """How long trainings and searches are, which is the same for all networks."""
+    """Lengths of trainings and searches, equal for all networks."""
 
     epochs: int  # of each network
     supernet_epochs: int
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
 
     @property
     def random_search(self) -> Evolution:
-        """Return the settings of random search with as many networks as evolution evaluates."""
+        """Return the settings of a random search that evaluates the same number of networks as evolution."""
         return Evolution(self.evolution.evaluations, generations=0)
 
 
@@ -352,7 +352,7 @@ def rotated(data: Dataset, rotation: int) -> Dataset:
 
 
 def planned(folder: Path, executor: ProcessPoolExecutor, seconds: float, args: argparse.Namespace) -> Plan:
-    """Return the lengths of trainings and searches: those of the folder, or by the speed of this machine and the options."""
+    """Return the lengths of trainings and searches, from the folder's file, or else by this machine's speed and the options."""
     file = folder / PLAN
     if file.is_file():
         return Plan(**json.loads(file.read_text())["plan"])
