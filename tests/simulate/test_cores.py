@@ -130,10 +130,33 @@ def test_blocks_that_qemu_splits_are_joined() -> None:
         [0x10C, 6, 2, 3, 3],
         [0x200, 8, 4, 2, 1],
         [0x208, 4, 1, 2, 0],  # the block before jumps past it once
+        [0x3F0, 16, 5, 1, 0],  # a loop's first pass begins before the loop
+        [0x3F8, 8, 2, 9, 0],  # its other passes
+        [0x400, 6, 3, 10, 8],  # the second part of both
+        [0x500, 2, 1, 1, 0],
+        [0x502, 2, 1, 3, 0],  # is also reached from elsewhere
     ]
     joined = emulated.qemu.joined
-    assert joined(np.array(blocks[::-1], np.int64)).tolist() == [[0x100, 8, 3, 7, 6], *blocks[3:]]
+    loop = [[0x3F0, 22, 8, 1, 0], [0x3F8, 14, 5, 9, 8]]
+    assert joined(np.array(blocks[::-1], np.int64)).tolist() == [[0x100, 8, 3, 7, 6], *blocks[3:8], *loop, *blocks[11:]]
     assert joined(np.zeros((0, 5), np.int64)).shape == (0, 5)
+
+
+def test_a_loop_across_the_end_of_a_page_is_one_block(write_model: Callable[..., Path], qemu: None) -> None:
+    """QEMU's pages have 1,024 bytes; the loop's first four bytes are before a page's end, which is inside its ADD.W."""
+    if not emulated.qemu.has_plugins(emulated.qemu.program()):
+        pytest.skip("this QEMU has no plugins")
+    code = ".balign 1024", ".rept 508", "nop", ".endr", "movs r0, #7", "1:", "nop", "add.w r1, r1, #1", "subs r0, #1", "bne 1b"
+    assembly = "".join(f'"{line}\\n"' for line in code)
+    got = emulated.invoke(
+        emulated.build(write_model(body(f'__asm__ volatile({assembly} : : : "r0", "r1", "cc");')), "tiny", "cortex-m55"),
+        ARENA, INPUTS, [32],
+    )  # fmt: skip
+    ran = [
+        block for part in got.blocks.values() for block in part if block.code.endswith(bytes.fromhex("00bf01f101010138fad1"))
+    ]
+    assert [(len(block.code), block.executions) for block in ran if len(block.code) == 10] == [(10, 6)]
+    assert sum(block.executions for block in ran) == 7 and sum(block.taken for block in ran) == 6
 
 
 @pytest.mark.parametrize(

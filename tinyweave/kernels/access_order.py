@@ -353,7 +353,7 @@ def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())
 
 
-LANES, FILTERS, PAIRS = 16, 4, 8  # bytes of a vector (TW_MVE_LANES); FILTERS and PAIRS of tw_mve_pair.c
+LANES, FILTERS, HELD = 16, 4, 64  # bytes of a vector (TW_MVE_LANES); FILTERS and HELD of tw_mve_pair.c
 
 
 # kernels with the vector instructions (MVE) of Cortex-M55 and M85
@@ -384,7 +384,7 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
         own = (
             Steps(run[:direct].min(keepdims=True), np.array([direct * units]))
             if together
-            else _pairs_of_pixels(run[:direct], units)
+            else _pairs_of_pixels(run[:direct], units, held=mve.last_filters_first(direct, units, depth))
         )
         gathered = _in_batches(run[direct:] // depth, at_once, x, out) if direct < count else Steps(run[:0], run[:0])
         reads += [own.reads, gathered.reads]
@@ -392,27 +392,27 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     return Steps(np.concatenate(reads), np.concatenate(writes))
 
 
-def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
+def _pairs_of_pixels(begins: Numbers, units: int, *, held: bool) -> Steps:
     """Return the steps of a 1x1 convolution that reads two pixels at a time, for four output channels per step.
-
-    If `units` is not a multiple of four, the kernel takes up to `PAIRS` pairs of pixels at a time. For these pixels, the last
-    one to three channels are computed before all other channels, and written after them.
 
     Args:
         begins: The offset of each pixel's first input byte.
         units: The number of output channels.
+        held: Whether the last one to three channels of many pixels, where no four are left, are computed before the other
+            channels of these pixels, and written after them.
 
     """
-    rest, fours, steps, at = units % FILTERS, units - units % FILTERS, list[tuple[int, int]](), 0
-    while (left := len(begins) - at) > 0:
-        pixels = 1 if left == 1 else 2 * min(left // 2, PAIRS if rest else left)
-        if rest:
+    rest, steps, at = units % FILTERS, list[tuple[int, int]](), 0
+    ends = list(range(FILTERS, units + 1, FILTERS)) + ([units] if rest and not held else [])
+    while at < len(begins):
+        pixels = min(len(begins) - at, HELD // rest if held else len(begins))
+        if held:
             steps.append((int(begins[at : at + pixels].min()), 0))
         for first in range(at, at + pixels, 2):
             last = min(first + 1, at + pixels - 1)
-            steps += [(int(begins[first]), last * units + end) for end in range(FILTERS, fours + 1, FILTERS)]
+            steps += [(int(begins[first]), last * units + end) for end in ends]
         at += pixels
-        if rest:
+        if held:
             steps.append((NOTHING, at * units))
     return Steps(*np.array(steps, np.int64).reshape(-1, 2).T)
 

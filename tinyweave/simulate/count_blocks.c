@@ -33,7 +33,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction);
 extern void *qemu_plugin_scoreboard_new(size_t) __attribute__((weak)); /* since version 2 of the interface */
 
 int qemu_plugin_version = 1;
@@ -61,6 +61,13 @@ static void executed(unsigned cpu, void *data)
     last = block;
 }
 
+/* Bytes of a Thumb instruction. QEMU's own count includes two bytes of the next instruction if that one crosses a page's end. */
+static uint64_t bytes_of(const struct qemu_plugin_insn *instruction)
+{
+    const uint16_t *const code = qemu_plugin_insn_haddr(instruction);
+    return code && *code >> 11 >= 0x1D ? 4 : 2;
+}
+
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
     const uint64_t address = qemu_plugin_tb_vaddr(tb), count = qemu_plugin_tb_n_insns(tb);
@@ -82,7 +89,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
     }
     tw_block *block = &counts->blocks[slots[slot] - 1];
     block->address = address;
-    block->bytes = qemu_plugin_insn_vaddr(end) + qemu_plugin_insn_size(end) - address;
+    block->bytes = qemu_plugin_insn_vaddr(end) + bytes_of(end) - address;
     block->instructions = count;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, 0, block);
 }

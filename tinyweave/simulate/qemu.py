@@ -16,6 +16,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -201,23 +202,37 @@ def _plugin() -> Path | None:
 def joined(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Join blocks that QEMU has split, and return the joined blocks, sorted by address.
 
-    QEMU ends a translation block at a page's end, and after one instruction in a page with a breakpoint. A block is joined with
-    the block behind it if all executions of the first continue there, and nothing else leads there.
+    QEMU ends a translation block at a page's end, and after one instruction in a page with a breakpoint. The second part of
+    such a block is joined to the first. Several blocks can have the same second part: a loop's first pass may begin before the
+    address to which the loop jumps back. Then it is joined to each of them, and the executions of the second part that ended
+    with a jump are divided in proportion to executions. A block is a second part if it is only reached from blocks that end
+    where it begins, and these always continue there.
 
     Args:
         blocks: an array [blocks, FIELDS] of address, bytes, instructions, executions, and executions that ended with a jump.
     """
+    rows = [block.copy() for block in blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))]]
+    ending: dict[int, list[NDArray[np.int64]]] = {}  # address -> the blocks that end there
+    for row in rows:
+        ending.setdefault(int(row[0] + row[1]), []).append(row)
+    starts = Counter(int(row[0]) for row in rows)
     found: list[NDArray[np.int64]] = []
-    for block in blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))]:
-        address, _, _, executions, _ = block
-        before = found[-1] if found else None
-        alone = np.count_nonzero(blocks[:, 0] == address) == 1
-        if before is not None and alone and before[0] + before[1] == address and before[3] == executions and not before[4]:
-            before[1:3] += block[1:3]
-            before[4] = block[4]
+    for row in reversed(rows):  # what is behind a second part has been joined to it before
+        address, _, _, executions, jumps = map(int, row)
+        firsts = ending.get(address, [])
+        if (
+            starts[address] == 1
+            and firsts
+            and sum(first[3] for first in firsts) == executions
+            and not any(f[4] for f in firsts)
+        ):
+            ends = np.cumsum([first[3] for first in firsts]) * jumps // max(1, executions)
+            for first, share in zip(firsts, np.diff(ends, prepend=0), strict=True):
+                first[1:3] += row[1:3]
+                first[4] = share
         else:
-            found.append(block.copy())
-    return np.array(found, np.int64).reshape(-1, FIELDS)
+            found.append(row)
+    return np.array(found[::-1], np.int64).reshape(-1, FIELDS)
 
 
 def _connect(path: Path, deadline: float) -> socket.socket:

@@ -5,21 +5,23 @@
 #include "tw_mve_dots.h"
 
 #define FILTERS 4
-#define PAIRS 8  /* of pixels per call if there is a tail of filters */
+#define HELD 64  /* outputs of the last filters that by_filters computes before others */
 /* A group of four filters takes 45 instructions and 10 per 16 inputs for a pixel by itself. In a pair, it takes 19 and 7, after
  * about 150 for all pairs. Single pixels are faster up to this number of groups, times inputs and what 26 instructions equal. */
 #define FEW_GROUPS(count, bytes) ((count) * ((bytes) + 144) <= 800)
-#define TWO_BYTES 64  /* of the smallest windows for which two filters by themselves are faster than a group of four */
+/* The fewest pixels, and the bytes of the smallest windows, for which two filters by themselves are faster than a group of four. */
+#define TWO_PIXELS 16
+#define TWO_BYTES 64
 
 /* Successive pairs of pixels. The assembly loads the members in this order. */
 typedef struct {
     const int8_t *x_0, *x_1;   /* the inputs of the first pair */
     int32_t zero;
-    int8_t *to_0_end;          /* end of the outputs of the first pixel */
+    int8_t *to_0_end;          /* end of the outputs of the first pixel that are computed */
     int32_t x_step;            /* bytes to the inputs of the next pair */
     const uint32_t *stream;
     int32_t pairs;
-    int32_t gap;               /* bytes from the end of a pixel's outputs to the next pixel */
+    int32_t gap;               /* bytes from the end of a pixel's last group to the next pixel; negative if some of the group are not stored */
     int32_t low, high;
     int8_t *to_1, *to_0;       /* the outputs of the first pair */
     const int8_t *x_0_end;     /* end of the inputs of the first pixel */
@@ -60,10 +62,17 @@ typedef struct {
 /* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
 #define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
 #define NO_FIX
+/* Stores the outputs of four filters of both pixels, in q0 and q1, at r7 and r5. SOME stores as many of the four as there are
+ * before the end of the outputs. LEFT prepares that: the register `end` is the end for pixel 0; r6: free. */
+#define ALL "vstrb.32 q0, [r7], #4\nvstrb.32 q1, [r5], #4\n"
+#define LEFT(end) "sub r6, " end ", r7\nvctp.32 r6\n"
+#define SOME "vpstt\nvstrbt.32 q0, [r7], #4\nvstrbt.32 q1, [r5], #4\n"
+
 /* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, which PRODUCTS has loaded,
  * then shifts; q4, q5: the clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
- * outputs into registers that held sums. Equals the last loop of four(), for both pixels. */
-#define FINISH(load_ends, fix, zero, end) \
+ * outputs into registers that held sums. store: ALL, or SOME if load_ends has LEFT. Equals the last loop of four(), for both
+ * pixels. */
+#define FINISH(load_ends, fix, zero, end, store) \
     "vmov q0[2], q0[0], r0, r4\n"         \
     "vmov q0[3], q0[1], r2, r6\n"         \
     "vmov q1[2], q1[0], r8, r12\n"        \
@@ -81,19 +90,27 @@ typedef struct {
     "vmax.s32 q1, q1, q4\n"               \
     "vmin.s32 q0, q0, q5\n"               \
     "vmin.s32 q1, q1, q5\n"               \
-    "vstrb.32 q0, [r7], #4\n"             \
-    "vstrb.32 q1, [r5], #4\n"             \
+    store                                 \
     "cmp r7, " end "\n"
 
-/* Sixteen inputs of both pixels from r1 and r9. The comparison with the end is between two products. */
+/* An odd number, at least three, or an even number of vectors of inputs of both pixels, from r1 and r9. While PRODUCTS multiplies
+ * two vectors, it loads the next two. r11: end of the inputs of pixel 0. Label 3: two vectors of each pixel. */
 #define LOAD_0(x_0) "vldrb.8 " x_0 ", [r1], #16\n"
 #define LOAD_1(x_1) "vldrb.8 " x_1 ", [r9], #16\n"
 #define AT_END "cmp r1, r11\n"
-#define CHUNK LOAD_0("q0") LOAD_1("q1") PRODUCTS("q0", "q1", AT_END, "", "")
-#define TWO_CHUNKS                                                     \
-    LOAD_0("q0") LOAD_1("q1")                                          \
-    PRODUCTS("q0", "q1", LOAD_0("q6"), LOAD_1("q7"), "")               \
-    PRODUCTS("q6", "q7", AT_END, "", "")
+#define TWO_VECTORS                                        \
+    "3:\n"                                                 \
+    PRODUCTS("q0", "q1", LOAD_0("q6"), LOAD_1("q7"), "")   \
+    PRODUCTS("q6", "q7", LOAD_0("q0"), LOAD_1("q1"), AT_END) \
+    "bne 3b\n"
+#define ODD LOAD_0("q0") LOAD_1("q1") TWO_VECTORS PRODUCTS("q0", "q1", "", "", "")
+#define EVEN                                               \
+    LOAD_0("q6") LOAD_1("q7")                              \
+    PRODUCTS("q6", "q7", LOAD_0("q0"), LOAD_1("q1"), AT_END) \
+    "beq 5f\n"                                             \
+    TWO_VECTORS                                            \
+    "5:\n"                                                 \
+    PRODUCTS("q0", "q1", "", "", "")
 
 /* Saves r4 .. r11, since the code needs all registers, and puts the first eight members of the frame on the stack, 64 bytes in
  * all: [sp] x_0, +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap. */
@@ -122,33 +139,35 @@ typedef struct {
     "add sp, sp, #32\n"             \
     "pop {r4-r11}\n"
 
-/* All pairs, for windows of more than sixteen inputs; chunks: CHUNK or TWO_CHUNKS. r1, r9: inputs of both pixels; r11:
- * end of the inputs of pixel 0. Label 1: a pair; 2: a group of filters; 3: inputs. Equals products() below in plain C. */
-#define PAIRS_OF_MANY(chunks, fix)                     \
+/* Where the outputs of the next pair's pixel 0 end, by the register r5, where those of its pixel 1 begin. */
+#define NEXT_END_ALL(end) "sub " end ", r5, r6\n"
+#define NEXT_END_SOME(end) "mov " end ", r5\n"
+
+/* All pairs, for windows of more than sixteen inputs; vectors: ODD or EVEN. r1, r9: inputs of both pixels; r11: end of the inputs
+ * of pixel 0. Label 1: a pair; 2: a group of filters. Equals products() below in plain C. */
+#define PAIRS_OF_MANY(vectors, fix, left, store, next_end) \
     ENTER                                              \
     "1:\n"                                             \
     "2:\n"                                             \
     "ldrd r1, r9, [sp]\n"                              \
     BIASES                                             \
-    "3:\n"                                             \
-    chunks                                             \
-    "bne 3b\n"                                         \
-    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2") \
-    "bne 2b\n"                                         \
+    vectors                                            \
+    FINISH("ldrd r0, r2, [sp, #8]\n" left, fix, "r0", "r2", store) \
+    "blo 2b\n"                                         \
     NEXT_PAIR                                          \
     "ldrd r0, r1, [sp]\n"                              \
     "add r0, r0, r2\n"                                 \
     "add r1, r1, r2\n"                                 \
     "add r11, r11, r2\n"                               \
     "strd r0, r1, [sp]\n"                              \
-    "sub r4, r5, r6\n"                                 \
+    next_end                                           \
     "str r4, [sp, #12]\n"                              \
     "b 1b\n"                                           \
     LEAVE
 
 /* The same for windows of at most sixteen inputs, which stay in q6 and q7 for all filters. r9: zero point; r11: end of the
  * outputs of pixel 0, so that FINISH loads nothing. */
-#define PAIRS_OF_SIXTEEN(fix)    \
+#define PAIRS_OF_SIXTEEN(fix, left, store, next_end) \
     ENTER                        \
     "ldrd r1, r2, [sp]\n"        \
     "ldrd r9, r11, [sp, #8]\n"   \
@@ -157,10 +176,10 @@ typedef struct {
     "1:\n"                       \
     BIASES                       \
     PRODUCTS("q6", "q7", "", "", "") \
-    FINISH("", fix, "r9", "r11") \
-    "bne 1b\n"                   \
+    FINISH(left, fix, "r9", "r11", store) \
+    "blo 1b\n"                   \
     NEXT_PAIR                    \
-    "sub r11, r5, r6\n"          \
+    next_end                     \
     "add r1, r1, r2\n"           \
     "add r2, r1, r2, lsr #1\n"   \
     "vldrb.8 q6, [r1]\n"         \
@@ -172,21 +191,27 @@ typedef struct {
     __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
                      "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory")
 
-#define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix))
-#define RUN_TWOS(fix) RUN(PAIRS_OF_MANY(TWO_CHUNKS, fix))
-#define RUN_ONES(fix) RUN(PAIRS_OF_MANY(CHUNK, fix))
+#define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix, "", ALL, NEXT_END_ALL("r11")))
+#define RUN_EVEN(fix) RUN(PAIRS_OF_MANY(EVEN, fix, "", ALL, NEXT_END_ALL("r4")))
+#define RUN_ODD(fix) RUN(PAIRS_OF_MANY(ODD, fix, "", ALL, NEXT_END_ALL("r4")))
 
-/* Computes the outputs of all pairs for whole groups of four filters. */
-static void products(const tw_mve_frame *pair, int32_t sign)
+/* Computes the outputs of all pairs by groups of four filters; rest: how many filters the last group has, 0 for four. */
+static void products(const tw_mve_frame *pair, int32_t sign, int32_t rest)
 {
     register const tw_mve_frame *frame __asm__("r0") = pair;
-    const int32_t chunks = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
-    if (chunks == 1) {
+    const int32_t vectors = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
+    if (rest > 0 && vectors == 1) {
+        RUN(PAIRS_OF_SIXTEEN(FIX, LEFT("r11"), SOME, NEXT_END_SOME("r11")));
+    } else if (rest > 0 && vectors % 2 == 0) {
+        RUN(PAIRS_OF_MANY(EVEN, FIX, LEFT("r2"), SOME, NEXT_END_SOME("r4")));
+    } else if (rest > 0) {
+        RUN(PAIRS_OF_MANY(ODD, FIX, LEFT("r2"), SOME, NEXT_END_SOME("r4")));
+    } else if (vectors == 1) {
         TW_BY_SIGN(sign, RUN_SIXTEEN, FIX, NO_FIX);
-    } else if (chunks % 2 == 0) {
-        TW_BY_SIGN(sign, RUN_TWOS, FIX, NO_FIX);
+    } else if (vectors % 2 == 0) {
+        TW_BY_SIGN(sign, RUN_EVEN, FIX, NO_FIX);
     } else {
-        TW_BY_SIGN(sign, RUN_ONES, FIX, NO_FIX);
+        TW_BY_SIGN(sign, RUN_ODD, FIX, NO_FIX);
     }
 }
 
@@ -214,25 +239,26 @@ static const uint32_t *four(const tw_mve_frame *pair, const int8_t *x, const uin
     return stream + 2 * FILTERS;
 }
 
-static void products(const tw_mve_frame *pair, int32_t sign)
+static void products(const tw_mve_frame *pair, int32_t sign, int32_t rest)
 {
     const int8_t *x_0 = pair->x_0, *x_1 = pair->x_1;
     int8_t *to_0 = pair->to_0, *to_1 = pair->to_1, *end = pair->to_0_end;
     const int32_t apart = (int32_t)(to_1 - to_0);
     for (int32_t i = 0; i < pair->pairs; ++i) {
         const uint32_t *stream = pair->stream;
-        for (; to_0 != end; to_0 += FILTERS, to_1 += FILTERS) {
+        for (; to_0 < end; to_0 += FILTERS, to_1 += FILTERS) {
+            const size_t count = (size_t)tw_min((int32_t)(end - to_0), FILTERS);
             int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written: outputs may overlap inputs */
             four(pair, x_0, stream, sign, first);
             stream = four(pair, x_1, stream, sign, second);
-            memcpy(to_0, first, FILTERS);
-            memcpy(to_1, second, FILTERS);
+            memcpy(to_0, first, count);
+            memcpy(to_1, second, count);
         }
         x_0 += pair->x_step;
         x_1 += pair->x_step;
         to_0 = to_1 + pair->gap;
         to_1 = to_0 + apart;
-        end = to_1 - pair->gap;
+        end = rest > 0 ? to_1 : to_1 - pair->gap;
     }
 }
 
@@ -359,66 +385,21 @@ static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *fr
 
 #endif
 
-/* Computes the outputs of one pixel. As in by_groups, the last one to three are computed before the others. */
-static void one_pixel(const tw_mve_layer *layer, const int8_t *from, int8_t *to)
-{
-    const int32_t rest = layer->rest, fours = layer->filters & -FILTERS;
-    int8_t last[FILTERS];
-    if (rest > 0) {
-        tw_mve_layer tail = *layer;
-        tail.stream += fours / FILTERS * (3 * FILTERS + layer->bytes);
-        by_pixels(&tail, layer->bytes, from, 0, 1, rest, last);
-    }
-    by_pixels(layer, layer->bytes, from, 0, 1, fours, to);
-    tw_mve_copy(to + fours, last, rest);
-}
-
-/* Computes the outputs by groups of filters, two pixels at a time, and an odd last pixel by itself. The last one to three outputs
- * of a pixel, where no four are left, have a group of filters as others do, if `layer->rest` says so. Where pixels are read from
- * a map that is overwritten, they are computed first. */
+/* Computes the outputs by groups of filters, two pixels at a time, and an odd last pixel by itself. The last one to three filters,
+ * where no four are left, are a group, too, if `layer->rest` says so. */
 TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
-    const int32_t rest = layer->rest, over = layer->filters & (FILTERS - 1), fours = layer->filters - over;
-    int8_t last[2 * PAIRS * FILTERS];
-    tw_mve_frame frame;
-    frame.zero = layer->zero;
-    frame.x_step = 2 * step;
-    frame.low = layer->low;
-    frame.high = layer->high;
-    while (pixels > 1) {
-        const int32_t pairs = tw_min(pixels / 2, rest ? PAIRS : pixels), count = 2 * pairs;
-        frame.x_0 = from;
-        frame.x_1 = from + step;
-        frame.x_0_end = from + layer->bytes;
-        frame.pairs = pairs;
-        if (rest > 0) {
-            frame.stream = layer->stream + (fours >> 2) * (3 * FILTERS + layer->bytes);
-            frame.gap = 0;
-            frame.to_0 = last;
-            frame.to_1 = last + FILTERS;
-            frame.to_0_end = last + FILTERS;
-            products(&frame, layer->sign);
-        }
-        if (fours > 0) {
-            frame.stream = layer->stream;
-            frame.gap = over;
-            frame.to_0 = to;
-            frame.to_1 = to + layer->filters;
-            frame.to_0_end = to + fours;
-            products(&frame, layer->sign);
-        }
-        for (int32_t i = 0; i < count && rest > 0; ++i) {
-            int8_t *const rest_to = to + i * layer->filters + fours;
-            for (int32_t k = 0; k < rest; ++k) {
-                rest_to[k] = last[i * FILTERS + k];
-            }
-        }
-        to += count * layer->filters;
-        pixels -= count;
-        from += count * step;
+    const int32_t filters = layer->filters, over = filters & (FILTERS - 1), rest = layer->rest, computed = filters - over + rest;
+    if (pixels > 1) {
+        const tw_mve_frame frame = {
+            from, from + step, layer->zero, to + computed, 2 * step, layer->stream, pixels / 2, rest > 0 ? rest - FILTERS : over,
+            layer->low, layer->high, to + filters, to, from + layer->bytes,
+        };
+        products(&frame, layer->sign, rest);
     }
-    if (pixels > 0) {
-        one_pixel(layer, from, to);
+    if (pixels & 1) {
+        const int32_t last = pixels - 1;
+        by_pixels(layer, layer->bytes, from + last * step, 0, 1, computed, to + last * filters);
     }
 }
 
@@ -434,8 +415,8 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
         return;
     }
     while (pixels > 0) {
-        int8_t last[2 * PAIRS * FILTERS];
-        const int32_t count = tw_min(pixels, (int32_t)sizeof last / rest);
+        int8_t last[HELD];
+        const int32_t count = tw_min(pixels, HELD / rest);
         for (int32_t i = 0; i < rest; ++i) {
             one_filter(layer, last_group, i, from, step, count, last + i, rest);
         }
@@ -471,10 +452,10 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
 {
     const int32_t rest = layer->rest;
     if (pixels == 1) {
-        one_pixel(layer, from, to);
+        by_pixels(layer, layer->bytes, from, step, 1, layer->filters, to);
     } else if (pixels * layer->filters <= TW_MVE_FEW_OUTPUTS && tw_mve_few_products(layer, layer->bytes, from, step, pixels, to)) {
         return;
-    } else if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= 16 && layer->bytes >= TWO_BYTES)) {
+    } else if ((rest == 1 && pixels > 2) || (rest == 2 && pixels >= TWO_PIXELS && layer->bytes >= TWO_BYTES)) {
         by_filters(layer, from, step, pixels, to);
     } else {
         by_groups(layer, from, step, pixels, to);

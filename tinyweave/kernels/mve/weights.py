@@ -29,6 +29,10 @@ FILTERS = 4  # that tw_mve_pair computes at a time
 ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # order of channels in the stream of tw_mve_taps.h
 WINDOWS_BYTES, MOST_WINDOWS = 512, 16
 FEW_OUTPUTS, MOST_WORK = 16, 800  # TW_MVE_FEW_OUTPUTS, and FEW_GROUPS of tw_mve_pair.c
+TWO_PIXELS, TWO_BYTES = (
+    16,
+    64,
+)  # least pixels, and bytes of a window, for which tw_mve_pair.c computes two filters by themselves
 SHIFTS = range(-31, 0)  # that VRSHL takes; rounding half away from zero needs a shift other than 0
 
 
@@ -105,6 +109,15 @@ def reads_all_first(pixels: int, units: int, depth: int) -> bool:
     return 0 < pixels * units <= FEW_OUTPUTS and (pixels == 1 or work <= MOST_WORK)
 
 
+def last_filters_first(pixels: int, units: int, depth: int) -> bool:
+    """Return whether tw_mve_pair_products computes these pixels of a 1x1 convolution by by_filters.
+
+    It computes the last one or two output channels, where no four are left, before all others, and writes them after them.
+    """
+    rest = units % FILTERS
+    return (rest == 1 and pixels > 2) or (rest == 2 and pixels >= TWO_PIXELS and up(depth) >= TWO_BYTES)
+
+
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
     """Return how many bytes below its input the output of tw_conv_2d_s8_mve must begin to overwrite no unread byte.
@@ -130,9 +143,11 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
     begins = (np.arange(0, len(first), run)[:, None] + begins).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
-    if are_pixels and units >= 2 * FILTERS:  # with fewer output channels, a single step computes all of them
+    rest = units % FILTERS
+    last = FILTERS + rest if last_filters_first(direct, units, depth) else rest or FILTERS  # outputs of a pixel's last step
+    if are_pixels and units > last:
         again = np.where((begins % run >= together) & (begins % run < direct), read, distance.NEVER)
-        read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
+        read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - last, ends), axis=1).ravel()
     return distance.trailing(read, ends)
 
 
