@@ -9,11 +9,13 @@
 #include "tw_mve_taps.h"
 
 /* Sets the offset of each tap of a window from the view's data, or `outside`. left: the window's first column; before: bytes of a
- * row before the view. */
-static void place(const tw_conv *p, const tw_window *window, int32_t left, int32_t before, int32_t outside, int32_t *tap)
+ * row before the view; above, below: taps in rows outside the map. */
+static void place(const tw_conv *p, const tw_window *window, int32_t left, int32_t before, int32_t outside, int32_t above,
+                  int32_t below, int32_t *tap)
 {
-    const int32_t width = p->kernel.w, above = window->row_tap / width, below = p->kernel.h - above - window->rows;
-    int32_t slot = window->row_offset + before; /* where a row begins in the ring */
+    const int32_t width = p->kernel.w, rows = window->rows;
+    tw_mve_fill_words(tap, outside, above);
+    tap += above;
 #if TW_HAS_MVE
     /* Four columns at a time, the last ones first: what a vector writes beyond its row is written again. */
     const int32x4_t others = vdupq_n_s32(outside);
@@ -22,31 +24,24 @@ static void place(const tw_conv *p, const tw_window *window, int32_t left, int32
         const int32x4_t column = vaddq_n_s32(vmulq_n_s32(number, p->dilation.w), left);
         const mve_pred16_t is_outside = vcmpcsq_n_u32(vreinterpretq_u32_s32(column), (uint32_t)p->in.w); /* also if negative */
         const int32x4_t pixel = vmlaq_n_s32(vdupq_n_s32(-before), column, p->in.c);
-        int32_t *to = tap + col, offset = slot;
-        for (int32_t i = above; i > 0; --i) {
-            vstrwq_s32(to, others);
-            to += width;
-        }
-        for (int32_t i = window->rows; i > 0; --i) {
+        int32_t *to = tap + col, offset = window->row_offset + before; /* where a row begins in the ring */
+        for (int32_t i = rows; i > 0; --i) {
             vstrwq_s32(to, vpselq_s32(others, vaddq_n_s32(pixel, offset), is_outside));
             to += width;
             offset = tw_down(offset, window->step, window->ring);
         }
-        for (int32_t i = below; i > 0; --i) {
-            vstrwq_s32(to, others);
-            to += width;
-        }
     }
 #else
-    for (int32_t row = -above; row < window->rows + below; ++row) {
-        const int is_row = row >= 0 && row < window->rows;
+    int32_t *to = tap, offset = window->row_offset + before;
+    for (int32_t row = 0; row < rows; ++row) {
         for (int32_t col = 0; col < width; ++col) {
             const int32_t column = left + col * p->dilation.w;
-            *tap++ = is_row && tw_is_in(column, p->in.w) ? slot - before + column * p->in.c : outside;
+            *to++ = tw_is_in(column, p->in.w) ? offset - before + column * p->in.c : outside;
         }
-        slot = is_row ? tw_down(slot, window->step, window->ring) : slot;
+        offset = tw_down(offset, window->step, window->ring);
     }
 #endif
+    tw_mve_fill_words(tap + rows * width, outside, below);
 }
 
 /* Whether whole vectors of all taps down to `row` can be read: two further rows follow in memory, the first perhaps with a gap
@@ -66,7 +61,8 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
                          TW_MVE_EVEN};
     list[taps + 2] = 0; /* touches the end of the scratch, which some ranges do not reach */
     tw_mve_fill(zeros, p->in_zero, tw_mve_up(channels));
-    const int32_t at_once = stride == 1 && TW_MVE_LANES % channels == 0 ? TW_MVE_LANES / channels : 1; /* pixels */
+    const int is_divisor = channels <= TW_MVE_LANES && (channels & (channels - 1)) == 0;
+    const int32_t at_once = stride == 1 && is_divisor ? TW_MVE_LANES / channels : 1; /* pixels */
     const int32_t reach = (p->kernel.w - 1) * p->dilation.w;
     const int32_t needed = tw_min((range.col_end - 1) * stride - p->pad.w + reach + 1, p->in.w); /* columns */
     const int32_t inside = needed - at_once - reach; /* the last column of windows inside the map */
@@ -87,8 +83,8 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
                 times = tw_min(range.col_end - x, (inside - left) / stride + at_once) / at_once;
                 together = at_once;
             }
-            place(p, &window, left, before, outside, list);
-            tw_mve_taps_products(&layer, from, together * stride * channels, times, together * channels, to);
+            place(p, &window, left, before, outside, layer.above, layer.below, list);
+            tw_mve_taps_products(&layer, from, at_once * stride * channels, times, together * channels, to);
             x += times * together;
             to += times * together * channels;
         }

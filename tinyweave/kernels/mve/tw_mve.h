@@ -113,4 +113,23 @@ static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
 #endif
 }
 
+/* Fills exactly `count` words with a value, with a predicated tail as in tw_mve_copy. */
+static inline void tw_mve_fill_words(int32_t *to, int32_t value, int32_t count)
+{
+#if TW_HAS_MVE
+    __asm__ volatile(
+        "vdup.32 q0, %1\n"
+        "wlstp.32 lr, %2, 2f\n"
+        "1:\n"
+        "vstrw.32 q0, [%0], #16\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "cc", "memory");
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = value;
+    }
+#endif
+}
+
 #endif

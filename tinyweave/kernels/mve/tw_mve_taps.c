@@ -103,49 +103,80 @@
 
 /* The last channels of a pixel, if they are at most eight, in lanes of 16 bits. q2: products of two taps; q4, q5: sums of even and
  * of odd channels. q7: TW_MVE_EVEN; the odd channels are 8 words later. One vector has all products of a tap, so these taps need
- * half of the multiplications and additions. Offset in [layer]: 44 even. */
+ * half of the multiplications and additions. Offsets in [layer]: 24 zero, 28 low, 32 high, 44 even.
+ * Order: a round widens the products of the round before, between its loads. */
 #define EIGHT (TW_MVE_LANES / 2)
 #define EIGHT_BIASES                         \
-    "vctp.16 %[left]\n"                      \
     "vldrw.32 q7, [%[layer], #44]\n"         \
+    "vctp.16 %[left]\n"                      \
+    "lsr lr, %[taps], #1\n"                  \
+    "vmov.i32 q2, #0\n"                      \
     "vldrw.u32 q4, [%[w], q7, uxtw #2]\n"    \
     "add %[w], %[w], #32\n"                  \
     "vldrw.u32 q5, [%[w], q7, uxtw #2]\n"    \
     "add %[w], %[w], #32\n"
-#define EIGHT_OF(x, products)                \
-    "vpst\nvldrbt.s16 q0, [%[" x "]]\n"      \
+#define EIGHT_PRODUCTS                       \
+    "wls lr, lr, 2f\n"                       \
+    "1:\n"                                   \
+    "ldrd %[x], %[y], [%[tap]], #8\n"        \
+    "vmovlb.s16 q6, q2\n"                    \
+    "add %[x], %[x], %[from]\n"              \
     "vldrb.s16 q1, [%[w]], #16\n"            \
-    "vmul.i16 " products ", q0, q1\n"
-#define EIGHT_SECOND EIGHT_OF("y", "q0") "vadd.i16 q2, q2, q0\n"
-#define EIGHT_WIDEN                          \
+    "add %[y], %[y], %[from]\n"              \
+    "vmovlt.s16 q3, q2\n"                    \
+    "vpst\nvldrbt.s16 q0, [%[x]]\n"          \
+    "vadd.i32 q4, q4, q6\n"                  \
+    "vldrb.s16 q6, [%[w]], #16\n"            \
+    "vadd.i32 q5, q5, q3\n"                  \
+    "vpst\nvldrbt.s16 q3, [%[y]]\n"          \
+    "vmul.i16 q2, q0, q1\n"                  \
+    "vmul.i16 q3, q3, q6\n"                  \
+    "vadd.i16 q2, q2, q3\n"                  \
+    "le lr, 1b\n"                            \
+    "2:\n"                                   \
+    "tst %[taps], #1\n"                      \
+    "beq 3f\n"                               \
+    "ldr %[x], [%[tap]], #4\n"               \
     "vmovlb.s16 q0, q2\n"                    \
+    "vldrb.s16 q6, [%[w]], #16\n"            \
     "vmovlt.s16 q1, q2\n"                    \
+    "add %[x], %[x], %[from]\n"              \
     "vadd.i32 q4, q4, q0\n"                  \
-    "vadd.i32 q5, q5, q1\n"
+    "vpst\nvldrbt.s16 q3, [%[x]]\n"          \
+    "vadd.i32 q5, q5, q1\n"                  \
+    "vmul.i16 q2, q3, q6\n"                  \
+    "3:\n"
 #define EIGHT_FINISH(fix)                    \
-    ONE_##fix                                \
-    "vldrw.u32 q0, [%[w], q7, uxtw #2]\n"    \
+    "vmovlb.s16 q0, q2\n"                    \
+    "vldrw.u32 q3, [%[w], q7, uxtw #2]\n"    \
+    "vmovlt.s16 q1, q2\n"                    \
     "add %[w], %[w], #32\n"                  \
-    "vldrw.u32 q1, [%[w], q7, uxtw #2]\n"    \
-    "vqrdmulh.s32 q4, q4, q0\n"              \
-    "vqrdmulh.s32 q5, q5, q1\n"              \
+    "vadd.i32 q4, q4, q0\n"                  \
+    "vldrw.u32 q6, [%[w], q7, uxtw #2]\n"    \
+    "vadd.i32 q5, q5, q1\n"                  \
+    "add %[w], %[w], #32\n"                  \
+    "vqrdmulh.s32 q4, q4, q3\n"              \
+    "vldrw.u32 q0, [%[w], q7, uxtw #2]\n"    \
+    "vqrdmulh.s32 q5, q5, q6\n"              \
+    ONE_##fix                                \
     "add %[w], %[w], #32\n"                  \
     fix("q4")                                \
-    fix("q5")                                \
-    "vldrw.u32 q0, [%[w], q7, uxtw #2]\n"    \
-    "add %[w], %[w], #32\n"                  \
+    "ldr %[y], [%[layer], #28]\n"            \
     "vldrw.u32 q1, [%[w], q7, uxtw #2]\n"    \
+    fix("q5")                                \
+    "add %[w], %[w], #32\n"                  \
+    "vdup.16 q6, %[y]\n"                     \
+    "ldr %[y], [%[layer], #32]\n"            \
     "vrshl.s32 q4, q4, q0\n"                 \
+    "sub %[tap], %[tap], %[taps], lsl #2\n"  \
     "vrshl.s32 q5, q5, q1\n"                 \
+    "ldr %[x], [%[layer], #24]\n"            \
     "vqmovnb.s32 q4, q4\n"                   \
-    "ldrd %[x], %[y], [%[layer], #24]\n"     \
+    "vdup.16 q7, %[y]\n"                     \
     "vqmovnt.s32 q4, q5\n"                   \
-    "vdup.16 q2, %[y]\n"                     \
     "vqadd.s16 q4, q4, %[x]\n"               \
-    "ldr %[x], [%[layer], #32]\n"            \
-    "vmax.s16 q4, q4, q2\n"                  \
-    "vdup.16 q3, %[x]\n"                     \
-    "vmin.s16 q4, q4, q3\n"                  \
+    "vmax.s16 q4, q4, q6\n"                  \
+    "vmin.s16 q4, q4, q7\n"                  \
     "vpst\n"                                 \
     "vstrbt.16 q4, [%[to]]\n"
 
@@ -165,7 +196,7 @@
                        "d14", "d15", "cc", "memory")
 #define RUN_ALL(fix) RUN(BIASES PRODUCTS(FIRST(ALL), SECOND(ALL), WIDEN) FINISH(fix, NEXT))
 #define RUN_SOME(fix) RUN("vctp.8 %[left]\n" BIASES PRODUCTS(FIRST(SOME), SECOND(SOME), WIDEN) FINISH(fix, STORE))
-#define RUN_EIGHT(fix) RUN(EIGHT_BIASES PRODUCTS(EIGHT_OF("x", "q2"), EIGHT_SECOND, EIGHT_WIDEN) EIGHT_FINISH(fix))
+#define RUN_EIGHT(fix) RUN(EIGHT_BIASES EIGHT_PRODUCTS EIGHT_FINISH(fix))
 
 /* Moves the offsets of taps in rows outside the map back by a window's step, so that they still point to the zero points. */
 static void move_back(const tw_mve_taps *taps, int32_t x_step)
