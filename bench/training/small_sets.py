@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pickle
 import random
@@ -63,7 +64,7 @@ from tinyweave.parent import end_with_parent
 from tinyweave.tasks.annotations import read_annotations
 from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.evaluation.baselines import compare
-from tinyweave.tasks.evaluation.intervals import paired_interval
+from tinyweave.tasks.evaluation.intervals import paired_interval, student_t
 
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared")) / "data"
 SERIES = ("JapaneseVowels", "BasicMotions", "ItalyPowerDemand", "GunPoint", "ArrowHead", "OSULeaf")
@@ -407,10 +408,14 @@ def print_table(lines: list[Line], count: int) -> int:
     over = [line["set"] for line in lines if not (line["fits"] and line["bytes_equal"])]
     print(f"above a limit, or with other bytes than the reference: {', '.join(over) or 'none'}")
     if rivals := [line for line in lines if "by_hand" in line]:
-        gain = np.mean([line["search"] - line["by_hand"] for line in rivals])
-        half = np.linalg.norm([np.subtract(*line["by_hand_interval"]) / 2 for line in rivals]) / len(rivals)
-        words = f"in the mean of {len(rivals)} sets {100 * gain:+.1f} points from the network by hand"
-        print(f"{words}, 95 % interval {span((gain - half, gain + half))}")
+        gains = [line["search"] - line["by_hand"] for line in rivals]
+        gain, halves = np.mean(gains), [np.subtract(*line["by_hand_interval"]) / 2 for line in rivals]
+        half = np.linalg.norm(halves) / len(rivals)
+        print(f"in the mean of {len(rivals)} sets {100 * gain:+.1f} points from the network by hand; 95 % interval")
+        print(f"for other test samples of these sets: {span((gain - half, gain + half))}")
+        if len(rivals) > 2:  # it includes the chance of a training
+            half = student_t(len(rivals) - 1) * np.std(gains, ddof=1) / math.sqrt(len(rivals))
+            print(f"for other sets: {span((gain - half, gain + half))}")
     return 1 if lost or over or len(lines) < count else 0
 
 

@@ -227,7 +227,7 @@ def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, d
     left = {buffer: iter(offsets[1:]) for buffer, offsets in relocation.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, relocation.moved, strict=True)}
-    shared = shared_in(graph, file_order(graph), parts=bool(layout.shared.free))
+    shared = shared_in(graph, file_order(graph), parts=layout.shared.parts)
     streams = StreamedIO(tuple(row_graph.streamed_inputs), tuple(row_graph.streamed_outputs))
     max_distance, kernels = layout.max_distance, layout.kernels
     moved = lay_out(

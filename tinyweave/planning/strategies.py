@@ -160,7 +160,7 @@ class SearchedOrders:
 
     @cached_property
     def aliases(self) -> Aliases:
-        """Return which tensors share memory if none are nested."""
+        """Return which tensors share memory if none are nested, except for rows of a streamed window in their state."""
         return shared_in(self.graph, file_order(self.graph), parts=False)
 
     @cached_property
@@ -170,8 +170,8 @@ class SearchedOrders:
 
     @cached_property
     def has_nested(self) -> bool:
-        """Return whether tensors can be nested. If inputs or outputs are streamed, they cannot."""
-        return bool(self.nested_aliases.free) and not any(self.streams)
+        """Return whether more tensors can be nested than in `aliases`. If inputs or outputs are streamed, they cannot."""
+        return self.nested_aliases.free != self.aliases.free and not any(self.streams)
 
     @property
     def _most_sets(self) -> int:

@@ -53,3 +53,14 @@ def test_new_rows_computed_before_the_shift_have_their_own_buffer() -> None:
     order = [*range(kept), *range(kept + 1, layer + 1), kept, *range(layer + 1, len(names))]
     free = {names[index] for index in shared_in(graph, order, parts=True).free}
     assert "conv_2d_1_joined" not in free and "conv_2d_3_joined" in free
+
+
+def test_only_rows_that_no_other_op_reads_are_shifted_in_fused_plans() -> None:
+    def free(graph: Graph) -> set[str]:
+        return {graph.ops[index].name for index in shared_in(graph, file_order(graph), parts=False).free}
+
+    graph = stream_time(wake_word()).graph
+    assert free(graph) == {"conv_2d_1_joined", "conv_2d_3_joined"}
+    kept = graph.tensors["conv_2d_1:kept"]
+    late = Op("late", "relu", (kept.name,), ("late",))
+    assert free(_more(graph, late, replace(kept, name="late"))) == {"conv_2d_3_joined"}

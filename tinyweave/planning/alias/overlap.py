@@ -55,11 +55,11 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
 def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Aliases:
     """Return which tensors of a graph share memory if its ops run in `order`.
 
-    Views share the memory of their input. With `parts`, outputs of splits and slices also lie inside their input, and inputs of
-    concatenations inside their output.
+    Views share the memory of their input. Rows of a streamed window are moved within their state, and new rows are computed
+    there. With `parts`, outputs of splits and slices also lie inside their input, and inputs of concatenations inside their
+    output.
     """
-    owner = views(graph, tuple(order))
-    return with_parts(graph, owner, order) if parts else Aliases(owner, {}, frozenset())
+    return with_parts(graph, views(graph, tuple(order)), order, parts=parts)
 
 
 def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:

@@ -22,14 +22,16 @@ class Aliases(NamedTuple):
     """Which tensor owns the memory of each activation, and at which offset the activation begins in it.
 
     `free` are the indices of ops that need no code, because their outputs are already in place; reshapes are not listed.
+    `parts` is the argument of `with_parts`.
     """
 
     owner: dict[str, str]  # activation -> the tensor that owns its memory
     offset: dict[str, int]  # activation -> where it begins in its owner, if not at 0
     free: frozenset[int]  # indices of ops, other than reshapes, that need no code
+    parts: bool = False
 
 
-def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> Aliases:
+def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int], *, parts: bool = True) -> Aliases:
     """Return which tensors share memory if outputs of splits are placed inside their input, to save copies.
 
     Outputs of splits and slices become part of their input, then inputs of concatenations and other joins part of their output,
@@ -39,22 +41,24 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> 
         graph: the network.
         owner: activation -> the tensor that owns its memory, with views only.
         order: indices of the ops in the order in which they run.
+        parts: whether all tensors may be inside others. If not, only the rows of a streamed window may, inside their state.
     """
     shared, free = Aliases(dict(owner), {}, frozenset()), set[int]()
     for index in order:
         op = graph.ops[index]
-        starts = _cut(graph, op, shared) if SPECS[op.kind].cuts else []
+        starts = _cut(graph, op, shared) if SPECS[op.kind].cuts and parts else []
         for name, start in zip(op.outputs, starts, strict=bool(starts)):
             _put_inside(shared, name, data(graph, op).name, start)
             free.add(index)
     for index in reversed(order):
         op = graph.ops[index]
-        if SPECS[op.kind].family == "join" and (starts := _joined(graph, op, shared, order)):
+        is_join = SPECS[op.kind].family == "join" and (parts or _is_lone_shift(graph, op, shared))
+        if is_join and (starts := _joined(graph, op, shared, order)):
             for tensor, start in zip(graph.inputs_of(op), starts, strict=True):
                 assert tensor is not None
                 _put_inside(shared, shared.owner[tensor.name], op.outputs[0], start)
             free.add(index)
-    return shared._replace(free=frozenset(free))
+    return shared._replace(free=frozenset(free), parts=parts)
 
 
 def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
@@ -107,6 +111,14 @@ def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list
         roots.add(root)
         begin += tensor.bytes
     return starts
+
+
+def _is_lone_shift(graph: Graph, op: Op, shared: Aliases) -> bool:
+    """Return whether a concatenation writes to a state, and no other op reads the rows that remain in it.
+
+    Then no fused stage can contain both the op that moves these rows and an op that computes new rows of the state.
+    """
+    return graph.tensors[shared.owner[op.outputs[0]]].role == "state" and len(graph.consumers[op.inputs[0] or ""]) == 1
 
 
 def _moves_down(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> bool:

@@ -34,7 +34,8 @@ def overlap_in_stage(
         dying: the tensors whose last use is in the stage: name -> bytes.
         tiles: the tiles of the stage.
     """
-    if not dying:
+    out = row_graph.graph.ops[ops[-1]].outputs[0]
+    if not dying or owner[out] != out:  # an output inside state overlaps nothing else
         return 0
     row_graph = row_graph.with_tiles(tiles) if tiles else row_graph
     timings = row_timings(row_graph, ops)
