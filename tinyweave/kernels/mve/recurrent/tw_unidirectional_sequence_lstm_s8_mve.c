@@ -13,7 +13,18 @@
 
 #if TW_HAS_MVE
 
-/* 2 / (1 + exp(-|x|)) in Q2.13 as tw_q15.c computes it, for lanes other than 0; integer_bits: 0 .. 7. */
+/* If bit `bit` of `quarters` is set, multiplies e by a power of exp(-1). */
+#define EXP_STEP(bit, power) "vshl.i16 %q[t], %q[quarters], #15 - " #bit "\nvpt.s16 lt, %q[t], zr\nvqrdmulht.s16 %q[e], %q[e], %[" power "]\n"
+
+/* newton_step of tw_q15.c; one: 1 in Q2.13. */
+static inline int16x8_t newton_step(int16x8_t half_denominator, int16x8_t one, int16x8_t x)
+{
+    const int16x8_t error = vsubq_s16(one, vqrdmulhq_s16(half_denominator, x));
+    return vaddq_s16(x, vshlq_n_s16(vqrdmulhq_s16(x, error), 2));
+}
+
+/* 2 / (1 + exp(-|x|)) in Q2.13 as tw_q15.c computes it, but exactly 1 if x is 0; integer_bits: 0 .. 7. Predicates are written in
+ * assembly, since GCC moves those of intrinsics to core registers and back. */
 TW_NOT_INLINE int16x8_t reciprocal(int16x8_t x, int32_t integer_bits)
 {
     /* -|x| modulo 1/4, less 1/8, in Q0.15: the bits below a quarter are shifted to the left end of the lane and back */
@@ -23,25 +34,26 @@ TW_NOT_INLINE int16x8_t reciprocal(int16x8_t x, int32_t integer_bits)
     const uint16x8_t quarters = vshlq_r_u16(vsubq_n_u16(magnitude, 1), integer_bits - 13);
     const int16x8_t a2 = vqrdmulhq_s16(a, a), a3 = vqrdmulhq_s16(a2, a), a4_over_4 = vrshrq_n_s16(vqrdmulhq_s16(a2, a2), 2);
     const int16x8_t higher = vrhaddq_s16(vqrdmulhq_n_s16(vaddq_s16(a4_over_4, a3), 10923), a2);
-    int16x8_t e = vqrdmlahq_n_s16(vdupq_n_s16(28918), vaddq_s16(a, higher), 28918);
-#define EXP_STEP(k, power) \
-    e = vqrdmulhq_m_s16(e, e, vdupq_n_s16(power), vcmpltq_n_s16(vreinterpretq_s16_u16(vshlq_n_u16(quarters, 15 - k)), 0))
-    EXP_STEP(0, 25520);
-    EXP_STEP(1, 19875);
-    EXP_STEP(2, 12055);
-    EXP_STEP(3, 4435);
-    EXP_STEP(4, 600);
-    EXP_STEP(5, 11);
-#undef EXP_STEP
-    e = vdupq_m_n_s16(e, 0, vcmpcsq_n_u16(quarters, 64));
-    /* three Newton steps */
+    int16x8_t e = vqrdmlahq_n_s16(vdupq_n_s16(28918), vaddq_s16(a, higher), 28918), t;
+    __asm__(
+        EXP_STEP(0, "p_0")
+        EXP_STEP(1, "p_1")
+        EXP_STEP(2, "p_2")
+        EXP_STEP(3, "p_3")
+        EXP_STEP(4, "p_4")
+        EXP_STEP(5, "p_5")
+        "vpt.u16 cs, %q[quarters], %[end]\n"
+        "vmovt.i16 %q[e], #0\n"
+        : [e] "+w"(e), [t] "=&w"(t)
+        : [quarters] "w"(quarters), [p_0] "r"(25520), [p_1] "r"(19875), [p_2] "r"(12055), [p_3] "r"(4435), [p_4] "r"(600),
+          [p_5] "r"(11), [end] "r"(64));
     const int16x8_t half_denominator = vreinterpretq_s16_u16(vhaddq_n_u16(vreinterpretq_u16_s16(e), 1 << 15));
     const int16x8_t one = vdupq_n_s16(1 << 13);
     int16x8_t result = vqrdmlahq_n_s16(vdupq_n_s16(23130), half_denominator, -15420);
-    for (int32_t i = 0; i < 3; ++i) {
-        const int16x8_t error = vsubq_s16(one, vqrdmulhq_s16(half_denominator, result));
-        result = vaddq_s16(result, vshlq_n_s16(vqrdmulhq_s16(result, error), 2));
-    }
+    result = newton_step(half_denominator, one, result);
+    result = newton_step(half_denominator, one, result);
+    result = newton_step(half_denominator, one, result);
+    __asm__("vpt.i16 eq, %q1, zr\nvmovt %q0, %q2\n" : "+w"(result) : "w"(x), "w"(one));
     return result;
 }
 
@@ -49,23 +61,21 @@ TW_NOT_INLINE int16x8_t reciprocal(int16x8_t x, int32_t integer_bits)
 static inline int16x8_t logistic(int16x8_t x, int32_t integer_bits)
 {
     const int16x8_t half = reciprocal(x, integer_bits), positive = vqaddq_s16(half, half);
-    const int16x8_t flip = vreinterpretq_s16_u16(vshrq_n_u16(vreinterpretq_u16_s16(vshrq_n_s16(x, 15)), 1)); /* 32767 if x < 0 */
-    return vdupq_m_n_s16(veorq_s16(positive, flip), 1 << 14, vcmpeqq_n_s16(x, 0));
+    const uint16x8_t flip = vshrq_n_u16(vreinterpretq_u16_s16(vshrq_n_s16(x, 15)), 1); /* 32767 if x < 0, else 0 */
+    return veorq_s16(positive, vreinterpretq_s16_u16(flip));
+}
+
+/* `magnitude` with the sign of x. */
+static inline int16x8_t with_sign(int16x8_t magnitude, int16x8_t x)
+{
+    const int16x8_t sign = vshrq_n_s16(x, 15);
+    return vsubq_s16(veorq_s16(magnitude, sign), sign);
 }
 
 /* tw_tanh_q15 of each lane. */
 static inline int16x8_t tanh_of(int16x8_t x, int32_t integer_bits)
 {
-    const int16x8_t positive = vqshlq_n_s16(vsubq_n_s16(reciprocal(x, integer_bits + 1), 1 << 13), 2);
-    const int16x8_t signed_ = vnegq_m_s16(positive, positive, vcmpltq_n_s16(x, 0));
-    return vdupq_m_n_s16(signed_, 0, vcmpeqq_n_s16(x, 0));
-}
-
-/* `magnitude` with the sign of x. */
-static inline int16x8_t with_sign(uint16x8_t magnitude, int16x8_t x)
-{
-    const int16x8_t positive = vreinterpretq_s16_u16(magnitude);
-    return vnegq_m_s16(positive, positive, vcmpltq_n_s16(x, 0));
+    return with_sign(vqshlq_n_s16(vsubq_n_s16(reciprocal(x, integer_bits + 1), 1 << 13), 2), x);
 }
 
 /* tw_lstm_step of `count` cells. gates: [gate][cell] */
@@ -76,11 +86,11 @@ TW_NOT_INLINE void update(const tw_lstm *p, const int16_t *gates, int32_t count,
     const int16x8_t forget = logistic(vldrhq_s16(gates + CELLS), gate_bits), cell = vldrhq_z_s16(cells, some);
     /* products of magnitudes, rounded half up: rounded half away from zero with the sign */
     const uint16x8_t twice = vreinterpretq_u16_s16(vshlq_n_s16(forget, 1));
-    const int16x8_t kept = with_sign(vrmulhq_u16(vreinterpretq_u16_s16(vabsq_s16(cell)), twice), cell);
+    const int16x8_t kept = with_sign(vreinterpretq_s16_u16(vrmulhq_u16(vreinterpretq_u16_s16(vabsq_s16(cell)), twice)), cell);
     const int16x8_t candidate = tanh_of(vldrhq_s16(gates + 2 * CELLS), gate_bits), input = logistic(vldrhq_s16(gates), gate_bits);
     const uint16x8_t product = vmulhq_u16(vreinterpretq_u16_s16(vshlq_n_s16(vabsq_s16(candidate), 1)),
                                           vreinterpretq_u16_s16(vshlq_n_s16(input, 1)));
-    const int16x8_t added = with_sign(vrshlq_n_u16(product, -1 - p->cell_bits), candidate);
+    const int16x8_t added = with_sign(vreinterpretq_s16_u16(vrshlq_n_u16(product, -1 - p->cell_bits)), candidate);
     int16x8_t state = vqaddq_s16(kept, added);
     if (clip > 0) {
         state = vminq_s16(vmaxq_s16(state, vdupq_n_s16((int16_t)-clip)), vdupq_n_s16((int16_t)clip));
@@ -110,25 +120,26 @@ static inline int32x4_t scaled_by(int32x4_t sum, const scales *by)
 }
 
 /* The gates of `count` cells, [gate][cell], from their sums of products. */
-static inline void compute_gates(const tw_lstm_mve *m, int32_t cell, int32_t count, const int8_t *in, const int8_t *past,
+TW_NOT_INLINE void compute_gates(const tw_lstm_mve *m, int32_t cell, int32_t count, const int8_t *in, const int8_t *past,
                                  int16_t *gates)
 {
     const tw_lstm *const p = &m->lstm;
+    const int32_t depth = p->depth, all = p->cells;
     const scales first = scales_of(&p->in), second = scales_of(&p->recurrent);
-    const int8_t *weights = (const int8_t *)p->weights + GATES * cell * p->depth;
-    const int8_t *again = (const int8_t *)p->recurrent_weights + GATES * cell * p->cells;
+    const int8_t *weights = (const int8_t *)p->weights + GATES * cell * depth;
+    const int8_t *again = (const int8_t *)p->recurrent_weights + GATES * cell * all;
     const int32_t *bias = p->bias + GATES * cell, *recurrent_bias = m->recurrent_bias + GATES * cell;
     const uint32x4_t rows = vshlq_n_u32(vidupq_n_u32(0, CELLS / 4), 2);
     for (int32_t i = 0; i < count; ++i) {
-        int32x4_t sum = tw_mve_vector(tw_mve_dots(in, weights, GATES, p->depth));
+        int32x4_t sum = tw_mve_vector(tw_mve_dots(in, weights, GATES, depth));
         sum = scaled_by(vaddq_s32(sum, vldrwq_s32(bias)), &first);
-        int32x4_t more = tw_mve_vector(tw_mve_dots(past, again, GATES, p->cells));
+        int32x4_t more = tw_mve_vector(tw_mve_dots(past, again, GATES, all));
         more = scaled_by(vaddq_s32(more, vldrwq_s32(recurrent_bias)), &second);
         int16x8_t narrow = vqmovnbq_s32(vreinterpretq_s16_s32(sum), sum);
         narrow = vqmovnbq_s32(narrow, vaddq_s32(vmovlbq_s16(narrow), more));
         vstrhq_scatter_shifted_offset_s32(gates + i, rows, vreinterpretq_s32_s16(narrow));
-        weights += GATES * p->depth;
-        again += GATES * p->cells;
+        weights += GATES * depth;
+        again += GATES * all;
         bias += GATES;
         recurrent_bias += GATES;
     }
