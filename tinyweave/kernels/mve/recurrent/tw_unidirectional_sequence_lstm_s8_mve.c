@@ -46,14 +46,15 @@ TW_NOT_INLINE int16x8_t reciprocal(int16x8_t x, int32_t integer_bits)
         "vmovt.i16 %q[e], #0\n"
         : [e] "+w"(e), [t] "=&w"(t)
         : [quarters] "w"(quarters), [p_0] "r"(25520), [p_1] "r"(19875), [p_2] "r"(12055), [p_3] "r"(4435), [p_4] "r"(600),
-          [p_5] "r"(11), [end] "r"(64));
+          [p_5] "r"(11), [end] "r"(64)
+        : TW_MVE_PREDICATE);
     const int16x8_t half_denominator = vreinterpretq_s16_u16(vhaddq_n_u16(vreinterpretq_u16_s16(e), 1 << 15));
     const int16x8_t one = vdupq_n_s16(1 << 13);
     int16x8_t result = vqrdmlahq_n_s16(vdupq_n_s16(23130), half_denominator, -15420);
     result = newton_step(half_denominator, one, result);
     result = newton_step(half_denominator, one, result);
     result = newton_step(half_denominator, one, result);
-    __asm__("vpt.i16 eq, %q1, zr\nvmovt %q0, %q2\n" : "+w"(result) : "w"(x), "w"(one));
+    __asm__("vpt.i16 eq, %q1, zr\nvmovt %q0, %q2\n" : "+w"(result) : "w"(x), "w"(one) : TW_MVE_PREDICATE);
     return result;
 }
 
