@@ -84,11 +84,17 @@ gru = partial(sequence, kinds=("gru",), scratch=gru_bytes)
 rnn = partial(sequence, kinds=("simple_rnn",), scratch=hidden_bytes)
 stateless = partial(sequence, kinds=("stateless_lstm",), scratch=hidden_bytes)
 packed: dict[str, Any] = {"isa": "dsp", "applies": (packable,), "weights": dense.four_at_a_time}
-vectors: dict[str, Any] = {"isa": "mve", "flash": with_both_biases}
+vectors: dict[str, Any] = {"isa": "mve", "flash": with_both_biases, "features": cycle_features.steps_in_vectors}
 svdf = partial(Variant, kinds=("svdf",), params="tw_svdf", has_part=False)
 
 ROWS: tuple[Variant, ...] = (
-    lstm("tw_unidirectional_sequence_lstm_s8_mve", isa="mve", params="tw_lstm_mve", flash=with_recurrent_bias),
+    lstm(
+        "tw_unidirectional_sequence_lstm_s8_mve",
+        isa="mve",
+        params="tw_lstm_mve",
+        flash=with_recurrent_bias,
+        features=cycle_features.cells_in_vectors,
+    ),
     lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed),
     lstm("tw_unidirectional_sequence_lstm_s8"),
     gru("tw_gru_s8_mve", **vectors),
@@ -100,7 +106,13 @@ ROWS: tuple[Variant, ...] = (
     stateless("tw_stateless_lstm_s8_mve", **vectors),
     stateless("tw_stateless_lstm_s8_dsp", **packed),
     stateless("tw_stateless_lstm_s8"),
-    svdf("tw_svdf_s8_mve", isa="mve", params="tw_svdf_mve", flash=with_product_bias),
+    svdf(
+        "tw_svdf_s8_mve",
+        isa="mve",
+        params="tw_svdf_mve",
+        flash=with_product_bias,
+        features=cycle_features.filters_over_time,
+    ),
     svdf("tw_svdf_s8_dsp", isa="dsp"),
     svdf("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),
