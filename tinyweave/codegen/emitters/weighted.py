@@ -60,6 +60,26 @@ def bias_table(layer: Layer, index: int, suffix: str = "bias") -> str:
     return "NULL" if bias is None or bias.data is None else layer.table(suffix, bias.data, CTYPES[bias.dtype])
 
 
+def less_zero_table(
+    layer: Layer, bias: int | None, weights: int, zero: int, suffix: str = "bias", *, rows: int | None = None
+) -> str:
+    """Add an array of biases less the zero point times the sums of weights, which MVE kernels need, and return its C name.
+
+    Args:
+        layer: The layer.
+        bias: The index of the op's input that is the bias; None: the biases are 0.
+        weights: The index of the op's input that is the weights.
+        zero: The zero point that the weights are multiplied with.
+        suffix: The end of the array's C name.
+        rows: The number of biases; None: one per row of the weights.
+
+    """
+    given, values = None if bias is None else layer.optional_input(bias), layer.input(weights).data
+    assert values is not None
+    biases = 0 if given is None or given.data is None else given.data.astype(np.int64)
+    return layer.table(suffix, mve.less_zero(biases, values.reshape(rows or len(values), -1), zero))
+
+
 def emit_streamed_conv(layer: Layer) -> Code:
     """Emit the C of a convolution whose kernel reads its weights as one stream (words in the order in which they are used).
 
@@ -209,9 +229,33 @@ def emit_batch_matmul(layer: Layer) -> Code:
 
 
 def emit_lstm(layer: Layer) -> Code:
-    """Emit the C of unidirectional_sequence_lstm.
+    """Emit the C of unidirectional_sequence_lstm."""
+    return lstm_code(layer, *lstm_members(layer, lstm.by_cell(layer.graph, layer.op, lstm.BIAS)))
+
+
+def emit_lstm_mve(layer: Layer) -> Code:
+    """Emit the C of unidirectional_sequence_lstm for the MVE kernel, whose biases include the part of the zero points."""
+    bias, weights, again = (lstm.by_cell(layer.graph, layer.op, first) for first in (lstm.BIAS, lstm.WEIGHTS, lstm.RECURRENT))
+    members = lstm_members(layer, mve.less_zero(bias.astype(np.int64), weights, layer.input().zero_point))
+    recurrent = layer.table("recurrent_bias", mve.less_zero(0, again, layer.output.zero_point))
+    return lstm_code(layer, {"lstm": members}, {"recurrent_bias": recurrent})
+
+
+def lstm_code(layer: Layer, *members: Members) -> Code:
+    """Return a parameter struct with these members, and the call of the layer's kernel."""
+    steps = layer.input().shape[lstm.time_and_batch(layer.graph, layer.op)[0]]
+    return plain_code(layer, *members, inputs=(0, lstm.HIDDEN, lstm.CELL), note=f"{steps} steps")
+
+
+def lstm_members(layer: Layer, bias: np.ndarray) -> list[Members]:
+    """Return the members of the struct tw_lstm.
 
     The weights of a cell's four gates are stored side by side, since the gates share each input.
+
+    Args:
+        layer: The layer.
+        bias: The biases [cell][gate] of the products with the input.
+
     """
     graph, op = layer.graph, layer.op
     p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)
@@ -221,8 +265,7 @@ def emit_lstm(layer: Layer) -> Code:
     def scales(pairs: Sequence[tuple[int, int]]) -> Members:
         return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
 
-    return plain_code(
-        layer,
+    return [
         {"batch": extents[batch], "time": extents[time], "depth": depth, "cells": cells},
         {"batch_step": steps[batch], "time_step": steps[time]},
         zeros(layer),
@@ -232,10 +275,8 @@ def emit_lstm(layer: Layer) -> Code:
         p.hidden_scale._asdict(),
         {"weights": weights_table(layer, lstm.by_cell(graph, op, lstm.WEIGHTS))},
         {"recurrent_weights": weights_table(layer, lstm.by_cell(graph, op, lstm.RECURRENT), "recurrent_weights")},
-        {"bias": layer.table("bias", lstm.by_cell(graph, op, lstm.BIAS))},
-        inputs=(0, lstm.HIDDEN, lstm.CELL),
-        note=f"{extents[time]} steps",
-    )
+        {"bias": layer.table("bias", bias)},
+    ]
 
 
 def emit_sequence(layer: Layer) -> Code:
@@ -252,10 +293,7 @@ def emit_sequence(layer: Layer) -> Code:
         {"in_left": p.inputs.left, "recurrent_left": p.recurrence.left, "multiplier": p.activation},
         {"weights": weights_table(layer, sequence.by_gate(graph, op, sequence.WEIGHTS))},
         {"recurrent_weights": weights_table(layer, sequence.by_gate(graph, op, sequence.RECURRENT), "recurrent_weights")},
-        {
-            "bias": bias_table(layer, sequence.BIAS),
-            "recurrent_bias": bias_table(layer, sequence.RECURRENT_BIAS, "recurrent_bias"),
-        },
+        sequence_biases(layer),
         {"in_multiplier": layer.table("in_multiplier", p.inputs.multiplier)},
         {"recurrent_multiplier": layer.table("recurrent_multiplier", p.recurrence.multiplier)},
     )
@@ -266,15 +304,48 @@ def emit_sequence(layer: Layer) -> Code:
     return Code(params, call(layer.row.name, *arguments), f"{time} steps")
 
 
+def sequence_biases(layer: Layer) -> Members:
+    """Return the biases of the struct tw_sequence. For the MVE kernels they include the part of the zero points."""
+    if layer.row.isa != "mve":
+        return {
+            "bias": bias_table(layer, sequence.BIAS),
+            "recurrent_bias": bias_table(layer, sequence.RECURRENT_BIAS, "recurrent_bias"),
+        }
+    return {
+        "bias": less_zero_table(layer, sequence.BIAS, sequence.WEIGHTS, layer.input().zero_point),
+        "recurrent_bias": less_zero_table(
+            layer, sequence.RECURRENT_BIAS, sequence.RECURRENT, layer.output.zero_point, "recurrent_bias"
+        ),
+    }
+
+
 def emit_svdf(layer: Layer) -> Code:
     """Emit the C of svdf."""
+    return svdf_code(layer, *svdf_members(layer, bias_table(layer, svdf.BIAS)))
+
+
+def emit_svdf_mve(layer: Layer) -> Code:
+    """Emit the C of svdf for the MVE kernel, whose biases include the part of the zero points."""
+    zero, units = layer.input(svdf.STATE).zero_point, layer.output.shape[1]
+    of_units = less_zero_table(layer, svdf.BIAS, svdf.TIME_WEIGHTS, zero, rows=units)
+    of_products = less_zero_table(layer, None, svdf.WEIGHTS, layer.input().zero_point, "product_bias")
+    return svdf_code(layer, {"svdf": svdf_members(layer, of_units)}, {"product_bias": of_products})
+
+
+def svdf_code(layer: Layer, *members: Members) -> Code:
+    """Return a parameter struct with these members, and the call of the layer's kernel."""
+    steps = layer.input(svdf.TIME_WEIGHTS).shape[1]
+    return plain_code(layer, *members, inputs=(0, svdf.STATE), note=f"{steps} steps kept")
+
+
+def svdf_members(layer: Layer, bias: str) -> list[Members]:
+    """Return the members of the struct tw_svdf; `bias` is the C name of the array of biases, or "NULL"."""
     graph, op = layer.graph, layer.op
     (to_state, to_output), time = svdf.parameters(graph, op), layer.input(svdf.TIME_WEIGHTS)
     weights, state = layer.input(svdf.WEIGHTS), layer.input(svdf.STATE)
     assert weights.data is not None and time.data is not None
     batch, units = layer.output.shape
-    return plain_code(
-        layer,
+    return [
         {"batch": batch, "depth": weights.shape[1], "units": units, "rank": op.attrs["rank"]},
         {"steps": time.shape[1], "state_bytes": itemsize(state.dtype)},
         {"in_zero": layer.input().zero_point, "state_zero": state.zero_point, "out_zero": layer.output.zero_point},
@@ -282,7 +353,5 @@ def emit_svdf(layer: Layer) -> Code:
         to_output._asdict(),
         {"weights": layer.table("weights", weights.data, "int8_t")},
         {"time_weights": layer.table("time_weights", time.data, f"{time.dtype}_t")},
-        {"bias": bias_table(layer, svdf.BIAS)},
-        inputs=(0, svdf.STATE),
-        note=f"{time.shape[1]} steps kept",
-    )
+        {"bias": bias},
+    ]

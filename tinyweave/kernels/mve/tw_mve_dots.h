@@ -47,4 +47,33 @@
     } while (0)
 #endif
 
+/* Sums of products with four filters. */
+typedef struct { int32_t of[4]; } tw_mve_sums;
+
+/* Returns the sums, modulo 2^32, of the products of `count` inputs with each of at most four filters, which follow each other.
+ * With fewer than four `filters` the last one is repeated. */
+static inline tw_mve_sums tw_mve_dots(const int8_t *x, const int8_t *weights, int32_t filters, int32_t count)
+{
+    const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + count : w_0;
+    const int8_t *w_2 = filters > 2 ? w_1 + count : w_1, *w_3 = filters > 3 ? w_2 + count : w_2;
+    tw_mve_sums sums;
+    int32_t sum_0 = 0, sum_1 = 0, sum_2 = 0, sum_3 = 0;
+    TW_MVE_DOTS(x, 16, w_0, w_1, w_2, w_3, 16, count, sum_0, sum_1, sum_2, sum_3);
+    sums.of[0] = sum_0;
+    sums.of[1] = sum_1;
+    sums.of[2] = sum_2;
+    sums.of[3] = sum_3;
+    return sums;
+}
+
+#if TW_HAS_MVE
+
+/* The sums as a vector. */
+static inline int32x4_t tw_mve_vector(tw_mve_sums sums)
+{
+    return tw_mve_lanes(sums.of[0], sums.of[1], sums.of[2], sums.of[3]);
+}
+
+#endif
+
 #endif
