@@ -20,10 +20,10 @@
 #error "no Arm MVE instructions: compile for a core with them, as with -mcpu=cortex-m55, or define TW_PLAIN_C (in Zephyr CONFIG_TINYWEAVE_..._PLAIN_C=y) to run slowly"
 #endif
 
-/* For the clobbers of assembly that writes the predicate of vectors. Clang has no name for this register: such assembly must be in
- * functions without other predicates, which are not inlined. */
+/* For the clobbers of assembly that writes the predicate of vectors. Clang has no name for this register, so "cc" takes its place:
+ * such assembly must be in functions without other predicates, which are not inlined. */
 #if defined(__clang__)
-#define TW_MVE_PREDICATE
+#define TW_MVE_PREDICATE "cc"
 #else
 #define TW_MVE_PREDICATE "p0"
 #endif

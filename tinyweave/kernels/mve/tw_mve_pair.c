@@ -189,7 +189,7 @@ typedef struct {
 
 #define RUN(code)                                                                                               \
     __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
-                     "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory")
+                     "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory", TW_MVE_PREDICATE)
 
 #define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix, "", ALL, NEXT_END_ALL("r11")))
 #define RUN_EVEN(fix) RUN(PAIRS_OF_MANY(EVEN, fix, "", ALL, NEXT_END_ALL("r4")))
