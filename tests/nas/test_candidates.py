@@ -12,7 +12,7 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import candidates
-from tinyweave.nas.arch import linear, macs, nearest
+from tinyweave.nas.arch import Arch, linear, macs, nearest
 from tinyweave.nas.candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
 from tinyweave.nas.costs import Costs, Overhead, Target, costs
 from tinyweave.nas.space import arch_of, detectors, plain, sensors, small_images, smallest
@@ -92,6 +92,23 @@ def test_the_first_network_is_the_largest_plain_network_that_fits() -> None:
     less = first_network(space, target, 4, lambda arch: macs(arch) < macs(found[0]))
     assert less is not None and macs(less[0]) < macs(found[0])
     assert first_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), 4) is None
+
+
+def test_a_first_network_that_does_not_fit_as_built_becomes_narrower() -> None:
+    space, target = small_images((32,)), Target(BOARD, api.limits_of(BOARD, ram="20k", flash="96k"))
+    built, first = list[Arch](), first_network(space, target, 4)
+    assert first is not None
+
+    def fits(arch: Arch) -> bool:
+        built.append(arch)
+        return len(built) == 2
+
+    found = first_network(space, target, 4, fits=fits)
+    assert found is not None and built == [first[0], found[0]], "no network is built that is not needed"
+    plain_ones = [arch_of(space, plain(space, width, depth), 4) for width in space.widths for depth in (1, 2, 3)]
+    assert 0.75 * macs(first[0]) < macs(found[0]) < macs(first[0]) and found[0] not in plain_ones
+    assert [len(group.kernels) for group in found[0].groups] == [len(group.kernels) for group in first[0].groups]
+    assert first_network(space, target, 4, fits=lambda _: False) is None
 
 
 def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:

@@ -29,6 +29,7 @@ from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
 MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
 MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
 UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
+NARROWER = (1.0, 15 / 16, 14 / 16)  # factors on the width of the first network, tried until it fits as built
 SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
 MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
 
@@ -49,17 +50,34 @@ DEFAULTS = Sampling()
 
 
 def first_network(
-    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    is_trainable: Callable[[Arch], bool] = lambda _: True,
+    fits: Callable[[Arch], bool] = lambda _: True,
 ) -> Candidate | None:
     """Return the plain network with the most multiply-accumulates that fits the target, with its costs; None if none fits.
 
-    Plain networks (`space.plain`) have 3x3 kernels, the smallest expansions, and 1 to 3 bottlenecks in each group.
-    `is_trainable` returns whether a network is small enough to be trained in the time that there is.
+    Plain networks (`space.plain`) have 3x3 kernels, the smallest expansions, and 1 to 3 bottlenecks in each group. If a network
+    fits by its estimated costs, but not as built, narrower ones (NARROWER) are tried before the next smaller network.
+
+    Args:
+        space: The search space.
+        target: The device and its limits.
+        classes: Number of classes.
+        is_trainable: Returns whether a network is small enough to be trained in the time that there is.
+        fits: Returns whether a network fits as built. It is called only for networks whose estimated costs fit.
     """
-    archs = {arch_of(space, plain(space, width, depth), classes) for width, depth in product(space.widths, (1, 2, 3))}
-    for arch in sorted(archs, key=lambda arch: (-macs(arch), arch.groups[0].width)):
+    choices = {
+        arch_of(space, plain(space, width, depth), classes): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
+    }
+    for arch in sorted(choices, key=lambda arch: (-macs(arch), arch.groups[0].width)):
         if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
-            return arch, cost
+            width, depth = choices[arch]
+            for factor in NARROWER:
+                less = arch_of(space, plain(space, factor * width, depth), classes)
+                if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
+                    return less, cost
     return None
 
 

@@ -320,7 +320,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
         return budget.is_trainable(arch) or budget.step(arch) <= least
 
     this.progress("choosing the first network", 0, 1)
-    first = first_network(this.space, target, this.classes, is_trainable)
+    build = _builder(target, this.folder)
+    first = first_network(this.space, target, this.classes, is_trainable, lambda arch: build(arch).fit)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
     others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
     flat = flat_networks(this.space, target, this.classes, is_trainable)
