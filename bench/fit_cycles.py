@@ -353,6 +353,11 @@ def foreseen(rows: list[Row]) -> dict[str, tuple[float, int, float]]:
     return {name: (guess, int(took), seen / took) for name, (guess, took, seen) in total.items() if took}
 
 
+def timed_as(key: str) -> str:
+    """Return the kernel whose constants also serve for the kernel of these constants, "" if it has its own."""
+    return BY_NAME[key.partition(",")[0]].timed_as
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
@@ -396,7 +401,8 @@ def main() -> int:
             failed |= len(far) > len(off) / 10
     if options.write:
         known = json.loads(CONSTANTS.read_text())  # those of kernels that no plan took stay
-        found = {core: dict(sorted((known.get(core, {}) | new).items())) for core, new in constants.items()}
+        own = {core: {key: new[key] for key in new if not timed_as(key)} for core, new in constants.items()}
+        found = {core: dict(sorted((known.get(core, {}) | new).items())) for core, new in own.items()}
         CONSTANTS.write_text(json.dumps(known | found, indent=1) + "\n")
     return int(failed)
 

@@ -1,6 +1,7 @@
 """Do the cycle estimates of a Cortex-M55 agree with layers that were timed on a board?
 
-In: a checkout of CMSIS-NN v7.0.0 (--cmsis-nn), which is not part of this project. Out: for layers of MobileNetV2 with
+In: a static library of CMSIS-NN v7.0.0 for the Cortex-M55 (--library; the figures in docs/TIME.md are of GCC 12.2, -Ofast) and
+its folder Include (--include). Neither is part of this project. Out: for layers of MobileNetV2 with
 CMSIS-NN, the instructions and estimated cycles on the emulated core, beside the cycles that a board took. The board had its
 maps in SRAM behind a cache and its weights in MRAM; the estimates leave the time of these memories out. Exit code 1: the board
 took fewer cycles than the range, or more for a 1x1 convolution, which reads its inputs from the cache.
@@ -19,8 +20,6 @@ from coremark import linked
 from tinyweave.simulate import emulated
 
 CORE = "cortex-m55"
-PARTS = ("ConvolutionFunctions", "FullyConnectedFunctions", "NNSupportFunctions", "TransposeFunctions")
-OTHER_TYPES = ("f16", "f32", "_s16", "_s64")  # in the names of files with kernels for other types than int8
 COMMON = """#include <stdint.h>
 #include "arm_nnfunctions.h"
 typedef struct {{ struct {{ void *data; size_t bytes; }} sram; }} memory;
@@ -78,31 +77,30 @@ LAYERS = (
 )
 
 
-def run(layer: Layer, cmsis_nn: Path, folder: Path) -> emulated.Inference:
-    """Compile a layer and CMSIS-NN into `folder`, and run the layer on the emulated core."""
+def run(layer: Layer, library: Path, include: Path, folder: Path) -> emulated.Inference:
+    """Compile a layer into `folder`, link it with CMSIS-NN, and run it on the emulated core."""
     side, channels, out_side = layer.side, layer.channels, layer.side // layer.stride
     filters, weights = layer.filters or channels, channels * (layer.filters or 9)
     input_bytes, output_bytes = side * side * channels, out_side * out_side * filters
     sizes = {"side": side, "channels": channels, "out_side": out_side, "filters": filters, "stride": layer.stride}
     call = (POINTWISE if layer.filters else DEPTHWISE).format(**sizes)
     (folder / "mark.c").write_text(COMMON.format(weights=weights, input=input_bytes, call=call, **sizes))
-    files = [path for part in PARTS for path in sorted((cmsis_nn / "Source" / part).glob("*.c"))]
-    sources = [path for path in files if not any(name in path.name for name in OTHER_TYPES)]
-    firmware = linked(CORE, folder, ("-Ofast", "-w"), [cmsis_nn / "Include"], sources)
+    firmware = linked(CORE, folder, ("-Ofast", "-w"), [include], library)
     sample = bytes(i * 37 % 251 for i in range(input_bytes))
     return emulated.invoke(firmware, {"sram": input_bytes + output_bytes + 64}, [sample], [output_bytes])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cmsis-nn", type=Path, required=True, help="a checkout of github.com/ARM-software/CMSIS-NN, v7.0.0")
-    cmsis_nn = parser.parse_args().cmsis_nn
+    parser.add_argument("--library", type=Path, required=True, help="CMSIS-NN v7.0.0 as a static library for the Cortex-M55")
+    parser.add_argument("--include", type=Path, required=True, help="the folder Include of CMSIS-NN")
+    options = parser.parse_args()
     wrong = 0
     print("| layer | instructions | estimated cycles | range | the board's cycles | estimate / board |")
     print("|---|---:|---:|---|---:|---:|")
     for layer in LAYERS:
         with tempfile.TemporaryDirectory() as folder:
-            done = run(layer, cmsis_nn, Path(folder))
+            done = run(layer, options.library, options.include, Path(folder))
         low, likely, high = emulated.cycles(CORE, done)[-1, ""]
         wrong += layer.cycles < low or (layer.filters > 0 and layer.cycles > high)
         kind = f"1x1 {layer.channels}->{layer.filters}" if layer.filters else f"depthwise 3x3, {layer.channels} channels"

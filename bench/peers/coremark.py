@@ -1,8 +1,10 @@
 """Do the cycle estimates agree with a published CoreMark run?
 
-In: a checkout of EEMBC's CoreMark (--coremark), which is not part of this project. Out: for each core below, the instructions
-and estimated cycles of one iteration on the emulated core, beside the cycles that a chip took; the checksums must be those of
-CoreMark. Exit code 1: a checksum is wrong, or a chip took a number of cycles outside of the estimated range.
+In: a checkout of EEMBC's CoreMark (--coremark) and a folder (--libraries) with a static library of it for each core below, such
+as cortex-m55.a. Neither is part of this project, and nor is a script that builds the libraries: --port writes the headers with
+which SOURCES are compiled, and prints the flags. Out: for each core, the instructions and estimated cycles of one iteration on
+the emulated core, beside the cycles that a chip took; the checksums must be those of CoreMark. Exit code 1: a checksum is
+wrong, or a chip took a number of cycles outside of the estimated range.
 """
 
 from __future__ import annotations
@@ -96,17 +98,26 @@ int mark_invoke(const memory *m, const void *io)
 """
 
 
-def build(coremark: Path, core: str, folder: Path) -> emulated.Firmware:
-    """Compile CoreMark for an emulated core into `folder`."""
-    for name, text in (("core_portme.h", PORT), ("mark.c", MODEL), ("stdio.h", ""), ("time.h", "")):
+def flags_of(core: str) -> list[str | Path]:
+    """Return the flags with which CoreMark is compiled for a core."""
+    return [*emulated.flags_for(core, emulated.COMPILERS[CORES[core].isa](), FLAGS[0]), *FLAGS[1:]]
+
+
+def write_port(folder: Path) -> None:
+    """Write the headers with which CoreMark is compiled into a folder."""
+    for name, text in (("core_portme.h", PORT), ("stdio.h", ""), ("time.h", "")):
         (folder / name).write_text(text)
-    return linked(core, folder, FLAGS, [folder, coremark], [coremark / name for name in SOURCES])
 
 
-def linked(
-    core: str, folder: Path, flags: Sequence[str], includes: Sequence[Path], sources: Sequence[Path]
-) -> emulated.Firmware:
-    """Compile the file mark.c of a folder, which has the functions of a model `mark`, and other C files for an emulated core.
+def build(coremark: Path, library: Path, core: str, folder: Path) -> emulated.Firmware:
+    """Link a library of CoreMark, as a model for an emulated core, into `folder`."""
+    write_port(folder)
+    (folder / "mark.c").write_text(MODEL)
+    return linked(core, folder, FLAGS, [folder, coremark], library)
+
+
+def linked(core: str, folder: Path, flags: Sequence[str], includes: Sequence[Path], library: Path) -> emulated.Firmware:
+    """Compile the file mark.c of a folder, which has the functions of a model `mark`, and link it with a static library.
 
     `flags` begins with the optimisation, such as "-O2". `includes` are folders of headers.
     """
@@ -115,20 +126,31 @@ def linked(
     linker += [f"-Wl,-u,mark_{name}" for name in emulated.FUNCTIONS]
     paths = [*(f"-I{each}" for each in includes), "-idirafter", str(FOLDER / "include")]
     words = [*emulated.flags_for(core, compiler, flags[0]), *flags[1:], *paths, *linker]
-    toolchain.compile_c(compiler, [*words, folder / "mark.c", FOLDER / "runtime.c", *sources, "-lgcc", "-o", program])
+    toolchain.compile_c(compiler, [*words, folder / "mark.c", FOLDER / "runtime.c", library, "-lgcc", "-o", program])
     return emulated.Firmware(program, "mark", core, "", {})
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--coremark", type=Path, required=True, help="a checkout of github.com/eembc/coremark")
-    coremark = parser.parse_args().coremark
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--libraries", type=Path, metavar="FOLDER", help="a folder with CORE.a for each core")
+    group.add_argument(
+        "--port", type=Path, metavar="FOLDER", help="write the headers for compiling CoreMark into a folder; run nothing"
+    )
+    options = parser.parse_args()
+    if options.port:
+        options.port.mkdir(parents=True, exist_ok=True)
+        write_port(options.port)
+        for core in RUNS:
+            print(f"{core}.a: {', '.join(SOURCES)}, compiled with {' '.join(map(str, flags_of(core)))}")
+        return 0
     wrong = 0
     print("| core | chip | instructions | estimated cycles | range | the chip's cycles | estimate / chip |")
     print("|---|---|---:|---:|---|---:|---:|")
     for core, published in RUNS.items():
         with tempfile.TemporaryDirectory() as folder:
-            firmware = build(coremark, core, Path(folder))
+            firmware = build(options.coremark, options.libraries / f"{core}.a", core, Path(folder))
             # the difference of 11 iterations and 1 leaves out the initialisation
             first, more = (emulated.invoke(firmware, {"sram": 64}, [bytes([count])], [6]) for count in (1, 11))
         low, likely, high = (
