@@ -1,7 +1,7 @@
 /* tw_recurrent_mve.h - layers with a state with the Arm MVE extension.
  *
- * Weights: as the portable kernels read them. The inner loops do not subtract zero points. Instead a zero point times the sum of a
- * filter's weights is subtracted from the filter's bias beforehand, modulo 2^32.
+ * Weights: as the portable kernels read them. The inner loops do not subtract zero points. Instead the zero point times the sum
+ * of a filter's weights is subtracted from the filter's bias when the C is emitted, modulo 2^32.
  */
 #ifndef TW_RECURRENT_MVE_H
 #define TW_RECURRENT_MVE_H
