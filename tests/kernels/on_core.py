@@ -131,23 +131,31 @@ def _ways(call: Call) -> list[Way]:
 
 
 def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.ndarray]:
-    """Run the trials and return their outputs; all calls of a trial are made for each piece of the output."""
+    """Run the trials and return what `variant_pairs.whole` returns; all calls are made for each piece of the output."""
     kernels = sorted({way for trial in trials for call in trial.calls for way in _ways(call)})
-    image, calls, outs, written = Image(rng), list[tuple[int, bool]](), list[int](), list[tuple[int, int]]()
+    image, calls, written = Image(rng), list[tuple[int, bool]](), list[tuple[int, int]]()
+    outs = list[list[tuple[int, int]]]()  # of each trial: begin and size of the output and of each state
     image.add(bytes(4 * 4), noise=0)
     for trial in trials:
         h, w, pixel = trial.out
         arrays = {array.ctypes.data: array for array in trial.keep}
-        sizes = [(x.shape, image.add(x.data.tobytes(), int(rng.integers(4)))) for x in trial.inputs]
-        outs.append(image.add(rng.bytes(h * w * pixel), int(rng.integers(4))))
-        written.append((outs[-1], h * w * pixel))
-        wholes = [view_words(at, View(0, iw * c, ih, 0, 0)) for (ih, iw, c), at in [*sizes, (trial.out, outs[-1])]]
+        begins = [
+            image.add(x.data.tobytes(), int(2 * rng.integers(2) if i in trial.states else rng.integers(4)))
+            for i, x in enumerate(trial.inputs)
+        ]
+        out = image.add(rng.bytes(h * w * pixel), int(rng.integers(4)))
+        outs.append([(out, h * w * pixel), *((begins[i], trial.inputs[i].data.size) for i in trial.states)])
+        written += outs[-1]
+        sizes = zip((*(x.shape for x in trial.inputs), trial.out), (*begins, out), strict=True)
+        wholes = [view_words(at, View(0, iw * c, ih, 0, 0)) for (ih, iw, c), at in sizes]
         image.bytes += rng.bytes(GUARD)
         for call in trial.calls:
             words = struct_words(image, call.params, arrays)
             params = image.words(words)
             written += [(params, 4 * len(words))] if call.functions else []
-            pieces = list(product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)))
+            pieces = [((0, h), (0, w))]
+            if not trial.states:  # a second call would continue from the new states
+                pieces = list(product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)))
             way = kernels.index(_ways(call)[0 if len(pieces) > 1 else -1])
             in_rings = BY_NAME[call.kernel].has_part and len(pieces) > 1 and rng.integers(3)
             for rows, columns in pieces:
@@ -179,9 +187,8 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
     given = bytes(image.bytes)
     done = emulated.invoke(emulated.build(folder, "trials", core), {"sram": len(given)}, [given], [len(given)])
     before, after = (np.frombuffer(data, np.uint8).copy() for data in (given, done.outputs[0]))
-    outputs = [
-        after[at : at + int(np.prod(trial.out))].reshape(trial.out).copy() for at, trial in zip(outs, trials, strict=True)
-    ]
+    outputs = [np.concatenate([after[at : at + size] for at, size in each]) for each in outs]
+    outputs = [flat if trial.states else flat.reshape(trial.out) for flat, trial in zip(outputs, trials, strict=True)]
     before[:] = _moved(before, image.places, after)
     for at, size in written:
         before[at : at + size] = after[at : at + size]

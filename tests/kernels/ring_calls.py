@@ -92,6 +92,7 @@ class Trial:
     inputs: list[Operand]
     out: Shape
     keep: tuple[Any, ...] = ()  # arrays that params point to
+    states: tuple[int, ...] = ()  # indices of the inputs that the kernel replaces
 
 
 @dataclass

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from kernels import ring_calls, ring_views
 from kernels.elementwise_pairs import Twins, extremum, inputs, mean, prelu, requantize, resize_bilinear, softmax
-from kernels.product_pairs import matmul, recurrent
+from kernels.product_pairs import lstm, matmul, recurrent, svdf
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
@@ -36,8 +36,10 @@ PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
 PIXEL = "tw_depthwise_pixel_s8_dsp"
 RECURRENT = ("tw_gru_s8_dsp", "tw_simple_rnn_s8_dsp")
+LSTM = ("tw_unidirectional_sequence_lstm_s8_dsp", "tw_unidirectional_sequence_lstm_s8_mve")
+SVDF = ("tw_svdf_s8_dsp", "tw_svdf_s8_mve")
 MATMUL = "tw_batch_matmul_s8_dsp"
-WHOLE = (PIXEL, *RECURRENT)  # kernels that have no form for rows
+WHOLE = (PIXEL, *RECURRENT, *LSTM, *SVDF)  # kernels that have no form for rows
 COLUMN = ("tw_depthwise_column_s8_dsp", PIXEL)
 LEAN = (
     "tw_conv_2d_s8_lean_dsp",
@@ -451,6 +453,8 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: max_pool(rng, n) for n in (f"tw_max_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
+    **{n: lambda rng, n=n: lstm(rng, n) for n in LSTM},
+    **{n: lambda rng, n=n: svdf(rng, n) for n in SVDF},
     "tw_mean_s8_dsp": lambda rng: mean(rng, "tw_mean_s8_dsp"),
     "tw_resize_bilinear_s8_dsp": lambda rng: resize_bilinear(rng, "tw_resize_bilinear_s8_dsp"),
     MATMUL: lambda rng: matmul(rng, MATMUL),
@@ -458,13 +462,20 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
 
 
 def whole(library: ctypes.CDLL, trial: Trial, *, parts: bool = True) -> np.ndarray:
-    """Return the output of a run on whole maps; without `parts` by the kernels' forms for whole maps."""
+    """Return the output of a run on whole maps, or the bytes of output and new states.
+
+    Without `parts`, call the kernels' forms for whole maps.
+    """
     h, w, pixel = trial.out
     out = np.zeros((h, w, pixel), np.uint8)
-    views = [ring_calls.View(x.data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0) for x in trial.inputs]
+    sources = [x.data.copy() for x in trial.inputs]  # kernels replace states
+    views = [
+        ring_calls.View(data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0)
+        for x, data in zip(trial.inputs, sources, strict=True)
+    ]
     target = ring_calls.View(out.ctypes.data, w * pixel, h, 0, 0)
     ring_calls.run(library, trial, views, target, Span(0, h, 0, w), parts=parts)
-    return out
+    return np.concatenate([each.ravel() for each in (out, *(sources[i] for i in trial.states))]) if trial.states else out
 
 
 COPYING = {

@@ -95,6 +95,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.exponentials, ("tw_l2_normalization_s8", "tw_softmax_s8", "tw_softmax_s8_table_dsp", "tw_softmax_s8_s16")),
     (order.exponentials, ("tw_softmax_s16", "tw_log_softmax_s8")),
     (order.cells, ("tw_unidirectional_sequence_lstm_s8", "tw_unidirectional_sequence_lstm_s8_dsp")),
+    (order.cells, ("tw_unidirectional_sequence_lstm_s8_mve",)),
     (order.steps_in_time, ("tw_stateless_lstm_s8", "tw_stateless_lstm_s8_dsp")),
     (order.steps_in_time, ("tw_gru_s8", "tw_gru_s8_dsp", "tw_simple_rnn_s8", "tw_simple_rnn_s8_dsp")),
     (order.framed, ("tw_pad_s8",)),

@@ -209,9 +209,33 @@ def emit_batch_matmul(layer: Layer) -> Code:
 
 
 def emit_lstm(layer: Layer) -> Code:
-    """Emit the C of unidirectional_sequence_lstm.
+    """Emit the C of unidirectional_sequence_lstm."""
+    return lstm_code(layer, *lstm_members(layer, lstm.by_cell(layer.graph, layer.op, lstm.BIAS)))
+
+
+def emit_lstm_mve(layer: Layer) -> Code:
+    """Emit the C of unidirectional_sequence_lstm for the MVE kernel, whose biases include the part of the zero points."""
+    bias, weights, again = (lstm.by_cell(layer.graph, layer.op, first) for first in (lstm.BIAS, lstm.WEIGHTS, lstm.RECURRENT))
+    members = lstm_members(layer, mve.less_zero(bias.astype(np.int64), weights, layer.input().zero_point))
+    recurrent = layer.table("recurrent_bias", mve.less_zero(0, again, layer.output.zero_point))
+    return lstm_code(layer, {"lstm": members}, {"recurrent_bias": recurrent})
+
+
+def lstm_code(layer: Layer, *members: Members) -> Code:
+    """Return a parameter struct with these members, and the call of the layer's kernel."""
+    steps = layer.input().shape[lstm.time_and_batch(layer.graph, layer.op)[0]]
+    return plain_code(layer, *members, inputs=(0, lstm.HIDDEN, lstm.CELL), note=f"{steps} steps")
+
+
+def lstm_members(layer: Layer, bias: np.ndarray) -> list[Members]:
+    """Return the members of the struct tw_lstm.
 
     The weights of a cell's four gates are stored side by side, since the gates share each input.
+
+    Args:
+        layer: The layer.
+        bias: The biases [cell][gate] of the products with the input.
+
     """
     graph, op = layer.graph, layer.op
     p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)
@@ -221,8 +245,7 @@ def emit_lstm(layer: Layer) -> Code:
     def scales(pairs: Sequence[tuple[int, int]]) -> Members:
         return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
 
-    return plain_code(
-        layer,
+    return [
         {"batch": extents[batch], "time": extents[time], "depth": depth, "cells": cells},
         {"batch_step": steps[batch], "time_step": steps[time]},
         zeros(layer),
@@ -232,10 +255,8 @@ def emit_lstm(layer: Layer) -> Code:
         p.hidden_scale._asdict(),
         {"weights": weights_table(layer, lstm.by_cell(graph, op, lstm.WEIGHTS))},
         {"recurrent_weights": weights_table(layer, lstm.by_cell(graph, op, lstm.RECURRENT), "recurrent_weights")},
-        {"bias": layer.table("bias", lstm.by_cell(graph, op, lstm.BIAS))},
-        inputs=(0, lstm.HIDDEN, lstm.CELL),
-        note=f"{extents[time]} steps",
-    )
+        {"bias": layer.table("bias", bias)},
+    ]
 
 
 def emit_sequence(layer: Layer) -> Code:
@@ -268,13 +289,35 @@ def emit_sequence(layer: Layer) -> Code:
 
 def emit_svdf(layer: Layer) -> Code:
     """Emit the C of svdf."""
+    return svdf_code(layer, *svdf_members(layer, bias_table(layer, svdf.BIAS)))
+
+
+def emit_svdf_mve(layer: Layer) -> Code:
+    """Emit the C of svdf for the MVE kernel, whose biases include the part of the zero points."""
+    graph, op, bias = layer.graph, layer.op, layer.optional_input(svdf.BIAS)
+    weights, time = (graph.input(op, index).data for index in (svdf.WEIGHTS, svdf.TIME_WEIGHTS))
+    assert weights is not None and time is not None
+    given = 0 if bias is None or bias.data is None else bias.data.astype(np.int64)
+    of_units = mve.less_zero(given, time.reshape(layer.output.shape[-1], -1), layer.input(svdf.STATE).zero_point)
+    members = svdf_members(layer, layer.table("bias", of_units))
+    of_products = layer.table("product_bias", mve.less_zero(0, weights, layer.input().zero_point))
+    return svdf_code(layer, {"svdf": members}, {"product_bias": of_products})
+
+
+def svdf_code(layer: Layer, *members: Members) -> Code:
+    """Return a parameter struct with these members, and the call of the layer's kernel."""
+    steps = layer.input(svdf.TIME_WEIGHTS).shape[1]
+    return plain_code(layer, *members, inputs=(0, svdf.STATE), note=f"{steps} steps kept")
+
+
+def svdf_members(layer: Layer, bias: str) -> list[Members]:
+    """Return the members of the struct tw_svdf; `bias` is the C name of the array of biases, or "NULL"."""
     graph, op = layer.graph, layer.op
     (to_state, to_output), time = svdf.parameters(graph, op), layer.input(svdf.TIME_WEIGHTS)
     weights, state = layer.input(svdf.WEIGHTS), layer.input(svdf.STATE)
     assert weights.data is not None and time.data is not None
     batch, units = layer.output.shape
-    return plain_code(
-        layer,
+    return [
         {"batch": batch, "depth": weights.shape[1], "units": units, "rank": op.attrs["rank"]},
         {"steps": time.shape[1], "state_bytes": itemsize(state.dtype)},
         {"in_zero": layer.input().zero_point, "state_zero": state.zero_point, "out_zero": layer.output.zero_point},
@@ -282,7 +325,5 @@ def emit_svdf(layer: Layer) -> Code:
         to_output._asdict(),
         {"weights": layer.table("weights", weights.data, "int8_t")},
         {"time_weights": layer.table("time_weights", time.data, f"{time.dtype}_t")},
-        {"bias": bias_table(layer, svdf.BIAS)},
-        inputs=(0, svdf.STATE),
-        note=f"{time.shape[1]} steps kept",
-    )
+        {"bias": bias},
+    ]

@@ -20,6 +20,14 @@
 #error "no Arm MVE instructions: compile for a core with them, as with -mcpu=cortex-m55, or define TW_PLAIN_C (in Zephyr CONFIG_TINYWEAVE_..._PLAIN_C=y) to run slowly"
 #endif
 
+/* For the clobbers of assembly that writes the predicate of vectors. Clang has no name for this register: such assembly must be in
+ * functions without other predicates, which are not inlined. */
+#if defined(__clang__)
+#define TW_MVE_PREDICATE
+#else
+#define TW_MVE_PREDICATE "p0"
+#endif
+
 #define TW_MVE_LANES 16  /* bytes of a vector */
 
 /* Rounds a count of bytes up to whole vectors. */
@@ -39,6 +47,20 @@ static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t sh
  * that down. */
 static inline int32x4_t tw_mve_away(int32x4_t x, int32_t sign) { return vqdmlahq_n_s32(x, x, sign); }
 
+/* tw_requantize of each lane. */
+static inline int32x4_t tw_mve_requantize(int32x4_t x, int32_t multiplier, int32_t shift)
+{
+    const int32x4_t high = vqrdmulhq_n_s32(vshlq_r_s32(x, tw_max(shift, 0)), multiplier);
+    return vrshlq_n_s32(tw_mve_away(high, shift < 0), tw_min(shift, 0));
+}
+
+/* The same with a multiplier and a shift per lane; left, right: max(shift, 0), min(shift, 0). */
+static inline int32x4_t tw_mve_requantize_lanes(int32x4_t x, int32x4_t multiplier, int32x4_t left, int32x4_t right)
+{
+    const int32x4_t high = vqrdmulhq_s32(vshlq_s32(x, left), multiplier);
+    return vrshlq_s32(vaddq_s32(high, vshrq_n_s32(vandq_s32(high, right), 31)), right);
+}
+
 /* The vector of four words. One VMOV sets two lanes, for which there is no intrinsic. */
 static inline int32x4_t tw_mve_lanes(int32_t lane_0, int32_t lane_1, int32_t lane_2, int32_t lane_3)
 {
@@ -52,8 +74,8 @@ static inline int32x4_t tw_mve_lanes(int32_t lane_0, int32_t lane_1, int32_t lan
 
 #endif
 
-/* Copies exactly `count` bytes. WLSTP.8 and LETP predicate the tail: the last vector loads and stores only the bytes left. lr:
- * bytes left; q0: the vector. Equals memcpy. */
+/* Copies exactly `count` bytes; `to` may overlap `from` if it begins below. WLSTP.8 and LETP predicate the tail: the last vector
+ * loads and stores only the bytes left. lr: bytes left; q0: the vector. Equals memmove. */
 static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
 {
 #if TW_HAS_MVE
@@ -66,7 +88,7 @@ static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
         "2:\n"
         : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
-    memcpy(to, from, (size_t)count);
+    memmove(to, from, (size_t)count);
 #endif
 }
 

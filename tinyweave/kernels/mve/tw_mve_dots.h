@@ -47,4 +47,33 @@
     } while (0)
 #endif
 
+/* Sums of products with four runs of bytes. */
+typedef struct { int32_t of[4]; } tw_mve_sums;
+
+/* Returns the sums, modulo 2^32, of the products of `count` bytes at `one` with each of `runs` contiguous runs of `count` bytes
+ * at `four`. With fewer than four runs the last one is repeated. */
+static inline tw_mve_sums tw_mve_dots(const int8_t *one, const int8_t *four, int32_t runs, int32_t count)
+{
+    const int8_t *w_0 = four, *w_1 = runs > 1 ? w_0 + count : w_0;
+    const int8_t *w_2 = runs > 2 ? w_1 + count : w_1, *w_3 = runs > 3 ? w_2 + count : w_2;
+    tw_mve_sums sums;
+    int32_t sum_0 = 0, sum_1 = 0, sum_2 = 0, sum_3 = 0;
+    TW_MVE_DOTS(one, 16, w_0, w_1, w_2, w_3, 16, count, sum_0, sum_1, sum_2, sum_3);
+    sums.of[0] = sum_0;
+    sums.of[1] = sum_1;
+    sums.of[2] = sum_2;
+    sums.of[3] = sum_3;
+    return sums;
+}
+
+#if TW_HAS_MVE
+
+/* The sums as a vector. */
+static inline int32x4_t tw_mve_vector(tw_mve_sums sums)
+{
+    return tw_mve_lanes(sums.of[0], sums.of[1], sums.of[2], sums.of[3]);
+}
+
+#endif
+
 #endif

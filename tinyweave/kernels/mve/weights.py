@@ -75,6 +75,18 @@ def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
     return (values & dense.WORD).astype(np.uint32).view(np.int32)
 
 
+def less_zero(bias: dense.Numbers | int, weights: NDArray[np.int8], zero: int) -> NDArray[np.int32]:
+    """Subtract the zero point of the inputs times the sum of each filter's weights from the biases, modulo 2^32.
+
+    Args:
+        bias: int64 biases, one per filter, or 0.
+        weights: int8 weights. The last axis is the inputs of a filter.
+        zero: The zero point of the inputs.
+
+    """
+    return wrapped(np.asarray(bias - zero * weights.sum(axis=-1, dtype=np.int64)))
+
+
 def scratch(graph: Graph, op: Op) -> int:
     """Return the scratch memory of tw_conv_2d_s8_mve, in bytes."""
     return scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])

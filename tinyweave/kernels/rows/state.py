@@ -8,6 +8,7 @@ from typing import Any
 from ...ir import Graph, Op
 from ...ops.recurrent import lstm as lstm_layer
 from ...ops.recurrent import sequence as layers
+from ...ops.recurrent import svdf as svdf_layer
 from .. import cycle_features
 from .. import overlap_distance as distance
 from ..dsp import dense
@@ -33,6 +34,21 @@ def packable(graph: Graph, op: Op) -> Check:
     else:
         weights = [layers.by_gate(graph, op, index) for index in (layers.WEIGHTS, layers.RECURRENT)]
     return Check(all(map(dense.lanes_fit, weights)), "one does")
+
+
+def with_recurrent_bias(graph: Graph, op: Op) -> int:
+    """Return the bytes of the constants of tw_unidirectional_sequence_lstm_s8_mve.
+
+    It has a second bias per cell and gate (int32), for the zero point of the hidden state.
+    """
+    return constant_bytes(graph, op) + 4 * lstm_layer.GATES * graph.output(op).shape[-1]
+
+
+def with_product_bias(graph: Graph, op: Op) -> int:
+    """Return the bytes of the constants of tw_svdf_s8_mve, which has a bias (int32) per filter and always one per unit."""
+    filters, units = graph.input(op, svdf_layer.WEIGHTS).shape[0], graph.output(op).shape[-1]
+    added = 0 if graph.optional_input(op, svdf_layer.BIAS) else 4 * units
+    return constant_bytes(graph, op) + 4 * filters + added
 
 
 def gru_bytes(graph: Graph, op: Op) -> int:
@@ -65,6 +81,7 @@ packed: dict[str, Any] = {"isa": "dsp", "applies": (packable,), "weights": dense
 svdf = partial(Variant, kinds=("svdf",), params="tw_svdf", has_part=False)
 
 ROWS: tuple[Variant, ...] = (
+    lstm("tw_unidirectional_sequence_lstm_s8_mve", isa="mve", params="tw_lstm_mve", flash=with_recurrent_bias),
     lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed),
     lstm("tw_unidirectional_sequence_lstm_s8"),
     gru("tw_gru_s8_dsp", **packed),
@@ -73,6 +90,7 @@ ROWS: tuple[Variant, ...] = (
     rnn("tw_simple_rnn_s8"),
     stateless("tw_stateless_lstm_s8_dsp", **packed),
     stateless("tw_stateless_lstm_s8"),
+    svdf("tw_svdf_s8_mve", isa="mve", params="tw_svdf_mve", flash=with_product_bias),
     svdf("tw_svdf_s8_dsp", isa="dsp"),
     svdf("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),
