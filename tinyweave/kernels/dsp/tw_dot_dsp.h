@@ -9,6 +9,9 @@
 void tw_dot4_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums);
 void tw_dot1_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum);
 
+/* tw_dot4_dsp of `groups` times four filters; sums: [groups][4]. */
+void tw_dots_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t groups, int32_t *sums);
+
 /* A tw_products. */
 static inline void tw_dot_s8_dsp(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter,
                                  int32_t first, int32_t count, int32_t filters, int32_t *sums)

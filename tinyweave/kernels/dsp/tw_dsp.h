@@ -123,8 +123,9 @@ TW_INSTRUCTION(int32_t, tw_smmlar, (int32_t x, int32_t y, int32_t sum), "smmlar 
 TW_INSTRUCTION(int32_t, tw_smmla, (int32_t x, int32_t y, int32_t sum), "smmla %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * y) >> 32)))
 
-/* x clamped to int8. */
+/* x clamped to int8 or to int16. */
 TW_INSTRUCTION(int32_t, tw_ssat8, (int32_t x), "ssat %0, #8, %1", TW_X, tw_clamp(x, -128, 127))
+TW_INSTRUCTION(int32_t, tw_ssat16, (int32_t x), "ssat %0, #16, %1", TW_X, tw_clamp(x, -32768, 32767))
 
 /* The larger of each byte of x and y, as int8. SSUB8 sets a flag for each byte of x that is not less than that of y, and SEL takes
  * these bytes of x and the others of y. */
