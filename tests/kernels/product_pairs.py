@@ -18,7 +18,7 @@ from tinyweave.ops.recurrent.sequence import GATES
 
 def recurrent(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials of a gru or simple_rnn; None if the kernel for some cores cannot pack the drawn weights."""
-    row, portable = BY_NAME[kernel], BY_NAME[kernel.removesuffix("_dsp")]
+    row, portable = BY_NAME[kernel], BY_NAME[kernel.removesuffix("_dsp").removesuffix("_mve")]
     (kind,) = row.kinds
     time, depth, cells = (int(n) for n in rng.integers(1, (5, 40, 23)))
     depth += int(rng.integers(600)) if rng.integers(8) == 0 else 0  # products of more than a segment
@@ -28,26 +28,41 @@ def recurrent(rng: Rng, kernel: str) -> Twins | None:
     largest = rng.integers(4) == 0  # of all sums
     if largest:
         weights = [rng.choice(np.array([-127, 127], np.int8), (*w.shape[:2], 1)).repeat(w.shape[2], 2) for w in weights]
-    if not all(map(dense.lanes_fit, weights)):
+    if row.isa == "dsp" and not all(map(dense.lanes_fit, weights)):
         return None
     bias, again = (rng.integers(-(1 << 20), 1 << 20, rows).astype(np.int32) for _ in range(2))
     factors = [(rng.integers(0, 1 << int(rng.integers(16, 28)), rows)).astype(np.int32) for _ in range(2)]
+    zeros = {name: -128 if largest else int(rng.integers(-128, 128)) for name in ("in", "out")}
     common = {
         **{"time": time, "depth": depth, "cells": cells, "reverse": int(rng.integers(2)), "last": last, "variant": variant},
-        **{f"{name}_zero": -128 if largest else int(rng.integers(-128, 128)) for name in ("in", "out")},
+        **{f"{name}_zero": zero for name, zero in zeros.items()},
         **{f"{name}_left": int(rng.integers(3)) for name in ("in", "recurrent")},
-        **{"multiplier": int(rng.integers(1 << 24)), "bias": bias, "recurrent_bias": again if rng.integers(4) else None},
+        **{"multiplier": int(rng.integers(1 << 24))},
         **{"in_multiplier": factors[0], "recurrent_multiplier": factors[1]},
     }
     x, state = (inputs(rng, ring_views.operand(rng, shape)) for shape in ((time, 1, depth), (1, 1, cells)))
     if largest:
         x.data[...] = 127
 
+    biases = {"bias": bias, "recurrent_bias": again if rng.integers(4) else None}
+
     def trial(row: Variant) -> Trial:
         laid = [row.weights(array) for array in weights]
-        params = ring_calls.build("tw_sequence", **common, weights=laid[0], recurrent_weights=laid[1])
+        given = dict(biases)
+        if row.isa == "mve":
+            flat = (array.reshape(rows, -1) for array in weights)
+            given = {
+                name: mve.less_zero(0 if values is None else values.astype(np.int64), array, zero)
+                for (name, values), array, zero in zip(biases.items(), flat, zeros.values(), strict=True)
+            }
+        params = ring_calls.build("tw_sequence", **common, **given, weights=laid[0], recurrent_weights=laid[1])
         call = Call(row.name, params, (0, 1), cells * (4 - variant if kind == "gru" else 1))
-        return Trial([call], [x, state], (1 if last else time, 1, cells), (*laid, bias, again, *factors))
+        return Trial(
+            [call],
+            [x, state],
+            (1 if last else time, 1, cells),
+            (*laid, *(array for array in given.values() if array is not None), *factors),
+        )
 
     return trial(portable), trial(row)
 

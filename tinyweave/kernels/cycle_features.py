@@ -8,9 +8,10 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, itemsize
 from ..ops import SPECS
 from ..ops.conv import groups, kernel_size
+from ..ops.recurrent import svdf
 from . import geometry
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
@@ -55,6 +56,48 @@ def steps(graph: Graph, op: Op) -> Features:
     """Return the counts of a recurrent layer: MACs, cells times time steps, time steps, and calls (1)."""
     time, cells = graph.input(op).shape[1], graph.output(op).shape[-1]
     return Features("", (SPECS[op.kind].macs(graph, op, True), time * cells, time, 1.0), time)
+
+
+def steps_in_vectors(graph: Graph, op: Op) -> Features:
+    """Return the counts of the MVE kernels of gru, simple_rnn and stateless_lstm, which compute four cells at a time.
+
+    The last one to three cells are groups of their own. The counts are, in this order, all times time steps except the last:
+    vectors of 16 inputs or hidden states, once per group; groups; cells; calls (1).
+    """
+    time, vectors, cells = _vectors_of_step(graph, op)
+    groups = cells // 4 + cells % 4
+    return Features("", (time * groups * vectors, time * groups, time * cells, 1.0), time)
+
+
+def cells_in_vectors(graph: Graph, op: Op) -> Features:
+    """Return the counts of tw_unidirectional_sequence_lstm_s8_mve, which computes the four gates of a cell at a time.
+
+    They are, in this order, all times time steps except the last: vectors of 16 inputs or hidden states, once per cell; cells;
+    groups of eight cells; calls (1).
+    """
+    time, vectors, cells = _vectors_of_step(graph, op)
+    return Features("", (time * cells * vectors, time * cells, time * -(-cells // 8), 1.0), time)
+
+
+def _vectors_of_step(graph: Graph, op: Op) -> tuple[int, int, int]:
+    """Return a recurrent layer's time steps (of all batch entries), vectors of inputs and hidden states per step, and cells."""
+    x, cells = graph.input(op), graph.output(op).shape[-1]
+    depth = x.shape[-1]
+    return x.elements // depth, (mve.up(depth) + mve.up(cells)) // mve.LANES, cells
+
+
+def filters_over_time(graph: Graph, op: Op) -> Features:
+    """Return the counts of tw_svdf_s8_mve, which computes four filters, then two units, at a time.
+
+    They are, in this order: vectors of 16 inputs, once per group of filters; groups of filters; vectors of 16 bytes of the
+    state, once per pair of units; pairs of units; calls (1).
+    """
+    (batch, depth), (filters, steps) = graph.input(op).shape, graph.input(op, svdf.TIME_WEIGHTS).shape
+    units = graph.output(op).shape[1]
+    length = filters // units * steps * itemsize(graph.input(op, svdf.STATE).dtype)
+    fours, twos = batch * -(-filters // 4), batch * -(-units // 2)
+    did = (fours * mve.up(depth) // mve.LANES, fours, twos * mve.up(length) // mve.LANES, twos, 1.0)
+    return Features("", did, batch)
 
 
 def broadcast(graph: Graph, op: Op) -> Features:

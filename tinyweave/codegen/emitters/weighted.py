@@ -60,6 +60,26 @@ def bias_table(layer: Layer, index: int, suffix: str = "bias") -> str:
     return "NULL" if bias is None or bias.data is None else layer.table(suffix, bias.data, CTYPES[bias.dtype])
 
 
+def less_zero_table(
+    layer: Layer, bias: int | None, weights: int, zero: int, suffix: str = "bias", *, rows: int | None = None
+) -> str:
+    """Add an array of biases less the zero point times the sums of weights, which MVE kernels need, and return its C name.
+
+    Args:
+        layer: The layer.
+        bias: The index of the op's input that is the bias; None: the biases are 0.
+        weights: The index of the op's input that is the weights.
+        zero: The zero point that the weights are multiplied with.
+        suffix: The end of the array's C name.
+        rows: The number of biases; None: one per row of the weights.
+
+    """
+    given, values = None if bias is None else layer.optional_input(bias), layer.input(weights).data
+    assert values is not None
+    biases = 0 if given is None or given.data is None else given.data.astype(np.int64)
+    return layer.table(suffix, mve.less_zero(biases, values.reshape(rows or len(values), -1), zero))
+
+
 def emit_streamed_conv(layer: Layer) -> Code:
     """Emit the C of a convolution whose kernel reads its weights as one stream (words in the order in which they are used).
 
@@ -273,10 +293,7 @@ def emit_sequence(layer: Layer) -> Code:
         {"in_left": p.inputs.left, "recurrent_left": p.recurrence.left, "multiplier": p.activation},
         {"weights": weights_table(layer, sequence.by_gate(graph, op, sequence.WEIGHTS))},
         {"recurrent_weights": weights_table(layer, sequence.by_gate(graph, op, sequence.RECURRENT), "recurrent_weights")},
-        {
-            "bias": bias_table(layer, sequence.BIAS),
-            "recurrent_bias": bias_table(layer, sequence.RECURRENT_BIAS, "recurrent_bias"),
-        },
+        sequence_biases(layer),
         {"in_multiplier": layer.table("in_multiplier", p.inputs.multiplier)},
         {"recurrent_multiplier": layer.table("recurrent_multiplier", p.recurrence.multiplier)},
     )
@@ -287,6 +304,21 @@ def emit_sequence(layer: Layer) -> Code:
     return Code(params, call(layer.row.name, *arguments), f"{time} steps")
 
 
+def sequence_biases(layer: Layer) -> Members:
+    """Return the biases of the struct tw_sequence. For the MVE kernels they include the part of the zero points."""
+    if layer.row.isa != "mve":
+        return {
+            "bias": bias_table(layer, sequence.BIAS),
+            "recurrent_bias": bias_table(layer, sequence.RECURRENT_BIAS, "recurrent_bias"),
+        }
+    return {
+        "bias": less_zero_table(layer, sequence.BIAS, sequence.WEIGHTS, layer.input().zero_point),
+        "recurrent_bias": less_zero_table(
+            layer, sequence.RECURRENT_BIAS, sequence.RECURRENT, layer.output.zero_point, "recurrent_bias"
+        ),
+    }
+
+
 def emit_svdf(layer: Layer) -> Code:
     """Emit the C of svdf."""
     return svdf_code(layer, *svdf_members(layer, bias_table(layer, svdf.BIAS)))
@@ -294,14 +326,10 @@ def emit_svdf(layer: Layer) -> Code:
 
 def emit_svdf_mve(layer: Layer) -> Code:
     """Emit the C of svdf for the MVE kernel, whose biases include the part of the zero points."""
-    graph, op, bias = layer.graph, layer.op, layer.optional_input(svdf.BIAS)
-    weights, time = (graph.input(op, index).data for index in (svdf.WEIGHTS, svdf.TIME_WEIGHTS))
-    assert weights is not None and time is not None
-    given = 0 if bias is None or bias.data is None else bias.data.astype(np.int64)
-    of_units = mve.less_zero(given, time.reshape(layer.output.shape[-1], -1), layer.input(svdf.STATE).zero_point)
-    members = svdf_members(layer, layer.table("bias", of_units))
-    of_products = layer.table("product_bias", mve.less_zero(0, weights, layer.input().zero_point))
-    return svdf_code(layer, {"svdf": members}, {"product_bias": of_products})
+    zero, units = layer.input(svdf.STATE).zero_point, layer.output.shape[1]
+    of_units = less_zero_table(layer, svdf.BIAS, svdf.TIME_WEIGHTS, zero, rows=units)
+    of_products = less_zero_table(layer, None, svdf.WEIGHTS, layer.input().zero_point, "product_bias")
+    return svdf_code(layer, {"svdf": svdf_members(layer, of_units)}, {"product_bias": of_products})
 
 
 def svdf_code(layer: Layer, *members: Members) -> Code:

@@ -47,18 +47,18 @@
     } while (0)
 #endif
 
-/* Sums of products with four runs of bytes. */
+/* Sums of products with four filters. */
 typedef struct { int32_t of[4]; } tw_mve_sums;
 
-/* Returns the sums, modulo 2^32, of the products of `count` bytes at `one` with each of `runs` contiguous runs of `count` bytes
- * at `four`. With fewer than four runs the last one is repeated. */
-static inline tw_mve_sums tw_mve_dots(const int8_t *one, const int8_t *four, int32_t runs, int32_t count)
+/* Returns the sums, modulo 2^32, of the products of `count` inputs with each of at most four filters, which follow each other.
+ * With fewer than four `filters` the last one is repeated. */
+static inline tw_mve_sums tw_mve_dots(const int8_t *x, const int8_t *weights, int32_t filters, int32_t count)
 {
-    const int8_t *w_0 = four, *w_1 = runs > 1 ? w_0 + count : w_0;
-    const int8_t *w_2 = runs > 2 ? w_1 + count : w_1, *w_3 = runs > 3 ? w_2 + count : w_2;
+    const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + count : w_0;
+    const int8_t *w_2 = filters > 2 ? w_1 + count : w_1, *w_3 = filters > 3 ? w_2 + count : w_2;
     tw_mve_sums sums;
     int32_t sum_0 = 0, sum_1 = 0, sum_2 = 0, sum_3 = 0;
-    TW_MVE_DOTS(one, 16, w_0, w_1, w_2, w_3, 16, count, sum_0, sum_1, sum_2, sum_3);
+    TW_MVE_DOTS(x, 16, w_0, w_1, w_2, w_3, 16, count, sum_0, sum_1, sum_2, sum_3);
     sums.of[0] = sum_0;
     sums.of[1] = sum_1;
     sums.of[2] = sum_2;

@@ -27,6 +27,12 @@ def with_factors(graph: Graph, op: Op) -> int:
     return constant_bytes(graph, op) + 8 * weights[0].shape[0] + padding
 
 
+def with_both_biases(graph: Graph, op: Op) -> int:
+    """Return the bytes of the constants of an MVE kernel: `with_factors`, and a recurrent bias if the layer has none."""
+    missing = graph.optional_input(op, layers.RECURRENT_BIAS) is None
+    return with_factors(graph, op) + (4 * graph.input(op, layers.WEIGHTS).shape[0] if missing else 0)
+
+
 def packable(graph: Graph, op: Op) -> Check:
     """No weight of -128 is packed with a negative weight into the same 16-bit lane, as tw_dot_dsp.c needs."""
     if op.kind == "unidirectional_sequence_lstm":
@@ -78,19 +84,35 @@ gru = partial(sequence, kinds=("gru",), scratch=gru_bytes)
 rnn = partial(sequence, kinds=("simple_rnn",), scratch=hidden_bytes)
 stateless = partial(sequence, kinds=("stateless_lstm",), scratch=hidden_bytes)
 packed: dict[str, Any] = {"isa": "dsp", "applies": (packable,), "weights": dense.four_at_a_time}
+vectors: dict[str, Any] = {"isa": "mve", "flash": with_both_biases, "features": cycle_features.steps_in_vectors}
 svdf = partial(Variant, kinds=("svdf",), params="tw_svdf", has_part=False)
 
 ROWS: tuple[Variant, ...] = (
-    lstm("tw_unidirectional_sequence_lstm_s8_mve", isa="mve", params="tw_lstm_mve", flash=with_recurrent_bias),
+    lstm(
+        "tw_unidirectional_sequence_lstm_s8_mve",
+        isa="mve",
+        params="tw_lstm_mve",
+        flash=with_recurrent_bias,
+        features=cycle_features.cells_in_vectors,
+    ),
     lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed),
     lstm("tw_unidirectional_sequence_lstm_s8"),
+    gru("tw_gru_s8_mve", **vectors),
     gru("tw_gru_s8_dsp", **packed),
     gru("tw_gru_s8"),
+    rnn("tw_simple_rnn_s8_mve", **vectors),
     rnn("tw_simple_rnn_s8_dsp", **packed),
     rnn("tw_simple_rnn_s8"),
+    stateless("tw_stateless_lstm_s8_mve", **vectors),
     stateless("tw_stateless_lstm_s8_dsp", **packed),
     stateless("tw_stateless_lstm_s8"),
-    svdf("tw_svdf_s8_mve", isa="mve", params="tw_svdf_mve", flash=with_product_bias),
+    svdf(
+        "tw_svdf_s8_mve",
+        isa="mve",
+        params="tw_svdf_mve",
+        flash=with_product_bias,
+        features=cycle_features.filters_over_time,
+    ),
     svdf("tw_svdf_s8_dsp", isa="dsp"),
     svdf("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),

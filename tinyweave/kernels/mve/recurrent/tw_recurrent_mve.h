@@ -24,4 +24,11 @@ typedef struct {
 
 void tw_unidirectional_sequence_lstm_s8_mve(const tw_lstm_mve *p, const void *in, void *hidden, void *cell, void *out);
 
+/* The kernels of tw_sequence: `bias` includes the part of the input's zero point, and `recurrent_bias`, never a null pointer, that
+ * of the hidden state's. Scratch is that of the portable kernels. */
+void tw_gru_s8_mve(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch);
+void tw_simple_rnn_s8_mve(const tw_sequence *p, const void *in, const void *state, void *out, void *scratch);
+void tw_stateless_lstm_s8_mve(const tw_sequence *p, const void *in, const void *state, const void *first_cell, void *out,
+                              void *cell, void *scratch);
+
 #endif
