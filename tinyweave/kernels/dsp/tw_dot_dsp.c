@@ -1,12 +1,12 @@
 /* tw_dot_dsp.c - dot products of int8 inputs and weights with the Arm DSP extension, for layers with a state.
  *
- * Layers: unidirectional_sequence_lstm, gru, simple_rnn, stateless_lstm and, one filter at a time, svdf.
+ * Layers: unidirectional_sequence_lstm, gru, simple_rnn, stateless_lstm; of single filters also svdf and fully_connected.
  *
  * Weights of tw_dot4_dsp: per quad of inputs k .. k + 3 four words: lanes (k, k + 2) of filters 0 and 1, of filters 2 and 3,
  * then lanes (k + 1, k + 3) of the same pairs. A lane is w0 + 256 * w1, as in tw_pair_s8.h. The weights of the last one to three
  * inputs follow as bytes, [input][filter]. So they take as many bytes as [filter][input]. Those of tw_dot1_dsp: [input].
  *
- * Cost: of four filters 18 instructions per 16 MACs, of one filter 8 per 4 MACs.
+ * Cost: of four filters 18 instructions per 16 MACs and 20 more, of one filter 8 per 4 MACs.
  */
 #include "tw_dot_dsp.h"
 

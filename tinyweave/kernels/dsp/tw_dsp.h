@@ -167,6 +167,14 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
 
+/* tw_requantize for a multiplier of at least 2^30 and a shift of -1 - right. twice: 2 * multiplier - 2^32; SMMLAR adds x to the
+ * product with it, which gives the high product of x and the multiplier. */
+static inline int32_t tw_requantize_right(int32_t x, int32_t twice, int32_t right)
+{
+    const int32_t high = tw_smmlar(x, twice, x);
+    return (((high + (high >> 31)) >> right) + 1) >> 1;
+}
+
 /* Runs assembly that takes a pointer in r0. The code itself saves r4 .. r11: it needs all registers, more than compilers give
  * to an asm statement. */
 #define TW_RUN(code, pointer)                                                                   \

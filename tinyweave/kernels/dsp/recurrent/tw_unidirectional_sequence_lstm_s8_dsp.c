@@ -8,14 +8,6 @@
 #define GATES 4 /* of a cell */
 #define CELLS 4 /* whose products are computed by one call, and wait on the stack */
 
-/* tw_requantize for a shift of -1 - `right`. twice: 2 * multiplier - 2^32. SMMLAR adds the sum to its product with `twice`: the
- * high product. */
-static inline int32_t scaled(int32_t sum, int32_t twice, int32_t right)
-{
-    const int32_t high = tw_smmlar(sum, twice, sum);
-    return (((high + (high >> 31)) >> right) + 1) >> 1;
-}
-
 /* Replaces the sums of one gate of some cells, up to `end`, by the gate in Q3.12; again: the sums of the hidden state. */
 TW_NOT_INLINE void rescale_left(const tw_lstm *p, int32_t gate, int32_t *sums, const int32_t *end, const int32_t *again)
 {
@@ -35,7 +27,8 @@ TW_NOT_INLINE void rescale(const tw_lstm *p, int32_t gate, int32_t *sums, const 
         return;
     }
     for (; sums != end; sums += GATES, again += GATES) {
-        *sums = tw_ssat16(tw_ssat16(scaled(*sums, twice, right)) + scaled(*again, again_twice, again_right));
+        const int32_t first = tw_ssat16(tw_requantize_right(*sums, twice, right));
+        *sums = tw_ssat16(first + tw_requantize_right(*again, again_twice, again_right));
     }
 }
 
