@@ -43,8 +43,8 @@ static inline void cells_of(const tw_lstm *p, const int8_t *in, const int8_t *pa
             memcpy(sums + i, p->bias + GATES * first + i, GATES * sizeof *sums);
             memset(again + i, 0, GATES * sizeof *again);
         }
-        tw_dots_dsp(in, p->in_zero, weights + GATES * first * p->depth, p->depth, count, sums);
-        tw_dots_dsp(past, p->out_zero, recurrent + GATES * first * p->cells, p->cells, count, again);
+        tw_dot4_dsp(in, p->in_zero, weights + GATES * first * p->depth, p->depth, count, sums);
+        tw_dot4_dsp(past, p->out_zero, recurrent + GATES * first * p->cells, p->cells, count, again);
         for (int32_t gate = 0; gate < GATES; ++gate) {
             rescale(p, gate, sums + gate, sums + gate + GATES * count, again + gate);
         }
