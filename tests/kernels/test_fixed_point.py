@@ -27,7 +27,6 @@ EXPRESSIONS = {
     "rounding_shift": "tw_rounding_shift(x, n)",
     "saturate16": "tw_saturate16(x)",
     "high_mul16": "tw_high_mul16(x, n)",
-    "exp_q15": "tw_exp_q15(x, n)",
     "logistic_q15": "tw_logistic_q15(x, n)",
     "tanh_q15": "tw_tanh_q15(x, n)",
 }
@@ -113,6 +112,5 @@ def test_16_bit_products_and_saturation_in_c_equal_ops(functions: dict[str, Func
 @pytest.mark.parametrize("bits", range(7))
 def test_q15_functions_in_c_equal_ops_for_all_inputs(functions: dict[str, Function], bits: int) -> None:
     x = np.arange(-(1 << 15), 1 << 15)
-    assert np.array_equal(functions["exp_q15"](x[x >= 0], bits), q15.exp_on_negative_values(-x[x >= 0], bits))
     assert np.array_equal(functions["logistic_q15"](x, bits), q15.logistic(x, bits))
     assert np.array_equal(functions["tanh_q15"](x, bits), q15.tanh(x, bits))

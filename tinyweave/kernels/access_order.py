@@ -534,15 +534,17 @@ def matrices(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     return {index: Steps(np.broadcast_to(first, steps).ravel(), writes.ravel()) for index, first in enumerate(firsts)}
 
 
-def cells(graph: Graph, op: Op) -> dict[int, Steps]:
+def cells(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     """List, by input index, the reads and writes of the LSTM.
 
-    Each step reads all inputs of a time step and writes the output of one cell. Return {} if the batch is not 1.
+    Each step reads all inputs of a time step and writes the outputs of at most `at_once` cells. Return {} if the batch is not
+    1.
     """
     x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
-    reads = (np.arange(time) * depth).repeat(count)
-    return {} if batch != 1 else {0: Steps(reads, np.arange(1, time * count + 1))}
+    ends = _in_turns(count, at_once, rest_at_once=True)
+    reads = (np.arange(time) * depth).repeat(len(ends))
+    return {} if batch != 1 else {0: Steps(reads, (np.arange(time)[:, None] * count + ends).ravel())}
 
 
 def steps_in_time(graph: Graph, op: Op) -> dict[int, Steps]:

@@ -369,16 +369,16 @@ def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
     return trailing(read.repeat(2), written.ravel())
 
 
-def by_time(graph: Graph, op: Op) -> Distances:
+def by_time(graph: Graph, op: Op, at_once: int = 1) -> Distances:
     """Return {input index: N}: the output of an LSTM must begin N bytes below the input to overwrite no unread byte.
 
-    Each cell reads all inputs of a time step and then writes its output. Return {} if the batch is not 1.
+    At most `at_once` cells read all inputs of a time step and then write their outputs. Return {} if the batch is not 1.
     """
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
     time, batch = lstm.time_and_batch(graph, op)
     if extents[batch] != 1:
         return {}
-    return {0: _dense(np.arange(extents[time]), depth, cells, at_once=1)}
+    return {0: _some_of_each(np.arange(extents[time]) * depth, cells, at_once)}
 
 
 def by_step(graph: Graph, op: Op) -> Distances:

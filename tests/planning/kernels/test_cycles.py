@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
@@ -17,7 +18,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, CONSTANTS, RUN_BYTES, FlashReads, cut, layer_cycles
 from tinyweave.kernels.table import BY_NAME, variant_for
-from tinyweave.planning import Tile, plan_in_stages
+from tinyweave.planning import Request, Tile, plan, plan_in_stages
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernels.cycles import cycles_per_op, plan_cycles
 
@@ -83,6 +84,20 @@ def test_ops_at_the_edges_and_heads_of_public_models_have_cycle_constants(core: 
     names += ["tw_extremum_s8", "tw_reduce_extremum_s8", "tw_pad_s8", "tw_quantize_f32_s16", "tw_dequantize_s16_f32"]
     known = json.loads(CONSTANTS.read_text())[core]
     assert [name for name in names if not any(known.get(name, ()))] == []
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33"])
+def test_a_small_dense_layer_with_a_zero_point_of_its_weights_has_a_dsp_kernel(core: str) -> None:
+    """A kernel of unknown cycles would seem to be the fastest one."""
+    weights = np.full((2, 640), 127, np.int8)
+    tensors = (
+        Tensor("x", (1, 640), "int8", Quant((0.02,), (3,))),
+        Tensor("w", weights.shape, "int8", Quant((0.01,), (-5,)), weights, "constant"),
+        Tensor("y", (1, 2), "int8", Quant((0.5,), (0,))),
+    )
+    op = Op("dense_0", "fully_connected", ("x", "w"), ("y",), {"activation": "none", "keep_num_dims": False})
+    graph = verify(Graph("dense", {tensor.name: tensor for tensor in tensors}, (op,), ("x",), ("y",)))
+    assert plan(graph, Request(objective="speed", core=core)).variants == ("tw_fully_connected_s8_few_dsp",)
 
 
 @pytest.mark.emulator

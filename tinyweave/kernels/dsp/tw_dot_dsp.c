@@ -1,19 +1,18 @@
 /* tw_dot_dsp.c - dot products of int8 inputs and weights with the Arm DSP extension, for layers with a state.
  *
- * Layers: unidirectional_sequence_lstm, gru, simple_rnn, stateless_lstm and, one filter at a time, svdf.
+ * Layers: unidirectional_sequence_lstm, gru, simple_rnn, stateless_lstm; of single filters also svdf and fully_connected.
  *
  * Weights of tw_dot4_dsp: per quad of inputs k .. k + 3 four words: lanes (k, k + 2) of filters 0 and 1, of filters 2 and 3,
  * then lanes (k + 1, k + 3) of the same pairs. A lane is w0 + 256 * w1, as in tw_pair_s8.h. The weights of the last one to three
  * inputs follow as bytes, [input][filter]. So they take as many bytes as [filter][input]. Those of tw_dot1_dsp: [input].
  *
- * Cost: of four filters 18 instructions per 16 MACs, of one filter 8 per 4 MACs.
+ * Cost: of four filters 18 instructions per 16 MACs and 20 more, of one filter 8 per 4 MACs.
  */
 #include "tw_dot_dsp.h"
 
 #include "tw_dsp.h"
 
-#define FILTERS 4
-#define MOST_QUADS 64 /* their sum of 256 products, each at most 255 * 128, is below 2^23, so 256 times the sum is an int32 */
+#define FILTERS 4 /* of a group */
 
 static inline int32_t add_to(int32_t sum, int32_t term) { return tw_signed((uint32_t)sum + (uint32_t)term); }
 
@@ -46,8 +45,7 @@ static inline int32_t add_to(int32_t sum, int32_t term) { return tw_signed((uint
  * point and the end of the inputs leave four registers for weights.
  * End: an odd filter's sum is (its packed sum - the even filter's) / 2^8.
  * Equals add_products() below in plain C. */
-#define SUMS                         \
-    "push {r3-r11}\n"                \
+#define BEGIN                        \
     "mov r4, #0\n"                   \
     "mov r5, r4\n"                   \
     "mov r6, r4\n"                   \
@@ -55,19 +53,38 @@ static inline int32_t add_to(int32_t sum, int32_t term) { return tw_signed((uint
     "1:\n"                           \
     QUAD                             \
     "cmp r0, r12\n"                  \
-    "bne.w 1b\n"                     \
-    "pop {r3}\n"                     \
+    "bne.w 1b\n"
+#define END                          \
     "ldm.w r3, {r8-r11}\n"           \
     "sub r5, r5, r4\n"               \
     "sub r7, r7, r6\n"               \
     "add r4, r4, r8\n"               \
     "add r5, r9, r5, asr #8\n"       \
     "add r6, r6, r10\n"              \
-    "add r7, r11, r7, asr #8\n"      \
+    "add r7, r11, r7, asr #8\n"
+#define SUMS                         \
+    "push {r3-r11}\n"                \
+    BEGIN                            \
+    "pop {r3}\n"                     \
+    END                              \
     "stm r3, {r4-r7}\n"              \
     "pop {r4-r11}\n"
 
-/* Adds the products of `quads` quads of inputs, 1 .. MOST_QUADS, with four filters; returns the end of their weights. */
+/* The same of several groups of four filters; r2: groups. Stack, 44 bytes: r0, r2 and r3 at the begin of the next group. */
+#define SUMS_OF_GROUPS               \
+    "push {r0, r2-r11}\n"            \
+    "2:\n"                           \
+    BEGIN                            \
+    "ldm sp, {r0, r2, r3}\n"         \
+    END                              \
+    "stm r3!, {r4-r7}\n"             \
+    "subs r2, r2, #1\n"              \
+    "strd r2, r3, [sp, #4]\n"        \
+    "bne.w 2b\n"                     \
+    "add sp, sp, #12\n"              \
+    "pop {r4-r11}\n"
+
+/* Adds the products of `quads` quads of inputs, 1 .. TW_DOT_MOST / 4, with four filters; returns the end of their weights. */
 static inline const int8_t *add_products(const int8_t *x, int32_t quads, const int8_t *weights, uint32_t zeros, int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
@@ -77,6 +94,17 @@ static inline const int8_t *add_products(const int8_t *x, int32_t quads, const i
     register uint32_t less __asm__("lr") = zeros;
     __asm__ volatile(SUMS : "+r"(from), "+r"(words), "+r"(to), "+r"(end), "+r"(less) : : "r2", "cc", "memory");
     return words;
+}
+
+void tw_dot4_whole_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t groups, int32_t *sums)
+{
+    register const int8_t *from __asm__("r0") = x;
+    register const int8_t *words __asm__("r1") = weights;
+    register int32_t left __asm__("r2") = groups;
+    register int32_t *to __asm__("r3") = sums;
+    register const int8_t *end __asm__("r12") = x + count;
+    register uint32_t less __asm__("lr") = tw_lanes(-zero, -zero);
+    __asm__ volatile(SUMS_OF_GROUPS : "+r"(from), "+r"(words), "+r"(left), "+r"(to), "+r"(end), "+r"(less) : : "cc", "memory");
 }
 
 #else
@@ -98,14 +126,20 @@ static inline const int8_t *add_products(const int8_t *x, int32_t quads, const i
     return weights;
 }
 
+void tw_dot4_whole_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t groups, int32_t *sums)
+{
+    for (; groups > 0; --groups, sums += FILTERS) {
+        weights = add_products(x, count / 4, weights, tw_lanes(-zero, -zero), sums);
+    }
+}
+
 #endif
 
-void tw_dot4_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums)
+void tw_dot4_any_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sums)
 {
     const uint32_t zeros = tw_lanes(-zero, -zero);
-    (void)filter; /* is `count` */
     for (int32_t quads = count / 4, now; quads > 0; quads -= now) {
-        now = tw_min(quads, MOST_QUADS);
+        now = tw_min(quads, TW_DOT_MOST / 4);
         weights = add_products(x, now, weights, zeros, sums);
         x += 4 * now;
     }
@@ -113,11 +147,12 @@ void tw_dot4_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t f
         const int8_t *const end = x + count % 4;
         int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3];
         for (; x != end; ++x, weights += FILTERS) {
-            const int32_t input = *x - zero;
-            sum_0 = add_to(sum_0, input * weights[0]);
-            sum_1 = add_to(sum_1, input * weights[1]);
-            sum_2 = add_to(sum_2, input * weights[2]);
-            sum_3 = add_to(sum_3, input * weights[3]);
+            const uint32_t input = (uint32_t)(*x - zero), word = tw_word(weights);
+            const uint32_t even = tw_sxtb16(word), odd = tw_sxtb16_odd(word);
+            sum_0 = tw_smlabb(input, even, sum_0);
+            sum_1 = tw_smlabb(input, odd, sum_1);
+            sum_2 = tw_smlabt(input, even, sum_2);
+            sum_3 = tw_smlabt(input, odd, sum_3);
         }
         sums[0] = sum_0;
         sums[1] = sum_1;

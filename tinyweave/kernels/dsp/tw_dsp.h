@@ -123,8 +123,9 @@ TW_INSTRUCTION(int32_t, tw_smmlar, (int32_t x, int32_t y, int32_t sum), "smmlar 
 TW_INSTRUCTION(int32_t, tw_smmla, (int32_t x, int32_t y, int32_t sum), "smmla %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * y) >> 32)))
 
-/* x clamped to int8. */
+/* x clamped to int8 or to int16. */
 TW_INSTRUCTION(int32_t, tw_ssat8, (int32_t x), "ssat %0, #8, %1", TW_X, tw_clamp(x, -128, 127))
+TW_INSTRUCTION(int32_t, tw_ssat16, (int32_t x), "ssat %0, #16, %1", TW_X, tw_clamp(x, -32768, 32767))
 
 /* The larger of each byte of x and y, as int8. SSUB8 sets a flag for each byte of x that is not less than that of y, and SEL takes
  * these bytes of x and the others of y. */
@@ -164,6 +165,14 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
 {
     const int32_t high = tw_smmulr(doubled, multiplier);
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
+}
+
+/* tw_requantize for a multiplier of at least 2^30 and a shift of -1 - right. twice: 2 * multiplier - 2^32; SMMLAR adds x to the
+ * product with it, which gives the high product of x and the multiplier. */
+static inline int32_t tw_requantize_right(int32_t x, int32_t twice, int32_t right)
+{
+    const int32_t high = tw_smmlar(x, twice, x);
+    return (((high + (high >> 31)) >> right) + 1) >> 1;
 }
 
 /* Runs assembly that takes a pointer in r0. The code itself saves r4 .. r11: it needs all registers, more than compilers give

@@ -91,7 +91,12 @@ ROWS: tuple[Variant, ...] = (
         timed_as="tw_fully_connected_s8_dsp",
     ),
     by_map_rows("tw_fully_connected_s8_raw_dsp", isa="dsp", applies=COMPACT),
-    by_map_rows("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
+    by_map_rows(
+        "tw_fully_connected_s8_offset",
+        params="tw_fully_connected_offset",
+        applies=(weights_have_a_zero_point,),
+        timed_as="tw_fully_connected_s8",
+    ),
     by_map_rows(
         "tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"
     ),

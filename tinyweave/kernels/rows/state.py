@@ -95,7 +95,7 @@ ROWS: tuple[Variant, ...] = (
         flash=with_recurrent_bias,
         features=cycle_features.cells_in_vectors,
     ),
-    lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed),
+    lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed, distance=partial(distance.by_time, at_once=4)),
     lstm("tw_unidirectional_sequence_lstm_s8"),
     gru("tw_gru_s8_mve", **vectors),
     gru("tw_gru_s8_dsp", **packed),

@@ -4,6 +4,8 @@
 
 #include "tw.h"
 
+/* Multipliers of SVDF and LSTM layers are at least 2^30, or 0 with a shift of 0. */
+
 /* int8 SVDF layer: products with the input are kept for some steps and weighted over time. */
 typedef struct {
     int32_t batch, depth, units, rank;        /* units * rank filters */

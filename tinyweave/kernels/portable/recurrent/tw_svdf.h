@@ -6,7 +6,7 @@
 
 #include "tw_recurrent.h"
 
-/* tw_dot1, or a faster function with the same results. */
+/* tw_dot1. */
 typedef void tw_svdf_dot(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum);
 
 /* The sum over time of one filter; the state of 2-byte elements. */
@@ -19,24 +19,29 @@ static inline int32_t tw_svdf_weigh16(const int16_t *state, const int16_t *weigh
     return (int32_t)sum;
 }
 
+/* One filter with a state of 2-byte elements: forgets the oldest product, keeps the newest, and returns the sum over time. */
+static inline int32_t tw_svdf_keep16(int32_t product, int16_t *state, const int16_t *time_weights, int32_t steps)
+{
+    memmove(state, state + 1, (size_t)(steps - 1) * sizeof *state);
+    state[steps - 1] = (int16_t)tw_clamp(product, -32768, 32767);
+    return tw_svdf_weigh16(state, time_weights, steps);
+}
+
 /* One filter: forgets the oldest product, keeps the newest, and returns the sum over time. */
 static inline int32_t tw_svdf_filter(const tw_svdf *p, int32_t index, const int8_t *in, uint8_t *state, tw_svdf_dot *dot)
 {
     const uint8_t *time_weights = (const uint8_t *)p->time_weights + index * p->steps * p->state_bytes;
-    const int32_t newest = (p->steps - 1) * p->state_bytes;
-    int32_t product = 0;
+    int32_t product = 0, sum = 0;
     dot(in, p->in_zero, p->weights + index * p->depth, p->depth, &product);
     product = tw_requantize(product, p->state_multiplier, p->state_shift);
-    memmove(state, state + p->state_bytes, (size_t)newest);
-    if (p->state_bytes == 1) {
-        int32_t sum = 0;
-        /* the zero point is added after the clamp: the state wraps around, as TFLite Micro's does */
-        state[newest] = (uint8_t)(tw_clamp(product, -128, 127) + p->state_zero);
-        dot((const int8_t *)state, p->state_zero, (const int8_t *)time_weights, p->steps, &sum);
-        return sum;
+    if (p->state_bytes == 2) {
+        return tw_svdf_keep16(product, (int16_t *)(void *)state, (const int16_t *)(const void *)time_weights, p->steps);
     }
-    ((int16_t *)(void *)state)[p->steps - 1] = (int16_t)tw_clamp(product, -32768, 32767);
-    return tw_svdf_weigh16((const int16_t *)(void *)state, (const int16_t *)(const void *)time_weights, p->steps);
+    memmove(state, state + 1, (size_t)(p->steps - 1));
+    /* the zero point is added after the clamp: the state wraps around, as TFLite Micro's does */
+    state[p->steps - 1] = (uint8_t)(tw_clamp(product, -128, 127) + p->state_zero);
+    dot((const int8_t *)state, p->state_zero, (const int8_t *)time_weights, p->steps, &sum);
+    return sum;
 }
 
 TW_INLINE void tw_svdf_over(const tw_svdf *p, const void *in, void *state, void *out, tw_svdf_dot *dot)
