@@ -153,6 +153,13 @@ def test_the_last_pixel_of_an_odd_number_is_read_again_for_each_four_outputs(tmp
     check(some, on_host("odd", some, tmp_path))
 
 
+def test_a_column_of_pixels_is_read_as_one_row_at_any_stride(tmp_path: Path) -> None:
+    row, sizes = BY_NAME["tw_conv_2d_s8_mve"], ((9, 16, 16), (7, 17, 9), (12, 24, 8), (5, 3, 13))
+    graphs = [convolution((h, 1), (depth, units), (2, 2), ((0, 0), (0, 0))) for h, depth, units in sizes]
+    some = [Chosen(Case(f"column-{number}", graph, []), row) for number, graph in enumerate(graphs)]
+    check(some, on_host("column", some, tmp_path))
+
+
 def test_lines_of_a_depthwise_convolution_are_equal_blocks_of_columns() -> None:
     """A line of 16 words holds 28 outputs of three taps: 60 columns are computed 20 at a time, however many rows.
 

@@ -373,8 +373,9 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     fits = all((n - 1) * step < size for n, step, size in zip(_hw(out), stride, _hw(x), strict=True))
     if kernel != (1, 1) or pads[0][0] or pads[1][0] or not fits:
         return _in_batches(lowest.ravel(), at_once, x, out)
-    runs = lowest.reshape(1, -1) if tuple(stride) == (1, 1) else lowest
-    count, step = runs.shape[1], stride[1] * depth
+    is_column = x.shape[2] == out.shape[2] == kernel[1] == 1 and out.shape[1] > 1  # which the kernel turns into a row
+    runs = lowest.reshape(1, -1) if tuple(stride) == (1, 1) or is_column else lowest
+    count, step = runs.shape[1], stride[0 if is_column else 1] * depth
     spare = (count - 1) * step + depth - -(-depth // LANES) * LANES
     direct = min(spare // step + 1, count) if spare >= 0 else 0
     direct -= direct % 2 if direct < count else 0

@@ -17,14 +17,16 @@
 typedef struct {
     const int8_t *x_0, *x_1;   /* the inputs of the first pair */
     int32_t zero;
-    int8_t *to_0_end;          /* end of the outputs of the first pixel that are computed */
+    int8_t *to_0_end;          /* end of the first pixel's outputs of whole groups */
     int32_t x_step;            /* bytes to the inputs of the next pair */
     const uint32_t *stream;
     int32_t pairs;
-    int32_t gap;               /* bytes from the end of a pixel's last group to the next pixel; negative if some of the group are not stored */
+    int32_t gap;               /* bytes from the end of a pixel's last group to the next pixel; negative if some of it are not stored */
     int32_t low, high;
     int8_t *to_1, *to_0;       /* the outputs of the first pair */
     const int8_t *x_0_end;     /* end of the inputs of the first pixel */
+    int32_t rest;              /* filters of a last group that has fewer than four; 0 if there is none */
+    int32_t over;              /* outputs of a pixel beyond the whole groups, which may be left to others */
 } tw_mve_frame;
 
 #if TW_HAS_MVE
@@ -62,24 +64,21 @@ typedef struct {
 /* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
 #define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
 #define NO_FIX
-/* Stores the outputs of four filters of both pixels, in q0 and q1, at r7 and r5. SOME stores as many of the four as there are
- * before the end of the outputs. LEFT prepares that: the register `end` is the end for pixel 0; r6: free. */
+/* Stores the outputs of four filters of both pixels, in q0 and q1, at r7 and r5; SOME those that the predicate names. */
 #define ALL "vstrb.32 q0, [r7], #4\nvstrb.32 q1, [r5], #4\n"
-#define LEFT(end) "sub r6, " end ", r7\nvctp.32 r6\n"
 #define SOME "vpstt\nvstrbt.32 q0, [r7], #4\nvstrbt.32 q1, [r5], #4\n"
 
 /* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, which PRODUCTS has loaded,
- * then shifts; q4, q5: the clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
- * outputs into registers that held sums. store: ALL, or SOME if load_ends has LEFT. Equals the last loop of four(), for both
- * pixels. */
-#define FINISH(load_ends, fix, zero, end, store) \
+ * then shifts; q4, q5: the clamp; r7, r5: where the outputs of pixel 0 and 1 go. load: loads what is needed of the frame, into
+ * registers that held sums; zero: the output's zero point; store: ALL or SOME. Equals the last loop of four(), for both pixels. */
+#define FINISH(load, fix, zero, store)    \
     "vmov q0[2], q0[0], r0, r4\n"         \
     "vmov q0[3], q0[1], r2, r6\n"         \
     "vmov q1[2], q1[0], r8, r12\n"        \
     "vqrdmulh.s32 q0, q0, q2\n"           \
     "vmov q1[3], q1[1], r10, lr\n"        \
     "vqrdmulh.s32 q1, q1, q2\n"           \
-    load_ends                             \
+    load                                  \
     fix                                   \
     "vldrw.32 q2, [r3], #16\n"            \
     "vrshl.s32 q0, q0, q2\n"              \
@@ -90,32 +89,35 @@ typedef struct {
     "vmax.s32 q1, q1, q4\n"               \
     "vmin.s32 q0, q0, q5\n"               \
     "vmin.s32 q1, q1, q5\n"               \
-    store                                 \
-    "cmp r7, " end "\n"
+    store
 
-/* An odd number, at least three, or an even number of vectors of inputs of both pixels, from r1 and r9. While PRODUCTS multiplies
- * two vectors, it loads the next two. r11: end of the inputs of pixel 0. Label 3: two vectors of each pixel. */
+/* Two vectors of inputs of each pixel, from r1 and r9; or a larger odd or even number, up to r11, the end of the inputs of pixel 0.
+ * While PRODUCTS multiplies a vector of each pixel, it loads the next ones. Label 3: two vectors of each pixel. */
 #define LOAD_0(x_0) "vldrb.8 " x_0 ", [r1], #16\n"
 #define LOAD_1(x_1) "vldrb.8 " x_1 ", [r9], #16\n"
 #define AT_END "cmp r1, r11\n"
-#define TWO_VECTORS                                        \
+#define TWO                                                \
+    LOAD_0("q0") LOAD_1("q1")                              \
+    PRODUCTS("q0", "q1", LOAD_0("q6"), LOAD_1("q7"), "")   \
+    PRODUCTS("q6", "q7", "", "", "")
+#define TWO_AT_A_TIME                                      \
     "3:\n"                                                 \
     PRODUCTS("q0", "q1", LOAD_0("q6"), LOAD_1("q7"), "")   \
     PRODUCTS("q6", "q7", LOAD_0("q0"), LOAD_1("q1"), AT_END) \
     "bne 3b\n"
-#define ODD LOAD_0("q0") LOAD_1("q1") TWO_VECTORS PRODUCTS("q0", "q1", "", "", "")
+#define ODD LOAD_0("q0") LOAD_1("q1") TWO_AT_A_TIME PRODUCTS("q0", "q1", "", "", "")
 #define EVEN                                               \
     LOAD_0("q6") LOAD_1("q7")                              \
-    PRODUCTS("q6", "q7", LOAD_0("q0"), LOAD_1("q1"), AT_END) \
-    "beq 5f\n"                                             \
-    TWO_VECTORS                                            \
-    "5:\n"                                                 \
+    PRODUCTS("q6", "q7", LOAD_0("q0"), LOAD_1("q1"), "")   \
+    TWO_AT_A_TIME                                          \
     PRODUCTS("q0", "q1", "", "", "")
 
-/* Saves r4 .. r11, since the code needs all registers, and puts the first eight members of the frame on the stack, 64 bytes in
- * all: [sp] x_0, +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap. */
+/* Saves r4 .. r11, since the code needs all registers, and puts members of the frame on the stack, 72 bytes in all: [sp] x_0,
+ * +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap, +32 rest, +36 over. */
 #define ENTER                       \
     "push {r4-r11}\n"               \
+    "ldrd r4, r5, [r0, #52]\n"      \
+    "push {r4, r5}\n"               \
     "ldm.w r0, {r1-r8}\n"           \
     "push {r1-r8}\n"                \
     "mov r3, r6\n"                  \
@@ -123,7 +125,11 @@ typedef struct {
     "ldm.w r1, {r2, r4, r5, r7, r11}\n" \
     "vdup.32 q4, r2\n"              \
     "vdup.32 q5, r4\n"
-/* Counts a pair down; else moves the outputs to the next pair. Leaves x_step in r2, the stream in r3, gap in r6. */
+/* Goes to label 8 if a pixel has whole groups only; else LOAD_REST sets the predicate for the last group. r6: free. */
+#define IF_REST "ldr r0, [sp, #32]\ncmp r0, #0\nbeq 8f\n"
+#define LOAD_REST "ldr r6, [sp, #32]\nvctp.32 r6\n"
+/* Counts a pair down; else moves the outputs to the next pair, and r4 to the end of the whole groups of its pixel 0. Leaves x_step
+ * in r2, the stream in r3. */
 #define NEXT_PAIR                   \
     "ldr r0, [sp, #24]\n"           \
     "subs r0, r0, #1\n"             \
@@ -133,81 +139,99 @@ typedef struct {
     "ldr r6, [sp, #28]\n"           \
     "sub r4, r5, r7\n"              \
     "add r7, r5, r6\n"              \
-    "add r5, r7, r4\n"
+    "add r5, r7, r4\n"              \
+    "ldr r4, [sp, #36]\n"           \
+    "sub r4, r5, r4\n"
 #define LEAVE                       \
     "4:\n"                          \
-    "add sp, sp, #32\n"             \
+    "add sp, sp, #40\n"             \
     "pop {r4-r11}\n"
 
-/* Where the outputs of the next pair's pixel 0 end, by the register r5, where those of its pixel 1 begin. */
-#define NEXT_END_ALL(end) "sub " end ", r5, r6\n"
-#define NEXT_END_SOME(end) "mov " end ", r5\n"
-
-/* All pairs, for windows of more than sixteen inputs; vectors: ODD or EVEN. r1, r9: inputs of both pixels; r11: end of the inputs
- * of pixel 0. Label 1: a pair; 2: a group of filters. Equals products() below in plain C. */
-#define PAIRS_OF_MANY(vectors, fix, left, store, next_end) \
-    ENTER                                              \
-    "1:\n"                                             \
-    "2:\n"                                             \
-    "ldrd r1, r9, [sp]\n"                              \
-    BIASES                                             \
-    vectors                                            \
-    FINISH("ldrd r0, r2, [sp, #8]\n" left, fix, "r0", "r2", store) \
-    "blo 2b\n"                                         \
-    NEXT_PAIR                                          \
-    "ldrd r0, r1, [sp]\n"                              \
-    "add r0, r0, r2\n"                                 \
-    "add r1, r1, r2\n"                                 \
-    "add r11, r11, r2\n"                               \
-    "strd r0, r1, [sp]\n"                              \
-    next_end                                           \
-    "str r4, [sp, #12]\n"                              \
-    "b 1b\n"                                           \
+/* All pairs, for windows of more than sixteen inputs; vectors: TWO, ODD or EVEN. r1, r9: inputs of both pixels; r11: end of the
+ * inputs of pixel 0. Label 2: a whole group of filters; 7: a last group; 8: the end of a pair. Equals products() below in plain
+ * C. */
+#define PAIRS_OF_MANY(vectors, fix)                        \
+    ENTER                                                  \
+    "ldr r0, [sp, #12]\n"                                  \
+    "cmp r7, r0\n"                                         \
+    "beq 7f\n"                                             \
+    "2:\n"                                                 \
+    "ldrd r1, r9, [sp]\n"                                  \
+    BIASES                                                 \
+    vectors                                                \
+    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", ALL)      \
+    "cmp r7, r2\n"                                         \
+    "bne 2b\n"                                             \
+    IF_REST                                                \
+    "7:\n"                                                 \
+    "ldrd r1, r9, [sp]\n"                                  \
+    BIASES                                                 \
+    vectors                                                \
+    FINISH("ldr r0, [sp, #8]\n" LOAD_REST, fix, "r0", SOME) \
+    "8:\n"                                                 \
+    NEXT_PAIR                                              \
+    "str r4, [sp, #12]\n"                                  \
+    "ldrd r0, r1, [sp]\n"                                  \
+    "add r0, r0, r2\n"                                     \
+    "add r1, r1, r2\n"                                     \
+    "add r11, r11, r2\n"                                   \
+    "cmp r7, r4\n"                                         \
+    "strd r0, r1, [sp]\n"                                  \
+    "bne 2b\n"                                             \
+    "b 7b\n"                                               \
     LEAVE
 
 /* The same for windows of at most sixteen inputs, which stay in q6 and q7 for all filters. r9: zero point; r11: end of the
- * outputs of pixel 0, so that FINISH loads nothing. */
-#define PAIRS_OF_SIXTEEN(fix, left, store, next_end) \
-    ENTER                        \
-    "ldrd r1, r2, [sp]\n"        \
-    "ldrd r9, r11, [sp, #8]\n"   \
-    "vldrb.8 q6, [r1]\n"         \
-    "vldrb.8 q7, [r2]\n"         \
-    "1:\n"                       \
-    BIASES                       \
+ * outputs of whole groups of pixel 0. */
+#define PAIRS_OF_SIXTEEN(fix)        \
+    ENTER                            \
+    "ldrd r1, r2, [sp]\n"            \
+    "ldrd r9, r11, [sp, #8]\n"       \
+    "vldrb.8 q6, [r1]\n"             \
+    "vldrb.8 q7, [r2]\n"             \
+    "cmp r7, r11\n"                  \
+    "beq 7f\n"                       \
+    "2:\n"                           \
+    BIASES                           \
     PRODUCTS("q6", "q7", "", "", "") \
-    FINISH(left, fix, "r9", "r11", store) \
-    "blo 1b\n"                   \
-    NEXT_PAIR                    \
-    next_end                     \
-    "add r1, r1, r2\n"           \
-    "add r2, r1, r2, lsr #1\n"   \
-    "vldrb.8 q6, [r1]\n"         \
-    "vldrb.8 q7, [r2]\n"         \
-    "b 1b\n"                     \
+    FINISH("", fix, "r9", ALL)       \
+    "cmp r7, r11\n"                  \
+    "bne 2b\n"                       \
+    IF_REST                          \
+    "7:\n"                           \
+    BIASES                           \
+    PRODUCTS("q6", "q7", "", "", "") \
+    FINISH(LOAD_REST, fix, "r9", SOME) \
+    "8:\n"                           \
+    NEXT_PAIR                        \
+    "mov r11, r4\n"                  \
+    "add r1, r1, r2\n"               \
+    "add r2, r1, r2, lsr #1\n"       \
+    "cmp r7, r11\n"                  \
+    "vldrb.8 q6, [r1]\n"             \
+    "vldrb.8 q7, [r2]\n"             \
+    "bne 2b\n"                       \
+    "b 7b\n"                         \
     LEAVE
 
 #define RUN(code)                                                                                               \
     __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
                      "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory", TW_MVE_PREDICATE)
 
-#define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix, "", ALL, NEXT_END_ALL("r11")))
-#define RUN_EVEN(fix) RUN(PAIRS_OF_MANY(EVEN, fix, "", ALL, NEXT_END_ALL("r4")))
-#define RUN_ODD(fix) RUN(PAIRS_OF_MANY(ODD, fix, "", ALL, NEXT_END_ALL("r4")))
+#define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix))
+#define RUN_TWO(fix) RUN(PAIRS_OF_MANY(TWO, fix))
+#define RUN_EVEN(fix) RUN(PAIRS_OF_MANY(EVEN, fix))
+#define RUN_ODD(fix) RUN(PAIRS_OF_MANY(ODD, fix))
 
-/* Computes the outputs of all pairs by groups of four filters; rest: how many filters the last group has, 0 for four. */
-static void products(const tw_mve_frame *pair, int32_t sign, int32_t rest)
+/* Computes the outputs of all pairs by groups of filters. */
+static void products(const tw_mve_frame *pair, int32_t sign)
 {
     register const tw_mve_frame *frame __asm__("r0") = pair;
     const int32_t vectors = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
-    if (rest > 0 && vectors == 1) {
-        RUN(PAIRS_OF_SIXTEEN(FIX, LEFT("r11"), SOME, NEXT_END_SOME("r11")));
-    } else if (rest > 0 && vectors % 2 == 0) {
-        RUN(PAIRS_OF_MANY(EVEN, FIX, LEFT("r2"), SOME, NEXT_END_SOME("r4")));
-    } else if (rest > 0) {
-        RUN(PAIRS_OF_MANY(ODD, FIX, LEFT("r2"), SOME, NEXT_END_SOME("r4")));
-    } else if (vectors == 1) {
+    if (vectors == 1) {
         TW_BY_SIGN(sign, RUN_SIXTEEN, FIX, NO_FIX);
+    } else if (vectors == 2) {
+        TW_BY_SIGN(sign, RUN_TWO, FIX, NO_FIX);
     } else if (vectors % 2 == 0) {
         TW_BY_SIGN(sign, RUN_EVEN, FIX, NO_FIX);
     } else {
@@ -239,15 +263,15 @@ static const uint32_t *four(const tw_mve_frame *pair, const int8_t *x, const uin
     return stream + 2 * FILTERS;
 }
 
-static void products(const tw_mve_frame *pair, int32_t sign, int32_t rest)
+static void products(const tw_mve_frame *pair, int32_t sign)
 {
     const int8_t *x_0 = pair->x_0, *x_1 = pair->x_1;
     int8_t *to_0 = pair->to_0, *to_1 = pair->to_1, *end = pair->to_0_end;
     const int32_t apart = (int32_t)(to_1 - to_0);
     for (int32_t i = 0; i < pair->pairs; ++i) {
         const uint32_t *stream = pair->stream;
-        for (; to_0 < end; to_0 += FILTERS, to_1 += FILTERS) {
-            const size_t count = (size_t)tw_min((int32_t)(end - to_0), FILTERS);
+        for (; to_0 < end + pair->rest; to_0 += FILTERS, to_1 += FILTERS) {
+            const size_t count = to_0 < end ? FILTERS : (size_t)pair->rest;
             int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written: outputs may overlap inputs */
             four(pair, x_0, stream, sign, first);
             stream = four(pair, x_1, stream, sign, second);
@@ -258,7 +282,7 @@ static void products(const tw_mve_frame *pair, int32_t sign, int32_t rest)
         x_1 += pair->x_step;
         to_0 = to_1 + pair->gap;
         to_1 = to_0 + apart;
-        end = rest > 0 ? to_1 : to_1 - pair->gap;
+        end = to_1 - pair->over;
     }
 }
 
@@ -389,17 +413,17 @@ static void by_pixels(const tw_mve_layer *layer, int32_t bytes, const int8_t *fr
  * where no four are left, are a group, too, if `layer->rest` says so. */
 TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
-    const int32_t filters = layer->filters, over = filters & (FILTERS - 1), rest = layer->rest, computed = filters - over + rest;
+    const int32_t filters = layer->filters, over = filters & (FILTERS - 1), rest = layer->rest, whole = filters - over;
     if (pixels > 1) {
         const tw_mve_frame frame = {
-            from, from + step, layer->zero, to + computed, 2 * step, layer->stream, pixels / 2, rest > 0 ? rest - FILTERS : over,
-            layer->low, layer->high, to + filters, to, from + layer->bytes,
+            from, from + step, layer->zero, to + whole, 2 * step, layer->stream, pixels / 2, rest > 0 ? rest - FILTERS : over,
+            layer->low, layer->high, to + filters, to, from + layer->bytes, rest, over,
         };
-        products(&frame, layer->sign, rest);
+        products(&frame, layer->sign);
     }
     if (pixels & 1) {
         const int32_t last = pixels - 1;
-        by_pixels(layer, layer->bytes, from + last * step, 0, 1, computed, to + last * filters);
+        by_pixels(layer, layer->bytes, from + last * step, 0, 1, whole + rest, to + last * filters);
     }
 }
 

@@ -142,12 +142,15 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
     (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
     inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
     are_pixels = rows == cols == 1 and all(window.pad == 0 for window in windows) and inside
-    at_once, run = windows_at_once(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
+    steps_right, wide = stride[1], out.shape[2]
+    if x.shape[2] == wide == cols == 1 and out.shape[1] > 1:  # the kernel turns a column into a row (tw_conv_turn_column)
+        steps_right, wide = stride[0], out.shape[1]
+    at_once, run = windows_at_once(rows, cols, depth), wide if are_pixels and stride != (1, 1) else len(first)
     direct = together = (
         0  # pixels of a run that are read in place, and those of them that are all read before outputs are written
     )
     if are_pixels:
-        step = stride[1] * depth
+        step = steps_right * depth
         vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
         direct = run if vectors_fit >= run else max(vectors_fit, 0) // 2 * 2
         together = next((count for count in (run, direct) if reads_all_first(count, units, depth)), 0)
