@@ -14,7 +14,7 @@ from cases.draw import constant, single_op
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Quant, Tensor
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare, emulated, host
 
 INPUTS = np.random.RandomState(3).randint(-128, 128, (6, 1, 5)).astype(np.int8)
@@ -45,16 +45,19 @@ def test_svdf_with_an_int8_memory_equals_tflite_micro() -> None:
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("memory", [Quant((4.0,), (120,)), Quant((0.25,), (0,))], ids=["wraps", "saturates"])
-def test_emitted_c_of_svdf_with_an_int8_memory_equals_the_reference(memory: Quant, tmp_path: Path) -> None:
+def test_emitted_c_of_svdf_with_an_int8_memory_equals_the_reference(memory: Quant, core: str, tmp_path: Path) -> None:
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
     graph = network(memory)
-    made = plan(graph)
+    made = plan(graph, Request(core=core))
     for file, text in emit(made, "svdf", Origin("svdf.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     rounds = [[x.tobytes()] for x in INPUTS]
     for simulate, built in (
         (host, host.build(tmp_path, "svdf", sanitize=True)),
-        (emulated, emulated.build(tmp_path, "svdf", "cortex-m4")),
+        (emulated, emulated.build(tmp_path, "svdf", core)),
     ):
         run = simulate.invoke(built, dict(made.arena), rounds[-1], [3], earlier=rounds[:-1])
         assert [outputs[0].ravel().tolist() for outputs in compare.unpack_all(graph, run)] == computed(graph)

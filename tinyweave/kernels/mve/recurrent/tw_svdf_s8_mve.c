@@ -1,8 +1,8 @@
 /* tw_svdf_s8_mve.c - int8 SVDF layer with the Arm MVE extension.
  *
- * All products in the state move by one step, which is one copy since filters follow each other. Then the newest products of four
- * filters at a time are computed and scattered. Last, the sums over time of four units at a time: the products of a unit's filters
- * also follow each other, as do their time weights. */
+ * First one copy moves the whole state by one step: the newest product of a filter becomes the one before it. Then the newest
+ * products of four filters at a time are computed and scattered into the state. Last come the sums over time of four units at a
+ * time. The products of all filters of a unit are contiguous, as are their time weights. */
 #include "tw_recurrent_mve.h"
 
 #include "tw_mve_dots.h"

@@ -1,8 +1,7 @@
 /* tw_unidirectional_sequence_lstm_s8_mve.c - int8 LSTM with the Arm MVE extension.
  *
- * The gates of eight cells are computed first, a vector per cell: a run of inputs is multiplied with the weights of a cell's four
- * gates. They are scattered to a row per gate. Then the activations and the new states of the eight cells are vectors of int16:
- * VQRDMULH rounds as tw_high_mul16. */
+ * First the gates of eight cells are computed. The sums of a cell's four gates are one vector, which is scattered to four rows.
+ * Then the activations and the new states of the eight cells are computed as vectors of int16. */
 #include "tw_recurrent_mve.h"
 
 #include "tw_lstm.h"
@@ -13,8 +12,11 @@
 
 #if TW_HAS_MVE
 
-/* If bit `bit` of `quarters` is set, multiplies e by a power of exp(-1). */
-#define EXP_STEP(bit, power) "vshl.i16 %q[t], %q[quarters], #15 - " #bit "\nvpt.s16 lt, %q[t], zr\nvqrdmulht.s16 %q[e], %q[e], %[" power "]\n"
+/* exp_step of tw_q15.c: shifts a bit of `quarters` to the sign and, if it is set, multiplies e by a power. */
+#define EXP_STEP(bit, power)                       \
+    "vshl.i16 %q[t], %q[quarters], #15 - " #bit "\n" \
+    "vpt.s16 lt, %q[t], zr\n"                      \
+    "vqrdmulht.s16 %q[e], %q[e], %[" power "]\n"
 
 /* newton_step of tw_q15.c; one: 1 in Q2.13. */
 static inline int16x8_t newton_step(int16x8_t half_denominator, int16x8_t one, int16x8_t x)
@@ -23,8 +25,8 @@ static inline int16x8_t newton_step(int16x8_t half_denominator, int16x8_t one, i
     return vaddq_s16(x, vshlq_n_s16(vqrdmulhq_s16(x, error), 2));
 }
 
-/* 2 / (1 + exp(-|x|)) in Q2.13 as tw_q15.c computes it, but exactly 1 if x is 0; integer_bits: 0 .. 7. Predicates are written in
- * assembly, since GCC moves those of intrinsics to core registers and back. */
+/* 2 / (1 + exp(-|x|)) in Q2.13 as tw_q15.c computes it, but exactly 1 if x is 0; integer_bits: 0 .. 7. VQRDMULH rounds as
+ * tw_high_mul16. Predicated instructions are assembly: GCC moves predicates of intrinsics to core registers and back. */
 TW_NOT_INLINE int16x8_t reciprocal(int16x8_t x, int32_t integer_bits)
 {
     /* -|x| modulo 1/4, less 1/8, in Q0.15: the bits below a quarter are shifted to the left end of the lane and back */
@@ -79,13 +81,14 @@ static inline int16x8_t tanh_of(int16x8_t x, int32_t integer_bits)
     return with_sign(vqshlq_n_s16(vsubq_n_s16(reciprocal(x, integer_bits + 1), 1 << 13), 2), x);
 }
 
-/* tw_lstm_step of `count` cells. gates: [gate][cell] */
+/* tw_lstm_step of `count` cells. gates: [gate][cell]; other cells' gates may have any value.
+ * Products of magnitudes are rounded half up and then get their sign, which rounds half away from zero. VMULH gives
+ * input * candidate / 2^14, rounded down, since both factors are doubled. */
 TW_NOT_INLINE void update(const tw_lstm *p, const int16_t *gates, int32_t count, int16_t *cells, int8_t *now)
 {
     const mve_pred16_t some = vctp16q((uint32_t)count);
     const int32_t gate_bits = 3, clip = p->cell_clip;
     const int16x8_t forget = logistic(vldrhq_s16(gates + CELLS), gate_bits), cell = vldrhq_z_s16(cells, some);
-    /* products of magnitudes, rounded half up: rounded half away from zero with the sign */
     const uint16x8_t twice = vreinterpretq_u16_s16(vshlq_n_s16(forget, 1));
     const int16x8_t kept = with_sign(vreinterpretq_s16_u16(vrmulhq_u16(vreinterpretq_u16_s16(vabsq_s16(cell)), twice)), cell);
     const int16x8_t candidate = tanh_of(vldrhq_s16(gates + 2 * CELLS), gate_bits), input = logistic(vldrhq_s16(gates), gate_bits);
