@@ -6,9 +6,6 @@
  */
 #include "tw_dot_raw_dsp.h"
 
-#include "tw_dot.h"
-#include "tw_dsp.h"
-
 #if TW_HAS_DSP
 
 /* The four inputs in r8, r9 times the four weights in `word`. */
@@ -37,7 +34,7 @@
  * Stack, 40 bytes: r3; r4 .. r11, saved here since the code needs all registers; [sp, #36]: end of the inputs.
  * Loop: two quads per round; the first round of an odd number of quads enters at label 2.
  * Order: loads follow each other. That of the first filter comes last, since it moves the weights' pointer on.
- * Equals add_products() below in plain C. */
+ * Equals the function below in plain C. */
 #define SUMS                          \
     "push {r3-r12}\n"                 \
     "ldm r3, {r4-r7}\n"               \
@@ -54,9 +51,7 @@
     "stm r3, {r4-r7}\n"               \
     "pop {r4-r12}\n"
 
-/* Adds the products of the inputs from x to `end`, at least one quad, with four filters of `filter` bytes. */
-static inline void add_products(const int8_t *x, const int8_t *end, const int8_t *weights, int32_t filter, uint32_t zeros,
-                                int32_t *sums)
+void tw_dot4_quads_dsp(const int8_t *x, const int8_t *end, const int8_t *weights, int32_t filter, uint32_t zeros, int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
     register const int8_t *bytes __asm__("r1") = weights;
@@ -69,8 +64,7 @@ static inline void add_products(const int8_t *x, const int8_t *end, const int8_t
 
 #else
 
-static inline void add_products(const int8_t *x, const int8_t *end, const int8_t *weights, int32_t filter, uint32_t zeros,
-                                int32_t *sums)
+void tw_dot4_quads_dsp(const int8_t *x, const int8_t *end, const int8_t *weights, int32_t filter, uint32_t zeros, int32_t *sums)
 {
     for (; x != end; x += 4, weights += 4) {
         const uint32_t even = tw_sxtab16(zeros, tw_word(x)), odd = tw_sxtab16_odd(zeros, tw_word(x));
@@ -82,14 +76,3 @@ static inline void add_products(const int8_t *x, const int8_t *end, const int8_t
 }
 
 #endif
-
-void tw_dot4_raw_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums)
-{
-    const int32_t whole = count & ~3;
-    if (whole > 0) {
-        add_products(x, x + whole, weights, filter, tw_lanes(-zero, -zero), sums);
-    }
-    if (whole < count) {
-        tw_dot4(x + whole, zero, weights + whole, filter, count - whole, sums);
-    }
-}
