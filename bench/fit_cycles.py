@@ -169,6 +169,11 @@ def rare() -> Graph:
             ("arg_max", last, (1, h, w), {"dtype": "int64"}),
             ("reduce_max", inner, (1, 1, 1, c), {"keep_dims": True}),
             ("pad", margins, (1, h + 3, w + 3, c), {}),
+            ("concatenation", None, (1, h, w, 2 * c), {"axis": 3, "activation": "none"}),
+            ("concatenation", None, (1, 2 * h, w, c), {"axis": 1, "activation": "none"}),
+            ("transpose", np.array([0, 3, 1, 2], np.int32), (1, c, h, w), {}),
+            ("transpose", np.array([0, 2, 3, 1], np.int32), (1, w, c, h), {}),
+            ("transpose", np.array([0, 2, 1, 3], np.int32), (1, w, h, c), {}),
             ("minimum", None, shape, {}),
             ("mul", None, shape, {"activation": "none"}),
         ):

@@ -96,8 +96,8 @@ static const tw_pool average_pool_2d_3 = {
 };
 
 static const tw_concatenation concatenation_4[2] = {
-    {.in = {1, 3, 2, 4}, .out = {1, 3, 2, 8}, .before = {0, 0, 0, 0}},
-    {.in = {1, 3, 2, 4}, .out = {1, 3, 2, 8}, .before = {0, 0, 0, 4}},
+    {.in = {1, 1, 6, 4}, .out = {1, 1, 6, 8}, .before = {0, 0, 0, 0}},
+    {.in = {1, 1, 6, 4}, .out = {1, 1, 6, 8}, .before = {0, 0, 0, 4}},
 };
 
 int residual_init(const residual_memory *memory)

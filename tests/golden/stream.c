@@ -55,13 +55,13 @@ enum {
  * The headers of the kernels explain each member. */
 
 static const tw_concatenation concatenation_1[2] = {
-    {.in = {1, 2, 1, 4}, .out = {1, 3, 1, 4}, .before = {0, 0, 0, 0}},
-    {.in = {1, 1, 1, 4}, .out = {1, 3, 1, 4}, .before = {0, 2, 0, 0}},
+    {.in = {1, 1, 1, 8}, .out = {1, 1, 1, 12}, .before = {0, 0, 0, 0}},
+    {.in = {1, 1, 1, 4}, .out = {1, 1, 1, 12}, .before = {0, 0, 0, 8}},
 };
 
 static const tw_strides strided_slice_2 = {
     .size = {1, 1, 1, 1}, .start = 4,
-    .stride = {0, 0, 0, 0}, .run = 8,
+    .stride = {0, 0, 0, 0}, .out_stride = {8, 8}, .run = 8,
 };
 
 static const tw_conv conv_2d_4 = {

@@ -180,6 +180,19 @@ def test_copies_of_whole_tensors_become_reshapes_without_changing_values() -> No
     assert {"slice", "mirror_pad", "unpack"}.isdisjoint(changed)
 
 
+@pytest.mark.parametrize("scale", [0.5, 0.25])
+@pytest.mark.parametrize("kind", ["mean", "sum", "reduce_max", "reduce_min"])
+def test_a_reduction_of_single_elements_is_a_view_unless_it_rescales(kind: str, scale: float) -> None:
+    y = replace(int8("y", 1, 7), quant=Quant((scale,), (3,)))
+    x = replace(int8("x", 1, 1, 1, 7), quant=Quant((0.5,), (3,)))
+    op = Op("op_0", kind, ("x", "axes"), ("y",), {"keep_dims": False})
+    single = verify(graph([x, integers("axes", 1, 2), y], [op], ("x",), ("y",)))
+    after, _ = copies_to_views(single)
+    assert (after.ops[0].kind == "reshape") == (scale == 0.5)
+    inputs = {"x": np.arange(-128, 124, 36, np.int8).reshape(1, 1, 1, 7)}
+    assert run(verify(after), inputs)["y"].tobytes() == run(single, inputs)["y"].tobytes()
+
+
 def test_a_strided_slice_that_reverses_is_not_a_view() -> None:
     operands = [integers("begin", -1, 0), integers("end", -9, 3), integers("strides", -1, 1)]
     op = Op("strided_slice_0", "strided_slice", ("x", "begin", "end", "strides"), ("y",), NO_MASKS)

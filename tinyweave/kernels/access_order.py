@@ -586,11 +586,15 @@ def strided(graph: Graph, op: Op) -> dict[int, Steps]:
     """
     pieces = copies.moved(graph, op)
     assert pieces is not None
-    begins = []
+    reads, writes, done = [], [], 0
     for piece in pieces:
-        steps = (np.arange(size) * stride for size, stride in zip(piece.size, piece.stride, strict=True))
-        begins.append(np.asarray(piece.start + sum(np.ix_(*steps))))
-    return {SPECS[op.kind].data: _runs(begins, [piece.run for piece in pieces])}
+        i, j, k, m = np.indices(piece.size)
+        a, b, c, d = piece.stride
+        reads.append((piece.start + i * a + j * b + k * c + m * d).ravel())
+        begins = (i * piece.size[1] + j) * prod(piece.size[2:]) * piece.run + k * piece.out_stride[0] + m * piece.out_stride[1]
+        writes.append(done + begins.ravel() + piece.run)
+        done += prod(piece.size) * piece.run
+    return {SPECS[op.kind].data: Steps(np.concatenate(reads), np.concatenate(writes))}
 
 
 def listed(graph: Graph, op: Op) -> dict[int, Steps]:
@@ -618,11 +622,11 @@ def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
     """List, by input index, the reads and writes of tw_pad.
 
-    Each step writes padding, then copies a row, or a pixel if channels are padded.
+    Each step writes padding, then copies a run (contiguous bytes of input and output).
     """
     block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
     assert block is not None
-    begins, length = _rows_of(block)
+    begins, length = _run_begins(block)
     reads = np.stack([np.full(begins.size, NOTHING), np.arange(begins.size) * length * size], axis=1)
     return {0: Steps(reads.ravel(), np.stack([begins, begins + length], axis=1).ravel() * size)}
 
@@ -630,32 +634,29 @@ def framed(graph: Graph, op: Op) -> dict[int, Steps]:
 def joined(graph: Graph, op: Op) -> dict[int, Steps]:
     """List, by input index, the reads and writes of tw_concatenation.
 
-    The kernel copies one input after the other, row by row or pixel by pixel. Before an input is read, the steps of all inputs
+    The kernel copies one input after the other, run by run. Before an input is read, the steps of all inputs
     copied earlier write without reading it.
     """
     size, writes, steps = itemsize(graph.output(op).dtype), np.zeros(0, np.int64), dict[int, Steps]()
     for index, block in copies.joined(graph, op):
-        begins, length = _rows_of(block)
+        begins, length = _run_begins(block)
         reads = np.append(np.full(writes.size, NOTHING), np.arange(begins.size) * length * size)
         writes = np.append(writes, (begins + length) * size)
         steps[index] = Steps(reads, writes)
     return steps
 
 
-def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
+def _run_begins(block: copies.Box) -> tuple[Numbers, int]:
     """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
-
-    A run is a row, or a pixel if the two tensors differ in their number of channels.
 
     Returns:
         The element index in the larger tensor at which each run begins, and the elements of a run.
 
     """
-    (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
-    together = w if c == outer_c else 1
-    i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(0, w, max(together, 1)))
+    (n, h, w, c), (_, outer_h, outer_w, outer_c), before = copies.in_runs(block)
+    i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(w))
     begins = (((i + before[0]) * outer_h + y + before[1]) * outer_w + x + before[2]) * outer_c + before[3]
-    return np.asarray(begins.ravel()), together * c
+    return np.asarray(begins.ravel()), c
 
 
 def any_way(graph: Graph, op: Op) -> dict[int, Steps]:

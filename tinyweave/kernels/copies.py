@@ -24,13 +24,14 @@ from .geometry import Extents, Shape, extents
 class Strides(NamedTuple):
     """A piece of an output, copied in runs (contiguous bytes) one stride apart along each axis, as in tw_strided_copy.c.
 
-    Run (a, b, c, d) begins at byte start + a * stride[0] + ... + d * stride[3] of the input. The runs follow each other in the
-    output.
+    Run (a, b, c, d) begins at byte start + a * stride[0] + ... + d * stride[3] of the input. Runs of equal (a, b) form a block
+    of the output, in which run (c, d) begins at byte c * out_stride[0] + d * out_stride[1]. Blocks follow each other.
     """
 
     size: Extents  # runs along each axis
     start: int
     stride: Extents
+    out_stride: tuple[int, int]
     run: int
 
 
@@ -76,14 +77,41 @@ def listed(graph: Graph, op: Op) -> list[Tables]:
 def padded(graph: Graph, op: Op) -> Box | None:
     """Return where a pad's input is placed inside its output, or None if that takes more than four axes."""
     axes = [(extent, *padding) for extent, padding in zip(graph.input(op).shape, paddings(graph, op), strict=True)]
-    while len(axes) > 4:
+    merged = _merged(axes, most=4)
+    return _box(merged) if len(merged) <= 4 else None
+
+
+def in_runs(box: Box) -> Box:
+    """Return the same box with the fewest axes, so that its runs (contiguous elements) are as long as possible."""
+    axes = [(size, before, whole - size - before) for size, whole, before in zip(*box, strict=True)]
+    merged = _merged(axes, most=1)
+    while len(merged) > 1 and merged[0] == (1, 0, 0):
+        del merged[0]
+    return _box(merged)
+
+
+def _merged(axes: Sequence[tuple[int, int, int]], most: int) -> list[tuple[int, int, int]]:
+    """Merge axes until at most `most` remain, or each but the first is padded.
+
+    Args:
+        axes: (extent, padding before, padding after) of each axis.
+        most: The number of axes at which merging ends.
+
+    """
+    axes = list(axes)
+    while len(axes) > most:
         # an axis and the axis after it become one if the latter is not padded
         plain = [i for i, _ in enumerate(axes[1:]) if axes[i + 1][1:] == (0, 0)]
         if not plain:
-            return None
+            break
         i, (extent, before, after) = plain[0], axes[plain[0]]
         count = axes[i + 1][0]
         axes[i : i + 2] = [(extent * count, before * count, after * count)]
+    return axes
+
+
+def _box(axes: Sequence[tuple[int, int, int]]) -> Box:
+    """Return a box of at most four axes, given the extent and the padding before and after along each."""
     inner = extents([extent for extent, _, _ in axes])
     outer = extents([sum(axis) for axis in axes])
     first = (0,) * (4 - len(axes)) + tuple(before for _, before, _ in axes)
@@ -140,6 +168,8 @@ def _step(axis: NDArray[np.int64]) -> int | None:
 def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Strides | None:
     """Merge contiguous axes and return a piece (part of an output) as strides, or None if more than four axes remain.
 
+    If the last two axes are transposed, the longer one is the last.
+
     Args:
         start: The input offset of the first run, in bytes.
         steps: (extent, stride in bytes) of each axis.
@@ -147,7 +177,7 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
 
     """
     if any(size == 0 for size, _ in steps):
-        return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), itemsize)
+        return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), (0, 0), itemsize)
     axes: list[tuple[int, int]] = []
     for size, step in steps:
         if size == 1:
@@ -162,7 +192,13 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
     if len(axes) > 4:
         return None
     (a, i), (b, j), (c, k), (d, m) = [(1, 0)] * (4 - len(axes)) + axes
-    return Strides((a, b, c, d), start, (i, j, k, m), run)
+    last = ((c, k, d * run), (d, m, run))  # (size, input stride, output stride)
+    if d < c and 0 < k < m:
+        # The longer axis becomes the inner loop of the kernel. This reads the input in its order, so the overlap distance of a
+        # transpose does not increase.
+        last = last[1], last[0]
+    (c, k, outer), (d, m, inner) = last
+    return Strides((a, b, c, d), start, (i, j, k, m), (outer, inner), run)
 
 
 def _tables(positions: Positions, itemsize: int) -> Tables:

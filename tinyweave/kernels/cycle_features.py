@@ -12,7 +12,7 @@ from ..ir import Graph, Op, itemsize
 from ..ops import SPECS
 from ..ops.conv import groups, kernel_size
 from ..ops.recurrent import svdf
-from . import geometry
+from . import copies, geometry
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
 from .mve import weights as mve
@@ -113,6 +113,37 @@ def broadcast(graph: Graph, op: Op) -> Features:
     if all(geometry.extents(shape)[2:] == tuple(row) for shape in shapes):
         runs = n * h
     return counted._replace(case=", broadcast", counts=(*counted.counts[:3], runs, 1.0))
+
+
+def runs(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of pads and concatenations, which copy runs (contiguous bytes) into a larger tensor.
+
+    They are, in this order: bytes copied; bytes of padding; runs of more than one byte; words and bytes after the last 16 bytes
+    of each run; calls, one per input.
+    """
+    block = copies.padded(graph, op) if op.kind in ("pad", "padv2") else None
+    blocks = [block] if block is not None else [block for _, block in copies.joined(graph, op)]
+    size, copied, count, rest = itemsize(graph.output(op).dtype), 0, 0, 0
+    for n, h, w, c in (copies.in_runs(block).inner for block in blocks):
+        copied += n * h * w * c * size
+        count += n * h * w * (c * size > 1)
+        rest += n * h * w * (c * size % 16 // 4 + c * size % 4)
+    return Features("", (copied, graph.output(op).bytes - copied, count, rest, len(blocks)))
+
+
+def strides(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of copies of runs (contiguous bytes) that are one stride apart.
+
+    They are, in this order: runs of one byte; longer runs; bytes of these; passes of the innermost loop; calls, one per piece
+    of the output.
+    """
+    pieces = copies.moved(graph, op)
+    assert pieces is not None
+    single = sum(prod(piece.size) for piece in pieces if piece.run == 1)
+    longer = [(prod(piece.size), piece.run) for piece in pieces if piece.run > 1]
+    loops = sum(prod(piece.size[:3]) for piece in pieces)
+    counts = single, sum(count for count, _ in longer), sum(count * run for count, run in longer), loops, len(pieces)
+    return Features("", tuple(map(float, counts)))
 
 
 def selections(graph: Graph, op: Op) -> Features:

@@ -515,11 +515,17 @@ def multiplied(graph: Graph, op: Op, at_once: int = 1) -> Distances:
 def gathered(graph: Graph, op: Op) -> Distances:
     """Return {input index: N}: the output of tw_strided_copy must begin N bytes below the input to overwrite no unread byte.
 
-    The kernel copies runs of bytes that are one stride apart along each axis of the input.
+    The kernel copies runs of bytes that are one stride apart along each axis of the input, and of the output.
     """
     pieces = copies.moved(graph, op)
     assert pieces is not None
-    return _copied(op, ((piece.run, piece.start + _added(*map(_multiples, piece.size, piece.stride))) for piece in pieces))
+    read, written, begin = [], [], 0
+    for size, start, stride, out_stride, run in pieces:
+        block = size[2] * size[3] * run
+        read.append(start + _added(*map(_multiples, size, stride)))
+        written.append(begin + run + _added(*map(_multiples, size, (size[1] * block, block, *out_stride))))
+        begin += size[0] * size[1] * block
+    return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(written))}
 
 
 def looked_up(graph: Graph, op: Op) -> Distances:
@@ -561,7 +567,7 @@ def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
 def padded(graph: Graph, op: Op) -> Distances:
     """Return {input index: N}: the output of tw_pad must begin N bytes below the input to overwrite no unread byte.
 
-    The kernel writes padding, then copies a row, or a pixel if channels are padded.
+    The kernel writes padding, then copies a run (contiguous bytes of input and output).
     """
     out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
@@ -573,7 +579,7 @@ def padded(graph: Graph, op: Op) -> Distances:
 def joined(graph: Graph, op: Op) -> Distances:
     """Return {input index: N}: the output of tw_concatenation must begin N bytes below the input to overwrite no unread byte.
 
-    The kernel copies one input after the other, row by row or pixel by pixel.
+    The kernel copies one input after the other, run by run.
     """
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):
@@ -587,16 +593,12 @@ def joined(graph: Graph, op: Op) -> Distances:
 def _chunks(block: copies.Box) -> tuple[Numbers, int]:
     """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
 
-    A run is a row, or a pixel if the two tensors differ in their number of channels.
-
     Returns:
         The element index in the larger tensor at which each run begins, and the elements of a run.
 
     """
-    inner, outer, before = block
-    together = inner[3] == outer[3]
-    extents = (*inner[:2], 1 if together else inner[2])
+    inner, outer, before = copies.in_runs(block)
     at: Numbers = np.zeros(1, np.int64)
-    for extent, whole, begin in zip(extents, outer[:3], before[:3], strict=True):
+    for extent, whole, begin in zip(inner[:3], outer[:3], before[:3], strict=True):
         at = (at[:, None] * whole + begin + np.arange(extent)).ravel()
-    return at * outer[3] + before[3], inner[3] * (inner[2] if together else 1)
+    return at * outer[3] + before[3], inner[3]

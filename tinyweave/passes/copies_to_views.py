@@ -1,6 +1,7 @@
 """Replace ops that copy their whole input in unchanged order by reshapes, which need neither code nor memory.
 
-Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1 and a pad by 0.
+Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by 0 and a mean of single
+elements.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from .. import ops
 from ..ir import Graph, Op, rebuild
 from ..ops.data_movement import PIECES, pieces
 from .tensor_map import TensorMap
+
+OF_SINGLES = ("mean", "sum", "reduce_max", "reduce_min")  # they keep a single element, unless its quantisation changes
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -33,6 +36,8 @@ def copies_all(graph: Graph, op: Op) -> bool:
     keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
     if not keeps_all:
         return False
+    if op.kind in OF_SINGLES:
+        return graph.output(op).quant == graph.input(op).quant
     family = ops.SPECS[op.kind].family
     is_single = family == "pad" or (family == "join" and len(op.inputs) == 1)
     return is_single or (op.kind in PIECES and _one_piece_in_order(graph, op))

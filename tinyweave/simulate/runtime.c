@@ -22,8 +22,30 @@ NO_LOOP_TO_CALL static inline void copy_forward(uint8_t *t, const uint8_t *f, si
         ((word *)t)[0].value = a, ((word *)t)[1].value = b;
         ((word *)t)[2].value = c, ((word *)t)[3].value = d;
     }
+    for (; count >= 4; count -= 4, t += 4, f += 4) {
+        ((word *)t)->value = ((const word *)f)->value;
+    }
     while (count-- > 0) {
         *t++ = *f++;
+    }
+}
+
+/* Copy downwards. The regions may overlap if `t` is above `f`: bytes are read before they are overwritten. */
+NO_LOOP_TO_CALL static inline void copy_backward(uint8_t *t, const uint8_t *f, size_t count)
+{
+    for (t += count, f += count; count >= 16; count -= 16) {
+        t -= 16, f -= 16;
+        const uint32_t a = ((const word *)f)[0].value, b = ((const word *)f)[1].value;
+        const uint32_t c = ((const word *)f)[2].value, d = ((const word *)f)[3].value;
+        ((word *)t)[0].value = a, ((word *)t)[1].value = b;
+        ((word *)t)[2].value = c, ((word *)t)[3].value = d;
+    }
+    for (; count >= 4; count -= 4) {
+        t -= 4, f -= 4;
+        ((word *)t)->value = ((const word *)f)->value;
+    }
+    while (count-- > 0) {
+        *--t = *--f;
     }
 }
 
@@ -35,14 +57,11 @@ NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_
 
 NO_LOOP_TO_CALL void *memmove(void *to, const void *from, size_t count)
 {
-    uint8_t *t = to;
-    const uint8_t *f = from;
-    if (t <= f) {
-        copy_forward(t, f, count);
-        return to;
-    }
-    while (count-- > 0) {
-        t[count] = f[count];
+    /* the difference is unsigned, so a `to` below `from` is far above it */
+    if ((uintptr_t)to - (uintptr_t)from >= count) {
+        copy_forward(to, from, count);
+    } else {
+        copy_backward(to, from, count);
     }
     return to;
 }
@@ -54,6 +73,9 @@ NO_LOOP_TO_CALL void *memset(void *to, int value, size_t count)
     for (; count >= 16; count -= 16, t += 16) {
         ((word *)t)[0].value = four, ((word *)t)[1].value = four;
         ((word *)t)[2].value = four, ((word *)t)[3].value = four;
+    }
+    for (; count >= 4; count -= 4, t += 4) {
+        ((word *)t)->value = four;
     }
     while (count-- > 0) {
         *t++ = (uint8_t)value;

@@ -50,9 +50,10 @@ def emit_pad(layer: Layer) -> Code:
 def block_members(block: copies.Box, layer: Layer) -> Members:
     """Return the struct members in, out and before: the extents of a tensor, of the larger tensor around it, and its position.
 
-    Each has four values (n, h, w, c), the last in bytes.
+    Each has four values (n, h, w, c), the last in bytes. Axes are merged unless the layer is fused, which needs its rows.
     """
     size = itemsize(layer.output.dtype)
+    block = copies.in_runs(block) if layer.maps is None else block
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
 
@@ -70,7 +71,9 @@ def emit_strided_copy(layer: Layer) -> Code:
     """Emit the C of an op that copies runs of bytes which are one stride apart along each axis."""
     pieces = copies.moved(layer.graph, layer.op)
     assert pieces is not None
-    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in pieces]
+    entries = [
+        ({"size": s.size, "start": s.start}, {"stride": s.stride, "out_stride": s.out_stride, "run": s.run}) for s in pieces
+    ]
     permuted = layer.op.kind == "transpose"
     order = ", ".join(map(str, data_movement.permutation(layer.graph, layer.op))) if permuted else ""
     return piece_code(layer, entries, f"to axes {order}" if permuted else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...ops.data_movement import PIECES
+from .. import cycle_features
 from .. import overlap_distance as distance
 from ..requirements import copies_in_equal_steps, padding_is_a_repeated_byte, padding_is_in_4_axes
 from ..variant import ANY, VIEWS, Variant
@@ -18,8 +19,15 @@ ROWS: tuple[Variant, ...] = (
         "tw_pad",
         applies=(padding_is_a_repeated_byte, padding_is_in_4_axes),
         distance=distance.padded,
+        features=cycle_features.runs,
     ),
-    row("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", distance=distance.joined),
+    row(
+        "tw_concatenation_s8",
+        ("concatenation", "pack"),
+        "tw_concatenation",
+        distance=distance.joined,
+        features=cycle_features.runs,
+    ),
     row("tw_resize_nearest_neighbor_s8", ("resize_nearest_neighbor",), "tw_resize_nearest", distance=distance.shown),
     row(
         "tw_strided_copy",
@@ -28,6 +36,7 @@ ROWS: tuple[Variant, ...] = (
         has_part=False,
         applies=(copies_in_equal_steps,),
         distance=distance.gathered,
+        features=cycle_features.strides,
     ),
     row("tw_move", VIEWS, "tw_move", has_part=False, distance=distance.moved),  # the output may also begin above its input
     row("tw_gather_nd", ("gather_nd",), "tw_slices", has_part=False),

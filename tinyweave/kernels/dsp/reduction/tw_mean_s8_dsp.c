@@ -41,10 +41,12 @@ static void add_four(int32_t *sums, int32_t channels, const int8_t *from, int32_
         tw_sums_add_four(sums, channels, from, step, count);
         return;
     }
-    for (; count > 0; count -= TW_SUMS_MOST) {
+    while (count > 0) {
+        const int32_t some = tw_min(count, TW_SUMS_MOST);
         const tw_sums_lanes none = {0, 0};
-        tw_sums_add_lanes(sums, tw_sums_add_pixels(none, from, step, tw_min(count, TW_SUMS_MOST)));
-        from += TW_SUMS_MOST * step;
+        tw_sums_add_lanes(sums, tw_sums_add_pixels(none, from, step, some));
+        from += some * step;
+        count -= some;
     }
 }
 

@@ -15,8 +15,9 @@ typedef struct {
     tw_extents before;  /* where the input begins in the output */
 } tw_concatenation;
 
-/* Writes what this input holds of the range of the output. Needs no scratch. */
+/* Copies the input in runs of in.c bytes, out.c apart in the output. The axes around these two are 1. Needs no scratch. */
 void tw_concatenation_s8(const tw_concatenation *p, const void *in, void *out);
+/* Writes the part of the input that is in the range of the output. All axes may differ from 1. */
 void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out, tw_range range);
 
 /* A tensor in a larger one filled with a value, up to four axes. For elements of more than one byte count bytes in c: c of
@@ -32,12 +33,14 @@ void tw_pad_s8(const tw_pad *p, const void *in, void *out);
 void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range);
 
 /* Elements in another order: transpose, strided_slice and the like.
- * out[i][j][k][l] = the run at in + start + i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3]. */
+ * The run at in + start + i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3] becomes that at block (i, j) of the output
+ * + k * out_stride[0] + l * out_stride[1]. Blocks follow each other. The longer of the two axes of a block is l if possible. */
 typedef struct {
-    int32_t size[4];    /* of the output, in runs; absent axes are 1 */
-    int32_t start;      /* bytes */
-    int32_t stride[4];  /* bytes, may be negative or 0 */
-    int32_t run;        /* bytes that lie together in both, at least one element */
+    int32_t size[4];       /* runs along each axis; absent axes are 1 */
+    int32_t start;         /* bytes */
+    int32_t stride[4];     /* bytes, may be negative or 0 */
+    int32_t out_stride[2]; /* bytes */
+    int32_t run;           /* bytes that lie together in both, at least one element */
 } tw_strides;
 
 /* Needs no scratch. */

@@ -39,4 +39,26 @@ void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range)
     }
 }
 
-TW_WHOLE_FORM(tw_pad_s8, tw_pad, tw_whole(in, tw_fold(p->in)), tw_whole(out, tw_fold(p->out)), tw_fold(p->out))
+void tw_pad_s8(const tw_pad *p, const void *in, void *out)
+{
+    const int32_t row = p->out.w * p->out.c, map = p->out.h * row;
+    const int8_t *from = (const int8_t *)in;
+    int8_t *to = (int8_t *)out, *const end = to + p->out.n * map;
+    /* padding up to the next run */
+    int32_t gap = p->before.n * map + p->before.h * row + p->before.w * p->out.c + p->before.c;
+
+    for (int32_t n = 0; n < p->in.n; ++n) {
+        for (int32_t y = 0; y < p->in.h; ++y) {
+            for (int32_t x = 0; x < p->in.w; ++x) {
+                to = fill(to, p->value, gap);
+                memmove(to, from, (size_t)p->in.c);
+                from += p->in.c;
+                to += p->in.c;
+                gap = p->out.c - p->in.c;
+            }
+            gap += (p->out.w - p->in.w) * p->out.c;
+        }
+        gap += (p->out.h - p->in.h) * row;
+    }
+    fill(to, p->value, (int32_t)(end - to));
+}

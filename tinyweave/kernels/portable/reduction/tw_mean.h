@@ -18,6 +18,7 @@ typedef struct { int32_t rows, outer, cols, inner, first; } tw_mean_runs;
 TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to, tw_sums_adder *add)
 {
     const int32_t first = runs->first;
+    const tw_mean local = *p; /* a store of an int8_t could change *p */
     for (int32_t k = 0; k < runs->inner; k += 4) {
         const int32_t channels = tw_min(runs->inner - k, 4);
         int32_t sums[4] = {first, first, first, first};
@@ -26,7 +27,7 @@ TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw
             add(sums, channels, x + r * runs->outer, runs->inner, runs->cols);
         }
         for (int32_t channel = 0; channel < channels; ++channel) {
-            *to++ = tw_mean_finish(p, sums[channel]);
+            *to++ = tw_mean_finish(&local, sums[channel]);
         }
     }
     return to;
