@@ -13,9 +13,11 @@
 
 typedef struct __attribute__((packed, may_alias)) { uint32_t value; } word; /* may be unaligned */
 
-/* Copy upwards. The regions may overlap if `t` is below `f`: bytes are read before they are overwritten. */
-NO_LOOP_TO_CALL static inline void copy_forward(uint8_t *t, const uint8_t *f, size_t count)
+/* Copy upwards and return `to`. The regions may overlap if `to` is below `f`: bytes are read before they are overwritten. Not
+ * inline, since firmware often needs both callers. */
+NO_LOOP_TO_CALL __attribute__((noinline)) static void *copy_forward(void *to, const uint8_t *f, size_t count)
 {
+    uint8_t *t = to;
     for (; count >= 16; count -= 16, t += 16, f += 16) {
         const uint32_t a = ((const word *)f)[0].value, b = ((const word *)f)[1].value;
         const uint32_t c = ((const word *)f)[2].value, d = ((const word *)f)[3].value;
@@ -28,6 +30,7 @@ NO_LOOP_TO_CALL static inline void copy_forward(uint8_t *t, const uint8_t *f, si
     while (count-- > 0) {
         *t++ = *f++;
     }
+    return to;
 }
 
 /* Copy downwards. The regions may overlap if `t` is above `f`: bytes are read before they are overwritten. */
@@ -51,18 +54,16 @@ NO_LOOP_TO_CALL static inline void copy_backward(uint8_t *t, const uint8_t *f, s
 
 NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_t count)
 {
-    copy_forward(to, from, count);
-    return to;
+    return copy_forward(to, from, count);
 }
 
 NO_LOOP_TO_CALL void *memmove(void *to, const void *from, size_t count)
 {
     /* the difference is unsigned, so a `to` below `from` is far above it */
     if ((uintptr_t)to - (uintptr_t)from >= count) {
-        copy_forward(to, from, count);
-    } else {
-        copy_backward(to, from, count);
+        return copy_forward(to, from, count);
     }
+    copy_backward(to, from, count);
     return to;
 }
 
