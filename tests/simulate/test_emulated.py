@@ -270,12 +270,10 @@ MOVES = """
 static uint8_t moved[120], expected[120];
 static int32_t wrong(int32_t to, int32_t from, int32_t count)
 {
-    for (int32_t i = 0; i < 120; ++i) {
+    for (int32_t i = 0; i < 120; ++i)
         moved[i] = expected[i] = (uint8_t)(7 * i + 1);
-    }
-    for (int32_t i = 0; i < count; ++i) {
+    for (int32_t i = 0; i < count; ++i)
         expected[to + i] = (uint8_t)(7 * (from + i) + 1);
-    }
     memmove(moved + to, moved + from, (size_t)count);
     return memcmp(moved, expected, sizeof moved) != 0;
 }
@@ -286,11 +284,9 @@ static int32_t wrong(int32_t to, int32_t from, int32_t count)
 def test_memmove_copies_regions_that_overlap(write_model: Write, core: str) -> None:
     statements = """
         int32_t failures = 0, trials = 0;
-        for (int32_t to = 0; to <= 80; to += 3) {
-            for (int32_t count = 0; count <= 40; ++count, ++trials) {
+        for (int32_t to = 0; to <= 80; to += 3)
+            for (int32_t count = 0; count <= 40; ++count, ++trials)
                 failures += wrong(to, 40, count);
-            }
-        }
         arena[96] = (int8_t)(failures > 0), arena[97] = trials == 27 * 41;
     """
     got = run(write_model("#include <string.h>\n" + MOVES + body(statements)), core=core)
