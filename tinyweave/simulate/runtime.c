@@ -13,9 +13,10 @@
 
 typedef struct __attribute__((packed, may_alias)) { uint32_t value; } word; /* may be unaligned */
 
-/* Copy upwards and return `to`. The regions may overlap if `to` is below `f`: bytes are read before they are overwritten. Not
- * inline, since firmware often needs both callers. */
-NO_LOOP_TO_CALL __attribute__((noinline)) static void *copy_forward(void *to, const uint8_t *f, size_t count)
+#define NOT_INLINE __attribute__((noinline)) /* so that memmove, which calls either loop last, saves no registers */
+
+/* Copy upwards and return `to`. The regions may overlap if `to` is below `f`: bytes are read before they are overwritten. */
+NO_LOOP_TO_CALL NOT_INLINE static void *copy_forward(void *to, const uint8_t *f, size_t count)
 {
     uint8_t *t = to;
     for (; count >= 16; count -= 16, t += 16, f += 16) {
@@ -33,10 +34,11 @@ NO_LOOP_TO_CALL __attribute__((noinline)) static void *copy_forward(void *to, co
     return to;
 }
 
-/* Copy downwards. The regions may overlap if `t` is above `f`: bytes are read before they are overwritten. */
-NO_LOOP_TO_CALL static inline void copy_backward(uint8_t *t, const uint8_t *f, size_t count)
+/* Copy downwards and return `to`. The regions may overlap if `to` is above `f`: bytes are read before they are overwritten. */
+NO_LOOP_TO_CALL NOT_INLINE static void *copy_backward(void *to, const uint8_t *f, size_t count)
 {
-    for (t += count, f += count; count >= 16; count -= 16) {
+    uint8_t *t = (uint8_t *)to + count;
+    for (f += count; count >= 16; count -= 16) {
         t -= 16, f -= 16;
         const uint32_t a = ((const word *)f)[0].value, b = ((const word *)f)[1].value;
         const uint32_t c = ((const word *)f)[2].value, d = ((const word *)f)[3].value;
@@ -50,6 +52,7 @@ NO_LOOP_TO_CALL static inline void copy_backward(uint8_t *t, const uint8_t *f, s
     while (count-- > 0) {
         *--t = *--f;
     }
+    return to;
 }
 
 NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_t count)
@@ -60,11 +63,7 @@ NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_
 NO_LOOP_TO_CALL void *memmove(void *to, const void *from, size_t count)
 {
     /* the difference is unsigned, so a `to` below `from` is far above it */
-    if ((uintptr_t)to - (uintptr_t)from >= count) {
-        return copy_forward(to, from, count);
-    }
-    copy_backward(to, from, count);
-    return to;
+    return (uintptr_t)to - (uintptr_t)from >= count ? copy_forward(to, from, count) : copy_backward(to, from, count);
 }
 
 NO_LOOP_TO_CALL void *memset(void *to, int value, size_t count)
