@@ -1,16 +1,19 @@
-"""The RAM limit of the arena is the device's RAM minus the overhead that every network has."""
+"""The RAM limit of the arena is the device's RAM minus the overhead that every network has; costs of built networks."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from cases.archs import small_arch
 
 from tinyweave import api
 from tinyweave.devices import find
+from tinyweave.nas import costs as costs_module
 from tinyweave.nas.arena import arena_lower_bound
-from tinyweave.nas.costs import Overhead, Target, too_large
+from tinyweave.nas.costs import Overhead, Target, built_costs, costs, too_large, with_measured_overhead
+from tinyweave.nas.space import arch_of, plain, sensors
 
 BOARD = find("stm32f412")
 
@@ -28,3 +31,15 @@ def test_a_network_is_too_large_if_arena_bound_and_overhead_exceed_the_ram_by_a_
     for spare, expected in ((0, False), (-1, True)):
         target = Target(None, api.limits_of(None, ram=str(least + 700 + spare)), overhead=Overhead(ram=700))
         assert too_large(arch, target) == expected
+
+
+@pytest.mark.emulator
+def test_a_network_with_more_stack_than_estimated_is_planned_again_with_its_own() -> None:
+    space = sensors(150, 1)
+    arch = arch_of(space, plain(space, 1.0, 1)._replace(blocks=(((9, 1),), ((3, 2), (9, 2)), ((7, 2),))), 2)
+    board = find("nrf52840")
+    target = with_measured_overhead(Target(board, api.limits_of(board, "3k", "40k", 10)), space, 2)
+    assert costs(arch, target).fit and set(costs_module._built(arch, target)[0].excess) == {"ram"}
+    assert built_costs(arch, target).fit
+    tiny = replace(target, limits=api.limits_of(board, "1k"))
+    assert built_costs(arch, tiny) == costs_module._built(arch, tiny)[0] and not built_costs(arch, tiny).fit

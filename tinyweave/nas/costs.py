@@ -231,15 +231,24 @@ def quick_costs(target: Target, arch: Arch) -> Costs | None:
 def built_costs(arch: Arch, target: Target) -> Costs:
     """Build a network with random weights, and return its costs with measured code, stack, static data and time.
 
-    If the network cannot be compiled and run on an emulated core, code, stack and static data are taken from the target's
-    overhead, and the time is an estimate.
+    If the network exceeds a limit, it is planned and built once more with its own overhead, as `deploy` does: the estimate from
+    another network may be too low. If it exceeds a limit again, the costs are those of the first build. If the network cannot
+    be compiled and run on an emulated core, code, stack and static data are taken from the target's overhead, and the time is
+    an estimate.
     """
+    first, own = _built(arch, target)
+    again = first if first.fit or own == target else _built(arch, own)[0]
+    return again if again.fit else first
+
+
+def _built(arch: Arch, target: Target) -> tuple[Costs, Target]:
+    """Plan and build a network; return its costs, and the target with the measured overhead. See `built_costs`."""
     model, plan = plan_untrained(arch, target)
     ms = api.estimate_latency_ms(plan, target.device)
     with suppress(CompileError):
         profile = api.profile_plan(model, plan, api.emulated_core(target.device), device=target.device)
         target, ms = target.measured(plan, profile), profile.latency_ms(target.device) or ms
-    return _costs(arch, target, plan, ms)
+    return _costs(arch, target, plan, ms), target
 
 
 def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
