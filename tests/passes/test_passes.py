@@ -181,7 +181,7 @@ def test_copies_of_whole_tensors_become_reshapes_without_changing_values() -> No
 
 
 @pytest.mark.parametrize("scale", [0.5, 0.25])
-@pytest.mark.parametrize("kind", ["mean", "sum", "reduce_max", "reduce_min"])
+@pytest.mark.parametrize("kind", ["mean", "sum", "reduce_max", "reduce_min", "reduce_prod"])
 def test_a_reduction_of_single_elements_is_a_view_unless_it_rescales(kind: str, scale: float) -> None:
     y = replace(int8("y", 1, 7), quant=Quant((scale,), (3,)))
     x = replace(int8("x", 1, 1, 1, 7), quant=Quant((0.5,), (3,)))

@@ -1,7 +1,7 @@
 """Replace ops that copy their whole input in unchanged order by reshapes, which need neither code nor memory.
 
-Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by 0 and a mean of single
-elements.
+Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by 0 and a reduction of
+single elements.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from .. import ops
 from ..ir import Graph, Op, rebuild
 from ..ops.data_movement import PIECES, pieces
 from .tensor_map import TensorMap
-
-OF_SINGLES = ("mean", "sum", "reduce_max", "reduce_min")  # they keep a single element, unless its quantisation changes
-
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
     """Replace each op that copies its whole input in unchanged order by a reshape.
@@ -36,9 +33,9 @@ def copies_all(graph: Graph, op: Op) -> bool:
     keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
     if not keeps_all:
         return False
-    if op.kind in OF_SINGLES:
-        return graph.output(op).quant == graph.input(op).quant
     family = ops.SPECS[op.kind].family
+    if family == "reduction":  # of single elements, which stay as they are unless their quantisation changes
+        return graph.output(op).quant == graph.input(op).quant
     is_single = family == "pad" or (family == "join" and len(op.inputs) == 1)
     return is_single or (op.kind in PIECES and _one_piece_in_order(graph, op))
 

@@ -37,29 +37,30 @@ typedef struct {
  * Order: a product takes two cycles and a load two, on different parts of the core. So a load is between each two products, two
  * products before its vector is needed; first, second and last are other instructions in such gaps. The last load is of the
  * next inputs' first weights; after the last inputs of a group these are the multipliers, which FINISH needs in q2.
+ * Operands have no spaces between them, since C99 promises only 4,095 characters of a string.
  * Equals the two inner loops of four(), for both pixels. */
 #define PRODUCTS(x_0, x_1, first, second, last) \
-    "vmladava.s8 r0, " x_0 ", q2\n"             \
-    "vldrb.8 q3, [r3], #16\n"                   \
-    "vmladava.s8 r8, " x_1 ", q2\n"             \
-    "vldrb.8 q2, [r3], #16\n"                   \
-    "vmladava.s8 r2, " x_0 ", q3\n"             \
+    "vmladava.s8 r0," x_0 ",q2\n"               \
+    "vldrb.8 q3,[r3],#16\n"                     \
+    "vmladava.s8 r8," x_1 ",q2\n"               \
+    "vldrb.8 q2,[r3],#16\n"                     \
+    "vmladava.s8 r2," x_0 ",q3\n"               \
     first                                       \
-    "vmladava.s8 r10, " x_1 ", q3\n"            \
-    "vldrb.8 q3, [r3], #16\n"                   \
-    "vmladava.s8 r4, " x_0 ", q2\n"             \
+    "vmladava.s8 r10," x_1 ",q3\n"              \
+    "vldrb.8 q3,[r3],#16\n"                     \
+    "vmladava.s8 r4," x_0 ",q2\n"               \
     second                                      \
-    "vmladava.s8 r12, " x_1 ", q2\n"            \
-    "vldrb.8 q2, [r3], #16\n"                   \
-    "vmladava.s8 r6, " x_0 ", q3\n"             \
+    "vmladava.s8 r12," x_1 ",q2\n"              \
+    "vldrb.8 q2,[r3],#16\n"                     \
+    "vmladava.s8 r6," x_0 ",q3\n"               \
     last                                        \
-    "vmladava.s8 lr, " x_1 ", q3\n"
+    "vmladava.s8 lr," x_1 ",q3\n"
 
 /* Both pixels begin with the biases, then PRODUCTS with the first weights in q2. */
 #define BIASES                      \
-    "ldm.w r3, {r8, r10, r12, lr}\n" \
-    "ldm.w r3!, {r0, r2, r4, r6}\n" \
-    "vldrb.8 q2, [r3], #16\n"
+    "ldm.w r3,{r8,r10,r12,lr}\n"     \
+    "ldm.w r3!,{r0,r2,r4,r6}\n"     \
+    "vldrb.8 q2,[r3],#16\n"
 
 /* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
 #define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
@@ -72,23 +73,23 @@ typedef struct {
  * then shifts; q4, q5: the clamp; r7, r5: where the outputs of pixel 0 and 1 go. load: loads what is needed of the frame, into
  * registers that held sums; zero: the output's zero point; store: ALL or SOME. Equals the last loop of four(), for both pixels. */
 #define FINISH(load, fix, zero, store)    \
-    "vmov q0[2], q0[0], r0, r4\n"         \
-    "vmov q0[3], q0[1], r2, r6\n"         \
-    "vmov q1[2], q1[0], r8, r12\n"        \
-    "vqrdmulh.s32 q0, q0, q2\n"           \
-    "vmov q1[3], q1[1], r10, lr\n"        \
-    "vqrdmulh.s32 q1, q1, q2\n"           \
+    "vmov q0[2],q0[0],r0,r4\n"            \
+    "vmov q0[3],q0[1],r2,r6\n"            \
+    "vmov q1[2],q1[0],r8,r12\n"           \
+    "vqrdmulh.s32 q0,q0,q2\n"             \
+    "vmov q1[3],q1[1],r10,lr\n"           \
+    "vqrdmulh.s32 q1,q1,q2\n"             \
     load                                  \
     fix                                   \
-    "vldrw.32 q2, [r3], #16\n"            \
-    "vrshl.s32 q0, q0, q2\n"              \
-    "vrshl.s32 q1, q1, q2\n"              \
-    "vadd.i32 q0, q0, " zero "\n"         \
-    "vadd.i32 q1, q1, " zero "\n"         \
-    "vmax.s32 q0, q0, q4\n"               \
-    "vmax.s32 q1, q1, q4\n"               \
-    "vmin.s32 q0, q0, q5\n"               \
-    "vmin.s32 q1, q1, q5\n"               \
+    "vldrw.32 q2,[r3],#16\n"              \
+    "vrshl.s32 q0,q0,q2\n"                \
+    "vrshl.s32 q1,q1,q2\n"                \
+    "vadd.i32 q0,q0," zero "\n"           \
+    "vadd.i32 q1,q1," zero "\n"           \
+    "vmax.s32 q0,q0,q4\n"                 \
+    "vmax.s32 q1,q1,q4\n"                 \
+    "vmin.s32 q0,q0,q5\n"                 \
+    "vmin.s32 q1,q1,q5\n"                 \
     store
 
 /* Two vectors of inputs of each pixel, from r1 and r9; or a larger odd or even number, up to r11, the end of the inputs of pixel 0.
