@@ -16,6 +16,7 @@ from ..ir import Graph, Op, rebuild
 from ..ops.data_movement import PIECES, pieces
 from .tensor_map import TensorMap
 
+
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
     """Replace each op that copies its whole input in unchanged order by a reshape.
 
