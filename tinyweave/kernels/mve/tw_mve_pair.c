@@ -21,12 +21,11 @@ typedef struct {
     int32_t x_step;            /* bytes to the inputs of the next pair */
     const uint32_t *stream;
     int32_t pairs;
-    int32_t gap;               /* bytes from the end of a pixel's last group to the next pixel; negative if some of it are not stored */
+    int32_t gap;               /* bytes from the end of a pixel's whole groups to the next pixel */
     int32_t low, high;
     int8_t *to_1, *to_0;       /* the outputs of the first pair */
     const int8_t *x_0_end;     /* end of the inputs of the first pixel */
     int32_t rest;              /* filters of a last group that has fewer than four; 0 if there is none */
-    int32_t over;              /* outputs of a pixel beyond the whole groups, which may be left to others */
 } tw_mve_frame;
 
 #if TW_HAS_MVE
@@ -65,9 +64,10 @@ typedef struct {
 /* Between the two roundings, as tw_mve_away. r4: 1, where a sum was. */
 #define FIX "mov r4, #1\nvqdmlah.s32 q0, q0, r4\nvqdmlah.s32 q1, q1, r4\n"
 #define NO_FIX
-/* Stores the outputs of four filters of both pixels, in q0 and q1, at r7 and r5; SOME those that the predicate names. */
+/* Stores the outputs of four filters of both pixels, in q0 and q1, at r7 and r5: ALL and moves on, or SOME that the predicate
+ * names. */
 #define ALL "vstrb.32 q0, [r7], #4\nvstrb.32 q1, [r5], #4\n"
-#define SOME "vpstt\nvstrbt.32 q0, [r7], #4\nvstrbt.32 q1, [r5], #4\n"
+#define SOME "vpstt\nvstrbt.32 q0, [r7]\nvstrbt.32 q1, [r5]\n"
 
 /* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, which PRODUCTS has loaded,
  * then shifts; q4, q5: the clamp; r7, r5: where the outputs of pixel 0 and 1 go. load: loads what is needed of the frame, into
@@ -113,12 +113,12 @@ typedef struct {
     TWO_AT_A_TIME                                          \
     PRODUCTS("q0", "q1", "", "", "")
 
-/* Saves r4 .. r11, since the code needs all registers, and puts members of the frame on the stack, 72 bytes in all: [sp] x_0,
- * +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap, +32 rest, +36 over. */
+/* Saves r4 .. r11, since the code needs all registers, and puts members of the frame on the stack, 68 bytes in all: [sp] x_0,
+ * +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap, +32 rest. */
 #define ENTER                       \
     "push {r4-r11}\n"               \
-    "ldrd r4, r5, [r0, #52]\n"      \
-    "push {r4, r5}\n"               \
+    "ldr r1, [r0, #52]\n"           \
+    "push {r1}\n"                   \
     "ldm.w r0, {r1-r8}\n"           \
     "push {r1-r8}\n"                \
     "mov r3, r6\n"                  \
@@ -126,26 +126,25 @@ typedef struct {
     "ldm.w r1, {r2, r4, r5, r7, r11}\n" \
     "vdup.32 q4, r2\n"              \
     "vdup.32 q5, r4\n"
-/* Goes to label 8 if a pixel has whole groups only; else LOAD_REST sets the predicate for the last group. r6: free. */
-#define IF_REST "ldr r0, [sp, #32]\ncmp r0, #0\nbeq 8f\n"
+/* Goes to label 7 if a last group has fewer than four filters; there LOAD_REST sets the predicate for them. r6: free. */
+#define IF_REST "ldr r0, [sp, #32]\ncmp r0, #0\nbne 7f\n"
 #define LOAD_REST "ldr r6, [sp, #32]\nvctp.32 r6\n"
 /* Counts a pair down; else moves the outputs to the next pair, and r4 to the end of the whole groups of its pixel 0. Leaves x_step
  * in r2, the stream in r3. */
 #define NEXT_PAIR                   \
     "ldr r0, [sp, #24]\n"           \
+    "ldr r6, [sp, #28]\n"           \
     "subs r0, r0, #1\n"             \
     "beq 4f\n"                      \
     "str r0, [sp, #24]\n"           \
     "ldrd r2, r3, [sp, #16]\n"      \
-    "ldr r6, [sp, #28]\n"           \
     "sub r4, r5, r7\n"              \
     "add r7, r5, r6\n"              \
     "add r5, r7, r4\n"              \
-    "ldr r4, [sp, #36]\n"           \
-    "sub r4, r5, r4\n"
+    "sub r4, r5, r6\n"
 #define LEAVE                       \
     "4:\n"                          \
-    "add sp, sp, #40\n"             \
+    "add sp, sp, #36\n"             \
     "pop {r4-r11}\n"
 
 /* All pairs, for windows of more than sixteen inputs; vectors: TWO, ODD or EVEN. r1, r9: inputs of both pixels; r11: end of the
@@ -164,11 +163,6 @@ typedef struct {
     "cmp r7, r2\n"                                         \
     "bne 2b\n"                                             \
     IF_REST                                                \
-    "7:\n"                                                 \
-    "ldrd r1, r9, [sp]\n"                                  \
-    BIASES                                                 \
-    vectors                                                \
-    FINISH("ldr r0, [sp, #8]\n" LOAD_REST, fix, "r0", SOME) \
     "8:\n"                                                 \
     NEXT_PAIR                                              \
     "str r4, [sp, #12]\n"                                  \
@@ -179,7 +173,12 @@ typedef struct {
     "cmp r7, r4\n"                                         \
     "strd r0, r1, [sp]\n"                                  \
     "bne 2b\n"                                             \
-    "b 7b\n"                                               \
+    "7:\n"                                                 \
+    "ldrd r1, r9, [sp]\n"                                  \
+    BIASES                                                 \
+    vectors                                                \
+    FINISH("ldr r0, [sp, #8]\n" LOAD_REST, fix, "r0", SOME) \
+    "b 8b\n"                                               \
     LEAVE
 
 /* The same for windows of at most sixteen inputs, which stay in q6 and q7 for all filters. r9: zero point; r11: end of the
@@ -199,20 +198,20 @@ typedef struct {
     "cmp r7, r11\n"                  \
     "bne 2b\n"                       \
     IF_REST                          \
+    "8:\n"                           \
+    NEXT_PAIR                        \
+    "add r1, r1, r2\n"               \
+    "vldrb.8 q6, [r1]\n"             \
+    "add r2, r1, r2, lsr #1\n"       \
+    "mov r11, r4\n"                  \
+    "cmp r7, r11\n"                  \
+    "vldrb.8 q7, [r2]\n"             \
+    "bne 2b\n"                       \
     "7:\n"                           \
     BIASES                           \
     PRODUCTS("q6", "q7", "", "", "") \
     FINISH(LOAD_REST, fix, "r9", SOME) \
-    "8:\n"                           \
-    NEXT_PAIR                        \
-    "mov r11, r4\n"                  \
-    "add r1, r1, r2\n"               \
-    "add r2, r1, r2, lsr #1\n"       \
-    "cmp r7, r11\n"                  \
-    "vldrb.8 q6, [r1]\n"             \
-    "vldrb.8 q7, [r2]\n"             \
-    "bne 2b\n"                       \
-    "b 7b\n"                         \
+    "b 8b\n"                         \
     LEAVE
 
 #define RUN(code)                                                                                               \
@@ -271,19 +270,21 @@ static void products(const tw_mve_frame *pair, int32_t sign)
     const int32_t apart = (int32_t)(to_1 - to_0);
     for (int32_t i = 0; i < pair->pairs; ++i) {
         const uint32_t *stream = pair->stream;
-        for (; to_0 < end + pair->rest; to_0 += FILTERS, to_1 += FILTERS) {
-            const size_t count = to_0 < end ? FILTERS : (size_t)pair->rest;
+        for (int32_t left = (int32_t)(end - to_0) + pair->rest, count; left > 0; left -= count) {
             int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written: outputs may overlap inputs */
+            count = tw_min(left, FILTERS);
             four(pair, x_0, stream, sign, first);
             stream = four(pair, x_1, stream, sign, second);
-            memcpy(to_0, first, count);
-            memcpy(to_1, second, count);
+            memcpy(to_0, first, (size_t)count);
+            memcpy(to_1, second, (size_t)count);
+            to_0 += count;
+            to_1 += count;
         }
         x_0 += pair->x_step;
         x_1 += pair->x_step;
-        to_0 = to_1 + pair->gap;
+        to_0 = to_1 + pair->gap - pair->rest;
         to_1 = to_0 + apart;
-        end = to_1 - pair->over;
+        end = to_1 - pair->gap;
     }
 }
 
@@ -417,8 +418,8 @@ TW_NOT_INLINE void by_groups(const tw_mve_layer *layer, const int8_t *from, int3
     const int32_t filters = layer->filters, over = filters & (FILTERS - 1), rest = layer->rest, whole = filters - over;
     if (pixels > 1) {
         const tw_mve_frame frame = {
-            from, from + step, layer->zero, to + whole, 2 * step, layer->stream, pixels / 2, rest > 0 ? rest - FILTERS : over,
-            layer->low, layer->high, to + filters, to, from + layer->bytes, rest, over,
+            from, from + step, layer->zero, to + whole, 2 * step, layer->stream, pixels / 2, over,
+            layer->low, layer->high, to + filters, to, from + layer->bytes, rest,
         };
         products(&frame, layer->sign);
     }
