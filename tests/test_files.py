@@ -385,7 +385,7 @@ def test_unwritable_output_is_an_error_and_an_unwritable_message_is_not(tmp_path
         done = subprocess.run([*run, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, check=False)
         assert (done.returncode, done.stderr) == (2, "tinyweave: standard output: No space left on device\n")
         wrong = [*run, "plan", str(tmp_path / "none.tflite")]
-        assert subprocess.run(wrong, stderr=full, check=False).returncode == 2
+        assert subprocess.run(wrong, stderr=full, env=buffered, check=False).returncode == 2
 
 
 def test_the_command_and_the_module_are_the_same_program() -> None:

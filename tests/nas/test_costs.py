@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from cases.archs import small_arch
+from pages import measured_alike
 
 from tinyweave import api
 from tinyweave.devices import find
@@ -34,6 +35,7 @@ def test_a_network_is_too_large_if_arena_bound_and_overhead_exceed_the_ram_by_a_
 
 
 @pytest.mark.emulator
+@pytest.mark.skipif(not measured_alike(), reason="the network's stack is known for one compiler")
 def test_a_network_with_more_stack_than_estimated_is_planned_again_with_its_own() -> None:
     space = sensors(150, 1)
     arch = arch_of(space, plain(space, 1.0, 1)._replace(blocks=(((9, 1),), ((3, 2), (9, 2)), ((7, 2),))), 2)

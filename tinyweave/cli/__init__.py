@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import typer
@@ -87,6 +86,8 @@ def _file_of(error: OSError) -> str:
 def _bad_input(message: str) -> int:
     """Print an error message in one line on standard error and return the exit code BAD_INPUT."""
     _heed_signal()
-    with suppress(OSError):  # standard error may be closed
+    try:
         print(f"tinyweave: {columns.clean(' '.join(message.split()), 2000)}", file=sys.stderr, flush=True)
+    except OSError:  # standard error is closed or full
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # Python flushes its buffer again at exit
     return BAD_INPUT
