@@ -98,9 +98,9 @@ int mark_invoke(const memory *m, const void *io)
 """
 
 
-def flags_of(core: str) -> list[str | Path]:
-    """Return the flags with which CoreMark is compiled for a core."""
-    return [*emulated.flags_for(core, emulated.COMPILERS[CORES[core].isa](), FLAGS[0]), *FLAGS[1:]]
+def flags_of(core: str, flags: Sequence[str]) -> list[str | Path]:
+    """Return the flags with which C is compiled for a core; `flags` begins with the optimisation, such as "-O2"."""
+    return [*emulated.flags_for(core, emulated.COMPILERS[CORES[core].isa](), flags[0]), *flags[1:]]
 
 
 def write_port(folder: Path) -> None:
@@ -119,13 +119,13 @@ def build(coremark: Path, library: Path, core: str, folder: Path) -> emulated.Fi
 def linked(core: str, folder: Path, flags: Sequence[str], includes: Sequence[Path], library: Path) -> emulated.Firmware:
     """Compile the file mark.c of a folder, which has the functions of a model `mark`, and link it with a static library.
 
-    `flags` begins with the optimisation, such as "-O2". `includes` are folders of headers.
+    The arguments are the core, the folder, the flags of `flags_of`, folders of headers, and the library.
     """
     compiler, program = emulated.COMPILERS[CORES[core].isa](), folder / "mark.elf"
     linker = [f"-Wl,-T,{FOLDER / 'firmware.ld'}", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,mark_invoke"]
     linker += [f"-Wl,-u,mark_{name}" for name in emulated.FUNCTIONS]
     paths = [*(f"-I{each}" for each in includes), "-idirafter", str(FOLDER / "include")]
-    words = [*emulated.flags_for(core, compiler, flags[0]), *flags[1:], *paths, *linker]
+    words = [*flags_of(core, flags), *paths, *linker]
     toolchain.compile_c(compiler, [*words, folder / "mark.c", FOLDER / "runtime.c", library, "-lgcc", "-o", program])
     return emulated.Firmware(program, "mark", core, "", {})
 
@@ -143,7 +143,7 @@ def main() -> int:
         options.port.mkdir(parents=True, exist_ok=True)
         write_port(options.port)
         for core in RUNS:
-            print(f"{core}.a: {', '.join(SOURCES)}, compiled with {' '.join(map(str, flags_of(core)))}")
+            print(f"{core}.a: {', '.join(SOURCES)}, compiled with {' '.join(map(str, flags_of(core, FLAGS)))}")
         return 0
     wrong = 0
     print("| core | chip | instructions | estimated cycles | range | the chip's cycles | estimate / chip |")

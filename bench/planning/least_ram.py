@@ -1,4 +1,4 @@
-"""What does the least RAM cost in cycles? In: a folder of .tflite files (--models), a board. Nothing is built.
+"""Estimate the cycles of plans within the least arena. In: a folder of .tflite files (--models), a board. No C is built.
 
 Out: a row per model. First the smallest plan's arena. Then cycles, F and ratio of the fastest plan within this arena. F is the
 multiply-accumulates of the plan, divided by the network's: more than 1 only with --max-mac-overhead, less if a fused stage

@@ -232,7 +232,7 @@ def built_costs(arch: Arch, target: Target) -> Costs:
     """Build a network with random weights, and return its costs with measured code, stack, static data and time.
 
     If the network exceeds a limit, it is planned and built once more with its own overhead, as `deploy` does: the estimate from
-    another network may be too low. If it exceeds a limit again, the costs are those of the first build. If the network cannot
+    another network may be too low. If it exceeds a limit again, the first build counts. If the network cannot
     be compiled and run on an emulated core, code, stack and static data are taken from the target's overhead, and the time is
     an estimate.
     """

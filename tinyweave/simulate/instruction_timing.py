@@ -142,8 +142,8 @@ class M55Timing:
 # two 16-bit T1 instructions providing one is one of NOPs, ITs, Brs, ADDri/SUBri, UXTB/H, SXTB/H and MOVri's". SLOTHY's model of
 # the M55 (github.com/slothy-optimizer/slothy, copyright Arm) has the same parts and throughputs. CoreMark took 356,506 cycles
 # per iteration on a Cortex-M55 r0p0 with code and data in tightly coupled memory (2.805 per MHz by GCC 10.3 with -Ofast, at
-# github.com/GorgonMeducer/coremark_cortex-m55). These figures give 346,315 for the same program from GCC 12.2, and 251,862 to
-# 477,241 for the range (bench/peers/coremark.py). Layers of CMSIS-NN that were timed on an Alif Ensemble E8 took 3 to 12 % more
+# github.com/GorgonMeducer/coremark_cortex-m55). These figures give 346,347 for the same program from GCC 12.2, and 251,870 to
+# 477,289 for the range (bench/peers/coremark.py). Layers of CMSIS-NN that were timed on an Alif Ensemble E8 took 3 to 12 % more
 # cycles than these figures give if they are 1x1 convolutions, and 12 to 38 % more if they are depthwise
 # (bench/peers/board_layers.py). Memories with wait states and the core's caches are not modelled.
 M55 = M55Timing()

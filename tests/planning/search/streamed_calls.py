@@ -52,7 +52,7 @@ def least_arena(graph: Graph, *, fuses: bool, order: Sequence[int] = ()) -> int:
 def all_homes(graph: Graph) -> Iterator[dict[str, Home]]:
     """Yield all ways to share memory.
 
-    A view has the bytes of its input, and the value that a read_variable reads those of the state. Three things are chosen: the
+    A view has the bytes of its input. The output of a read_variable has the bytes of the state. Three things are chosen: the
     input of each assign_variable is computed in the state or copied there, the output of each slice is a part of its input or a
     copy, and the inputs of each concatenation are computed in its output or copied there.
     """

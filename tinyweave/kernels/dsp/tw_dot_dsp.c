@@ -70,7 +70,7 @@ static inline int32_t add_to(int32_t sum, int32_t term) { return tw_signed((uint
     "stm r3, {r4-r7}\n"              \
     "pop {r4-r11}\n"
 
-/* The same of several groups of four filters; r2: groups. Stack, 44 bytes: r0, r2 and r3 at the begin of the next group. */
+/* SUMS of several groups of four filters. r2: groups left. Stack, 44 bytes: r0, r2 and r3 at the begin of the next group. */
 #define SUMS_OF_GROUPS               \
     "push {r0, r2-r11}\n"            \
     "2:\n"                           \

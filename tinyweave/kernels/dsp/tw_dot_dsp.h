@@ -10,7 +10,7 @@
  * order of tw_dot_dsp.c. `count` is a multiple of 4, 4 .. TW_DOT_MOST. */
 void tw_dot4_whole_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t groups, int32_t *sums);
 
-/* The same of four filters, for any number of inputs. */
+/* tw_dot4_whole_dsp of one group, for any number of inputs. */
 void tw_dot4_any_dsp(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sums);
 
 /* The faster of these for any number of inputs. */

@@ -54,7 +54,7 @@ static inline int32x4_t tw_mve_requantize(int32x4_t x, int32_t multiplier, int32
     return vrshlq_n_s32(tw_mve_away(high, shift < 0), tw_min(shift, 0));
 }
 
-/* The same with a multiplier and a shift per lane; left, right: max(shift, 0), min(shift, 0). */
+/* tw_mve_requantize with a multiplier and a shift per lane; left, right: max(shift, 0), min(shift, 0). */
 static inline int32x4_t tw_mve_requantize_lanes(int32x4_t x, int32x4_t multiplier, int32x4_t left, int32x4_t right)
 {
     const int32x4_t high = vqrdmulhq_s32(vshlq_s32(x, left), multiplier);

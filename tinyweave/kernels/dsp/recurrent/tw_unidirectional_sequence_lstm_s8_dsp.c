@@ -17,7 +17,7 @@ TW_NOT_INLINE void rescale_left(const tw_lstm *p, int32_t gate, int32_t *sums, c
     }
 }
 
-/* The same, faster if both shifts go right. */
+/* Replaces the sums as rescale_left does, but faster if both shifts go right. */
 TW_NOT_INLINE void rescale(const tw_lstm *p, int32_t gate, int32_t *sums, const int32_t *end, const int32_t *again)
 {
     const int32_t twice = tw_shift_left(p->in.multiplier[gate], 1), right = -1 - p->in.shift[gate];
