@@ -41,9 +41,10 @@ def archs(count: int, seed: int = 0) -> list[Arch]:
 def training_seconds(budget: Budget, arch: Arch) -> float:
     """Return the predicted seconds of all trainings of a search whose networks are all as large as `arch`."""
     epoch = budget.step(arch) * budget.steps_per_epoch
+    final = budget.step(arch) * max(1, (budget.samples + budget.validation) // budget.batch) * budget.final_epochs(arch)
     trials = ceil(3 / budget.workers) * budget.trial_epochs(arch, 3)
     halving = sum(ceil(rung.candidates / budget.workers) * rung.epochs for rung in budget.rungs(arch))
-    return epoch * (budget.folds * (trials + halving) + budget.final_epochs(arch))
+    return epoch * budget.folds * (trials + halving) + final
 
 
 @pytest.mark.parametrize("minutes", [5, 20, 60])
@@ -51,7 +52,7 @@ def training_seconds(budget: Budget, arch: Arch) -> float:
 def test_the_parts_of_a_search_take_no_longer_than_the_time_limit(minutes: float, workers: int, folds: int) -> None:
     machines = (300, 1.0), (3_000, 0.7), (20_000, 2.5)
     for samples, speed in machines if folds == 1 else machines[:2]:  # only few samples are divided into folds
-        budget = Budget(60 * minutes, workers, speed, samples, 64, folds)
+        budget = Budget(60 * minutes, workers, speed, samples, 64, folds, samples // 4)
         for arch in filter(budget.is_trainable, archs(30)):
             planning = budget.sampled * speed * PLANNING / workers
             taken = FIXED * speed + planning + training_seconds(budget, arch)

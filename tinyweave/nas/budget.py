@@ -56,6 +56,7 @@ class Budget:
     samples: int  # for training
     batch: int  # samples per step
     folds: int = 1  # trainings of a candidate, see `halving.folds_of`
+    validation: int = 0  # samples for validation, which only the final training sees, too
 
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
@@ -103,14 +104,15 @@ class Budget:
 
     def final_epochs(self, arch: Arch) -> int:
         """Return the epochs of the final training of a network, on one worker."""
-        return self._epochs(self._final_steps(arch))
+        return self._epochs(self._final_steps(arch), self.samples + self.validation)
 
     def _final_steps(self, arch: Arch) -> float:
         return min(self.share("final") / self.step(arch), MAX_STEPS)
 
-    def _epochs(self, steps: float) -> int:
-        most = max(MAX_EPOCHS, ENOUGH_STEPS // self.steps_per_epoch)
-        return min(max(1, int(steps / self.steps_per_epoch)), most)
+    def _epochs(self, steps: float, samples: int | None = None) -> int:
+        """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""
+        per_epoch = self.steps_per_epoch if samples is None else max(1, samples // self.batch)
+        return min(max(1, int(steps / per_epoch)), max(MAX_EPOCHS, ENOUGH_STEPS // per_epoch))
 
 
 def step_seconds(arch: Arch, batch: int) -> float:

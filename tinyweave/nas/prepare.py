@@ -330,7 +330,7 @@ def _budget(choice: _Choice, workers: Workers) -> Budget:
     seconds = (1 - INPUT_SHARE) * 60 * choice.minutes
     batch = halving.batch_for(kind, counts["train"])
     choice.progress("measuring how fast it trains", 0, 1)
-    return Budget(seconds, workers.count, machine_factor(workers), counts["train"], batch, folds)
+    return Budget(seconds, workers.count, machine_factor(workers), counts["train"], batch, folds, counts["validation"])
 
 
 def _record(choice: _Choice, number: int, setting: Setting, tried: list[dict[str, Any]]) -> dict[str, Any]:

@@ -313,7 +313,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     this.progress("measuring how fast it trains", 0, 1)
     speed = machine_factor(workers)
     folds = halving.folds_of(this.data)
-    budget = Budget(this.seconds, workers.count, speed, this.data.counts()["train"], halving.batch_of(this.data), folds)
+    counts, batch = this.data.counts(), halving.batch_of(this.data)
+    budget = Budget(this.seconds, workers.count, speed, counts["train"], batch, folds, counts["validation"])
     least = 2 * budget.step(arch_of(this.space, smallest(this.space), this.classes))
 
     def is_trainable(arch: Arch) -> bool:
