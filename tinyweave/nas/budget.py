@@ -28,7 +28,8 @@ SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.22, "final": 0.6}  # of t
 FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32}  # the same with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
-MAX_STEPS = 10_000  # training steps after which more epochs hardly help
+MAX_STEPS = 10_000  # training steps of a candidate after which more epochs hardly help to compare it with others
+MAX_FINAL_STEPS = 20_000  # training steps of the final training after which more epochs hardly help
 MAX_EPOCHS = 400  # the same in epochs, for small sets of samples, unless these are fewer than ENOUGH_STEPS
 ENOUGH_STEPS = 4_000  # training steps that the smallest sets of samples need, too
 MIN_FINAL_STEPS = 2_000  # training steps of the final training; networks that are too large for them are no candidates
@@ -107,7 +108,7 @@ class Budget:
         return self._epochs(self._final_steps(arch), self.samples + self.validation)
 
     def _final_steps(self, arch: Arch) -> float:
-        return min(self.share("final") / self.step(arch), MAX_STEPS)
+        return min(self.share("final") / self.step(arch), MAX_FINAL_STEPS)
 
     def _epochs(self, steps: float, samples: int | None = None) -> int:
         """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""

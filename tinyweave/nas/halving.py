@@ -14,12 +14,12 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, product
 from math import sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from .arch import Arch, is_fitted
 from .training_run import TrainingRun
 from .workers import POLL_S, Workers
 
+if TYPE_CHECKING:
+    from .learning.train import Recipe
+
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set: of all trainings but the final one, and of this
 FINAL = 0  # in place of a number of folds: the final training, on the parts SEEN
 COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
@@ -46,6 +49,9 @@ AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit the
     "sounds": ("sounds", "none"),
     "sensors": ("sensors_shifted", "sensors", "none"),
 }
+CUTMIX = 0.5  # share of the steps of a long training of an image classifier that paste parts of other images
+CUTMIX_FROM = 1_000_000  # samples, counted in each epoch anew, that such a training sees at least
+CUTMIX_DECAY = 5e-4  # its weight decay
 ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; without groups an empty one
 Samples = tuple[NDArray[np.int8], NDArray[Any]]  # values and labels
 
@@ -162,12 +168,11 @@ def train_one(
     import torch
 
     from .learning.module import load_fitted, module_of
-    from .learning.train import Recipe, fit, save, scores
+    from .learning.train import fit, save, scores
 
     architecture = archs.from_json(arch)
     data = sized(load_data(Path(folder)), architecture.image[:2])
     head, checkpoint, state = head_of(data), Path(f"{end}.epoch"), state_file(Path(end))
-    recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
     outputs, targets = list[NDArray[np.float32]](), list[NDArray[Any]]()
     for fold, (seen, (values, labels)) in enumerate(splits(data, folds)):
         run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=_noting(state, fold * epochs))
@@ -177,7 +182,7 @@ def train_one(
         else:
             if start is not None:
                 module.load_state_dict(torch.load(start, weights_only=True))
-            fit(module, *seen, recipe, run)
+            fit(module, *seen, recipe_of(data, epochs, len(seen[0]), augmentation), run)
         outputs.append(scores(module, values))
         targets.append(labels)
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
@@ -233,6 +238,27 @@ def batch_for(kind: str, samples: int) -> int:
 def augmentations_of(data: Dataset) -> tuple[str, ...]:
     """Return the names of the augmentations for a data set (`augment.AUGMENT`), the strongest first."""
     return AUGMENTATIONS.get(data.kind, ("none",))
+
+
+def recipe_of(data: Dataset, epochs: int, samples: int, augmentation: str | None = None) -> Recipe:
+    """Return the hyperparameters of a training on a data set.
+
+    A long training of an image classifier pastes parts of other images into its images (CutMix) and has a larger weight decay;
+    else it would learn the training samples by heart. A short training cannot fit such images.
+
+    Args:
+        data: The data set.
+        epochs: Number of epochs.
+        samples: Number of samples that an epoch sees.
+        augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
+    """
+    from .learning.train import Recipe
+
+    augmentation = augmentation or augmentations_of(data)[0]
+    recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation, head=head_of(data))
+    if data.kind == "images" and epochs * samples >= CUTMIX_FROM:
+        return replace(recipe, cutmix=CUTMIX, weight_decay=CUTMIX_DECAY)
+    return recipe
 
 
 def seconds_of_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> float:

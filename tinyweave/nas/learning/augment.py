@@ -6,6 +6,7 @@ and -1 is silence. All random numbers are drawn from `generator`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -60,6 +61,29 @@ def sensors_shifted(x: Tensor, generator: torch.Generator) -> Tensor:
     count, columns = len(x), x.shape[3]
     right = _whole(count, int(MAX_SHIFT * columns), generator)
     return shifted(sensors(x, generator), torch.zeros(count, dtype=torch.int64), right, 0.0)
+
+
+def pasted(x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, float]:
+    """Paste a part of another image into each image of a batch (CutMix, arXiv 1905.04899).
+
+    The part is a rectangle of random size and place, the same for all images of the batch.
+
+    Returns:
+        The images; int64 [batch], the index of the other image for each image; the share of each image that is still its own.
+
+    """
+
+    def drawn() -> float:
+        return float(torch.rand((), generator=generator))
+
+    order, side, spans = torch.randperm(len(x), generator=generator).to(x.device), math.sqrt(drawn()), list[slice]()
+    for extent in x.shape[2:]:
+        centre = drawn() * extent
+        spans.append(slice(max(0, round(centre - side * extent / 2)), min(extent, round(centre + side * extent / 2))))
+    whole, part = x.clone(), (slice(None), slice(None), *spans)
+    whole[part] = x[order][part]
+    pixels = math.prod(span.stop - span.start for span in spans)
+    return whole, order, 1 - pixels / math.prod(x.shape[2:])
 
 
 def none(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -27,7 +27,7 @@ from ...tasks.boxes import Head
 from ...tasks.dataset import SCALE
 from ..training_run import UNSAVED, TrainingRun, unlogged
 from . import detection
-from .augment import AUGMENT
+from .augment import AUGMENT, pasted
 
 EVALUATION_BATCH = 256
 GPU_BATCH = 640  # samples that a GPU evaluates at a time: the batches of a small network take equally long up to there
@@ -52,6 +52,7 @@ class Recipe:
     warm_up: float = 0.1  # share of the steps in which the learning rate rises linearly
     smoothing: float = 0.05  # label smoothing
     augmentation: str = "none"  # of the samples of a classifier, the name of a function of `augment.AUGMENT`
+    cutmix: float = 0.0  # share of the steps of a classifier in which a part of another image is pasted into each image
     head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
@@ -96,7 +97,8 @@ def fit(
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
     augment, saved = AUGMENT[recipe.augmentation], -math.inf
-    losses = losses or _losses(torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module, recipe)
+    compiled = torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module
+    losses = losses or _losses(compiled, recipe, generator)
     for epoch in range(first, recipe.epochs):
         module.train()
         sums = list[Tensor]()
@@ -147,19 +149,27 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
         yield loss
 
 
-def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
+def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator) -> Losses:
     """Return a function (samples, targets, step) that yields the loss of one training step, the default of `fit`.
 
-    It is the label-smoothed cross-entropy, or the detection loss if the recipe has a head.
+    It is the label-smoothed cross-entropy, or the detection loss if the recipe has a head. If parts of other images are pasted
+    into the images, the cross-entropies with the classes of both images are averaged, weighted by area.
     """
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
+        other, own = targets, 1.0
+        if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
+            samples, order, own = pasted(samples, generator)
+            other = targets[order]
         with mixed(samples):
             output = module(samples)
             if recipe.head is not None:
                 loss = detection.loss(output.float(), targets, recipe.head)
             else:
                 loss = functional.cross_entropy(output, targets, label_smoothing=recipe.smoothing)
+                if own < 1:
+                    pasted_loss = functional.cross_entropy(output, other, label_smoothing=recipe.smoothing)
+                    loss = own * loss + (1 - own) * pasted_loss
         yield loss
 
     return losses
