@@ -356,6 +356,16 @@ def test_small_data_sets_have_small_batches(samples: int, batch: int) -> None:
     assert batch_of(data) == batch
 
 
+def test_only_long_trainings_of_image_classifiers_mix_images() -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    long, images = -(-halving.CUTMIX_FROM // 1_000), replace(waves(60), kind="images")
+    assert halving.recipe_of(images, long, 1_000).cutmix == halving.CUTMIX
+    assert halving.recipe_of(images, long, 1_000).weight_decay == halving.CUTMIX_DECAY
+    plain = halving.recipe_of(images, long - 1, 1_000)
+    assert plain.cutmix == 0 and plain.weight_decay < halving.CUTMIX_DECAY and plain.augmentation == "images"
+    assert halving.recipe_of(waves(60), long, 1_000, "sensors").cutmix == 0
+
+
 def test_groups_of_samples_are_saved(tmp_path: Path) -> None:
     data = waves(60)
     for groups in (None, np.arange(60) // 3):

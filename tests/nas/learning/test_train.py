@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 
 from tinyweave.nas.arch import Arch, Group  # noqa: E402
 from tinyweave.nas.learning import train  # noqa: E402
-from tinyweave.nas.learning.augment import AUGMENT, shifted  # noqa: E402
+from tinyweave.nas.learning.augment import AUGMENT, pasted, shifted  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.train import Recipe, accuracy, fit, rate_at, scores  # noqa: E402
 from tinyweave.nas.training_run import TrainingRun  # noqa: E402
@@ -51,7 +51,7 @@ def test_a_dense_layer_with_many_inputs_converges() -> None:
 
 def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "SAVE_EVERY_S", 0.0)
-    recipe, data = Recipe(4, batch=32, augmentation="images"), stripes(128, 0)
+    recipe, data = Recipe(4, batch=32, augmentation="images", cutmix=0.5), stripes(128, 0)
     whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 
     class StopError(Exception):
@@ -102,6 +102,39 @@ def test_shifted_samples_move_by_whole_rows_and_columns() -> None:
     sample = torch.arange(12.0).reshape(1, 1, 3, 4)
     moved = shifted(sample, torch.tensor([1]), torch.tensor([-2]), -1.0)
     assert moved[0, 0].tolist() == [[-1, -1, -1, -1], [2, 3, -1, -1], [6, 7, -1, -1]]
+
+
+def test_a_rectangle_of_another_image_is_pasted_into_each_image() -> None:
+    samples = torch.arange(24.0)[:, None, None, None].expand(24, 2, 10, 30)  # each image has one value
+    shares = list[float]()
+    for seed in range(40):
+        mixed, order, own = pasted(samples, torch.Generator().manual_seed(seed))
+        kept = (mixed == samples).all(1)
+        assert order.sort().values.tolist() == list(range(24)) and torch.equal(samples, samples.clone())
+        moved = order != torch.arange(24)
+        assert torch.equal(torch.where(kept[:, None], samples, samples[order]), mixed)
+        assert kept[moved].float().mean((1, 2)).tolist() == pytest.approx([own] * int(moved.sum()))
+        rows, columns = (~kept[moved][0]).any(1).nonzero().flatten(), (~kept[moved][0]).any(0).nonzero().flatten()
+        assert (~kept[moved][0]).sum() == len(rows) * len(columns), "a rectangle"
+        shares.append(own)
+    assert min(shares) < 0.3 and max(shares) > 0.9
+
+
+@pytest.mark.parametrize("cutmix", [0.0, 1.0])
+def test_the_loss_of_a_mixed_image_is_that_of_both_classes_by_area(cutmix: float) -> None:
+    logits, samples = torch.tensor([[2.0, -1.0, 0.0], [0.0, 1.0, 3.0]]), torch.rand(2, 1, 8, 8)
+    targets, recipe = torch.tensor([0, 1]), Recipe(1, cutmix=cutmix, smoothing=0.1)
+    losses = train._losses(lambda x: logits, recipe, torch.Generator().manual_seed(1))
+    (loss,) = losses(samples, targets, 0)
+    each = -torch.log_softmax(logits, 1)
+    wanted = torch.eye(3)[targets]
+    if cutmix:
+        generator = torch.Generator().manual_seed(1)
+        torch.rand((), generator=generator)  # decides whether the step mixes
+        _, order, own = pasted(samples, generator)
+        assert order.tolist() == [1, 0] and 0.05 < own < 0.95
+        wanted = own * wanted + (1 - own) * wanted[order]
+    assert float(loss) == pytest.approx(float((each * (0.9 * wanted + 0.1 / 3)).sum(1).mean()))
 
 
 def test_augmented_silence_stays_silent() -> None:
