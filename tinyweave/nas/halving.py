@@ -50,7 +50,7 @@ AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit the
     "sensors": ("sensors_shifted", "sensors", "none"),
 }
 CUTMIX = 0.5  # share of the steps of a long training of an image classifier that paste parts of other images
-CUTMIX_FROM = 1_000_000  # samples, counted in each epoch anew, that such a training sees at least
+CUTMIX_FROM = 500_000  # samples, counted in each epoch anew, that such a training sees at least
 CUTMIX_DECAY = 5e-4  # its weight decay
 ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; without groups an empty one
 Samples = tuple[NDArray[np.int8], NDArray[Any]]  # values and labels
