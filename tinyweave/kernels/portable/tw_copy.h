@@ -37,12 +37,17 @@ static inline void tw_copy(void *to, const void *from, int32_t count)
 /* The same, but `to` may overlap `from` in any way. */
 static inline void tw_move_bytes(void *to, const void *from, int32_t count)
 {
-    /* unsigned: a `to` below `from` is far above it */
-    if (TW_HAS_MVE && (uintptr_t)to - (uintptr_t)from >= (uintptr_t)count) {
+#if TW_HAS_MVE
+    const uintptr_t above = (uintptr_t)to - (uintptr_t)from; /* unsigned: a `to` below `from` is far above it */
+    if (above >= (uintptr_t)count) {
         tw_copy(to, from, count);
-    } else {
-        memmove(to, from, (size_t)count);
+        return;
     }
+    if (above == 0) {
+        return;
+    }
+#endif
+    memmove(to, from, (size_t)count);
 }
 
 /* Copies `times` runs of `run` bytes, at least one; to_step, from_step: bytes from a run to the next. The inner loop is that of
