@@ -3,8 +3,8 @@
 In: --count of each, --first seed, --only kernels with these names. Out: a line, or the first trial that differs (exit code 1).
 The kernels are built for this machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4
 for the DSP extension, a Cortex-M7 for its own order and a Cortex-M55 for vectors, so it is their assembly; on RV32IMC those for
-cores without any of these; and on a Cortex-M0+ the portable ones whose loops are in assembly there. Portable kernels that copy with vectors on the
-Cortex-M55 run there.
+cores without any of these. On a Cortex-M0+ the portable ones run whose loops are in assembly there, and on the Cortex-M55 the
+portable ones that copy with vectors there.
 """
 
 from __future__ import annotations

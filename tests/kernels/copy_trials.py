@@ -56,11 +56,8 @@ def strided(rng: Rng) -> tuple[Trial, Trial]:
     assert strides is not None
     bytes_in = start + int(np.maximum(step * (size - 1), 0).sum()) + run
     source = ring_views.operand(rng, (1, 1, bytes_in))
-    return twice(
-        Trial(
-            [Call("tw_strided_copy", build("tw_strides", **strides._asdict()), (0,))], [source], (1, 1, int(size.prod()) * run)
-        )
-    )
+    call = Call("tw_strided_copy", build("tw_strides", **strides._asdict()), (0,))
+    return twice(Trial([call], [source], (1, 1, int(size.prod()) * run)))
 
 
 def listed(rng: Rng) -> tuple[Trial, Trial]:
