@@ -50,7 +50,7 @@ def strided(rng: Rng) -> tuple[Trial, Trial]:
     size, run = rng.permutation([*rng.integers(1, 4, 2), *rng.integers(1, 20, 2)]), length(rng) if rng.integers(2) else 1
     dense = np.array([run, *run * np.cumprod(size[:-1])])[rng.permutation(4)]
     step = dense * rng.choice([1, 1, 1, 2], 4) * rng.choice([1, 1, 1, -1], 4)
-    if rng.integers(16) == 0:  # seven steps are just below or above 65,535 bytes, the largest offset of a lane
+    if rng.integers(8) == 0:  # seven steps are just below or above 65,535 bytes, the largest offset of a lane
         size, step, run = np.array([1, 1, 1, 9]), np.full(4, rng.choice([9_362, 9_363])), 1
     start = -int(np.minimum(step * (size - 1), 0).sum())
     strides = _runs(start, list(zip(size.tolist(), step.tolist(), strict=True)), run)
