@@ -200,26 +200,26 @@ def rare() -> Graph:
 
 
 def wide() -> Graph:
-    """Return ops on int16 side by side, and quotients of int8, which no public model has."""
+    """Return ops on int16 side by side, and other ops that no public model of this size has."""
     tensors, ops, rng = dict[str, Tensor](), list[Op](), np.random.default_rng(0)
     wide, narrow, q15 = Quant((2.0**-9,), (0,)), Quant((2.0**-5,), (3,)), Quant((2.0**-15,), (0,))
     plain, window = {"activation": "none"}, {"stride": (1, 1), "activation": "none", "padding": ((0, 0), (0, 0))}
 
     def add(kind: str, operands: list[Tensor], shape: tuple[int, ...], quant: Quant = wide, **attrs: object) -> None:
-        number, dtype = len(ops), "int8" if quant is narrow else "int16"
+        number, data = len(ops), next(operand for operand in operands if operand.data is None)
         named = [replace(tensor, name=f"{tensor.name}{number}") for tensor in operands]
-        named.append(Tensor(f"y{number}", shape, dtype, quant))
+        named.append(Tensor(f"y{number}", shape, data.dtype, quant))
         tensors.update({tensor.name: tensor for tensor in named})
         ops.append(Op(f"op{number}", kind, tuple(tensor.name for tensor in named[:-1]), (named[-1].name,), attrs))
 
     def given(name: str, values: np.ndarray, quant: Quant | None = None) -> Tensor:
         return Tensor(name, values.shape, str(values.dtype), quant, values, "constant")
 
-    def filters(units: int, *inner: int) -> list[Tensor]:
-        weights = rng.integers(-99, 100, (units, *inner)).astype(np.int8)
+    def filters(units: int, *inner: int, quant: Quant = wide) -> list[Tensor]:
+        weights, bias = rng.integers(-99, 100, (units, *inner)).astype(np.int8), rng.integers(-999, 999, units)
         return [
             given("w", weights, Quant((2.0**-7,), (0,))),
-            given("b", rng.integers(-999, 999, units), Quant((2.0**-16,), (0,))),
+            given("b", bias if quant is wide else bias.astype(np.int32), Quant((2.0**-7 * quant.scale[0],), (0,))),
         ]
 
     for h, w, c in RARE:
@@ -239,6 +239,9 @@ def wide() -> Graph:
         for axes in ([1, 2], [3]):
             mean = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
             add("mean", [x, given("k", np.array(axes, np.int32))], mean, keep_dims=True)
+            add("reduce_prod", [int8[0], given("k", np.array(axes, np.int32))], mean, narrow, keep_dims=True)
+        add("log_softmax", [int8[0]], shape, Quant((2.0**-4,), (127,)))
+        add("l2_normalization", [int8[0]], shape, Quant((2.0**-7,), (0,)), **plain)
         for kind, (side, step) in product(("average_pool_2d", "max_pool_2d"), ((2, 2), (3, 1), (h if h == w else 4, 1))):
             out = (1, (h - side) // step + 1, (w - side) // step + 1, c)
             add(kind, [x], out, **window | {"kernel": (side, side), "stride": (step, step)})
@@ -246,8 +249,24 @@ def wide() -> Graph:
             out = (1, (h - side) // step + 1, (w - side) // step + 1, units)
             add("conv_2d", [x, *filters(units, side, side, c)], out, **window | {"stride": (step, step), "dilation": (1, 1)})
             wanted = (1, (h - 1) * step + side, (w - 1) * step + side, units)
-            operands = [given("k", np.array(wanted, np.int32)), *filters(units, side, side, c)]
-            add("transpose_conv", [*operands[:2], x, operands[2]], wanted, **window | {"stride": (step, step)})
+            for maps, quant in ((x, wide), (int8[0], narrow)):
+                weights, bias = filters(units, side, side, c, quant=quant)
+                operands = [given("k", np.array(wanted, np.int32)), weights, maps, bias]
+                add("transpose_conv", operands, wanted, quant, **window | {"stride": (step, step)})
+        for axis, extent in enumerate(shape[1:], 1):
+            chosen = rng.integers(0, extent, 2 * extent).astype(np.int32)
+            gathered = (*shape[:axis], 2 * extent, *shape[axis + 1 :])
+            add("gather", [int8[0], given("k", chosen)], gathered, narrow, axis=axis, batch_dims=0)
+        margins, twice = np.array([[0, 0], [1, 2], [2, 1], [0, 0]], np.int32), (1, 2 * h, 2 * w, c)
+        add("mirror_pad", [int8[0], given("k", margins)], (1, h + 3, w + 3, c), narrow, mode="reflect")
+        add(
+            "resize_bilinear",
+            [Tensor("x", shape, "uint8", narrow), given("k", np.array(twice[1:3], np.int32))],
+            twice,
+            narrow,
+            align_corners=False,
+            half_pixel_centers=True,
+        )
         for units, depth in ((10, c), (7, 16 * c)):
             line = Tensor("x", (3, depth), "int16", wide)
             add("fully_connected", [line, *filters(units, depth)], (3, units), **plain, keep_num_dims=True)

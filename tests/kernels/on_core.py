@@ -7,7 +7,8 @@ of the words that are such offsets, and the calls. Bytes that no kernel writes m
 
 `python -m kernels.on_core LIBRARY CORE SEED COUNT [KERNEL ...]`, run from the folder above, compares the kernels of that core
 alone (or the named ones) with their twins in the library. It raises if an output differs or a kernel writes outside of it. On
-SMALL, which has no kernels of its own but loops in assembly, the twins of IN_TURN run.
+SMALL, which has no kernels of its own but loops in assembly, the twins of IN_TURN run. On VECTORS, portable kernels that copy
+run, too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from kernels import ring_calls, variant_pairs
+from kernels import copy_trials, ring_calls, variant_pairs
 from kernels.ring_calls import Call, Operand, Ring, Rng, Span, Trial, View
 
 from tinyweave.kernels.table import BY_NAME, sources
@@ -31,6 +32,8 @@ from tinyweave.simulate import emulated
 # by the instruction set of a kernel
 CORES = {"scalar": "rv32imc", "rv32m": "rv32imc", "dsp": "cortex-m4", "m7": "cortex-m7", "mve": "cortex-m55"}
 SMALL, IN_TURN = "cortex-m0plus", ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")
+VECTORS = "cortex-m55"
+DRAWN = variant_pairs.DRAWN | copy_trials.DRAWN
 GUARD, ALIGN = 48, 16
 AT_A_TIME = 500
 PROGRAM = """\
@@ -205,6 +208,12 @@ def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.n
     return found
 
 
+def kernels_of(core: str) -> list[str]:
+    """Return the kernels that `compare` runs on a core."""
+    own = [name for name in variant_pairs.DRAWN if CORES.get(BY_NAME[name].isa) == core]
+    return [*own, *(IN_TURN if core == SMALL else copy_trials.DRAWN if core == VECTORS else ())]
+
+
 def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str, folder: Path) -> None:
     """Compare trials of a kernel (on SMALL, of its twin) on the core with the library; `numbers`: (seed, count)."""
     seed, count = numbers
@@ -212,7 +221,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
     while count > 0:
         about, expected, chosen = [], [], []
         while len(chosen) < min(count, AT_A_TIME):
-            drawn = variant_pairs.DRAWN[name](np.random.default_rng([seed, number]))
+            drawn = DRAWN[name](np.random.default_rng([seed, number]))
             number += 1
             if drawn is not None:
                 about.append(f"{name}, seed {seed}, number {number - 1}")
@@ -226,8 +235,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
 
 def main(path: str, core: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    own = IN_TURN if core == SMALL else [name for name in variant_pairs.DRAWN if CORES.get(BY_NAME[name].isa) == core]
-    for name in (name for name in own if not only or name in only):
+    for name in (name for name in kernels_of(core) if not only or name in only):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))
 

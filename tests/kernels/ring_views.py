@@ -136,9 +136,10 @@ def transpose_conv(rng: Rng) -> Trial:
     return Trial([call], [operand(rng, (h, w, depth), reads)], out, (weights, bias, multiplier, shift))
 
 
-def resize_nearest(rng: Rng) -> Trial:
+def resize_nearest(rng: Rng, channels: int = 0) -> Trial:
+    """Return a trial of a random resize, or one of this number of channels."""
     inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
-    channels = int(rng.integers(1, 6))
+    channels = channels or int(rng.integers(1, 6))
     rows, cols = (np.sort(rng.integers(0, size, count)).astype(np.int32) for size, count in zip(inside, out, strict=True))
 
     def reads(span: Span) -> Span:
@@ -339,8 +340,10 @@ def inside(inner: tuple[int, ...], outer: tuple[int, ...], before: tuple[int, ..
     return reads
 
 
-def pad(rng: Rng) -> Trial:
+def pad(rng: Rng, channels: int = 0) -> Trial:
+    """Return a trial of a random pad, or one of this number of channels."""
     inner = tuple(int(n) for n in rng.integers(1, (3, 6, 6, 5)))
+    inner = (*inner[:3], channels or inner[3])
     before, after = (tuple(int(rng.integers(0, 3)) * int(rng.integers(2)) for _ in range(4)) for _ in range(2))
     outer = tuple(map(sum, zip(inner, before, after, strict=True)))
     params = build("tw_pad", **{"in": inner, "out": outer, "before": before, "value": int(rng.integers(-128, 128))})

@@ -235,3 +235,13 @@ def test_features_of_topk_count_the_elements_that_are_compared() -> None:
     graph = tiny("top", [activation("x", (3, 4, 7)), k, activation("y", (3, 4, 2)), indices], [op], ("x",), ("y", "i"))
     compared = sum(1 for _row in range(3 * 4) for _selected in range(2) for _element in range(7))
     assert cycle_features.selections(graph, op).counts == (compared, 24, 12, 1.0)
+
+
+@pytest.mark.parametrize(("axis", "counts"), [(2, (0, 2 * 3 * 4, 2 * 3 * 4 * 7, 6)), (3, (2 * 3 * 5 * 4, 0, 0, 30))])
+def test_features_of_copies_by_tables_count_the_runs_of_each_row(axis: int, counts: tuple[int, ...]) -> None:
+    """Four indices along the columns copy runs of seven channels; along the channels, single bytes."""
+    chosen, shape = Tensor("k", (4,), "int32", None, np.array([3, 0, 0, 2], np.int32), "constant"), (2, 3, 5, 7)
+    out = (*shape[:axis], 4, *shape[axis + 1 :])
+    op = Op("gather", "gather", ("x", "k"), ("y",), {"axis": axis, "batch_dims": 0})
+    graph = tiny("gather", [activation("x", shape), chosen, activation("y", out)], [op], ("x",), ("y",))
+    assert cycle_features.tables(graph, op).counts == (*counts, 1)

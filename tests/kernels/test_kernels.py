@@ -169,8 +169,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(
 
 
 IN_ASSEMBLY = [
-    *((name, on_core.CORES[BY_NAME[name].isa]) for name in variant_pairs.DRAWN if BY_NAME[name].cores),
-    *((name, on_core.SMALL) for name in on_core.IN_TURN),
+    (name, core) for core in (*dict.fromkeys(on_core.CORES.values()), on_core.SMALL) for name in on_core.kernels_of(core)
 ]
 
 

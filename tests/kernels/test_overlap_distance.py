@@ -45,8 +45,8 @@ APART = {  # rows whose outputs may overlap no input
     "tw_topk_v2_s8": "it reads a row once for each element that it selects, and has two outputs",
     "memcpy": "state and what is read from it keep their places",
 }
-# portable kernels that copy by words on some cores, or by the core's memmove
-COPYING = ("tw_concatenation_s8", "tw_pad_s8", "tw_strided_copy", "tw_table_copy", "tw_move")
+# portable kernels that copy by words or vectors on some cores, or by the core's memmove
+COPYING = ("tw_concatenation_s8", "tw_pad_s8", "tw_strided_copy", "tw_table_copy", "tw_resize_nearest_neighbor_s8", "tw_move")
 
 
 class Trial(NamedTuple):

@@ -146,6 +146,22 @@ def strides(graph: Graph, op: Op) -> Features:
     return Features("", tuple(map(float, counts)))
 
 
+def tables(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of copies of runs (contiguous bytes) from offsets in tables.
+
+    They are, in this order: runs of one byte; longer runs; bytes of these; rows; calls, one per piece of the output.
+    """
+    single = longer = copied = rows = 0
+    pieces = copies.listed(graph, op)
+    for piece in pieces:
+        count = piece.repeats * piece.rows.size
+        runs, rows = count * piece.cols.size, rows + count
+        single += runs if piece.run == 1 else 0
+        longer += runs if piece.run > 1 else 0
+        copied += runs * piece.run if piece.run > 1 else 0
+    return Features("", (single, longer, copied, rows, len(pieces)))
+
+
 def selections(graph: Graph, op: Op) -> Features:
     """Return the loop counts of a topk_v2, which searches a row of the input once for each element that it selects.
 

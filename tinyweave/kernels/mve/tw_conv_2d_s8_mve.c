@@ -36,7 +36,7 @@ TW_INLINE void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *la
     while (direct < pixels) {
         const int32_t count = tw_min(pixels - direct, params->windows);
         for (int32_t i = 0; i < count; ++i) {
-            tw_mve_copy(windows + i * layer->bytes, from + (direct + i) * step, depth);
+            tw_copy(windows + i * layer->bytes, from + (direct + i) * step, depth);
         }
         tw_mve_pair_products(layer, windows, layer->bytes, count, to + direct * layer->filters);
         direct += count;

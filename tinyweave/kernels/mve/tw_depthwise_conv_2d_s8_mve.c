@@ -60,7 +60,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     tw_mve_taps layer = {params->stream, list, zeros, taps, 0, 0, p->out_zero, p->out_min, p->out_max, params->sign, 0,
                          TW_MVE_EVEN};
     list[taps + 2] = 0; /* touches the end of the scratch, which some ranges do not reach */
-    tw_mve_fill(zeros, p->in_zero, tw_mve_up(channels));
+    tw_fill(zeros, p->in_zero, tw_mve_up(channels));
     const int is_divisor = channels <= TW_MVE_LANES && (channels & (channels - 1)) == 0;
     const int32_t at_once = stride == 1 && is_divisor ? TW_MVE_LANES / channels : 1; /* pixels */
     const int32_t reach = (p->kernel.w - 1) * p->dilation.w;

@@ -7,16 +7,9 @@
 #ifndef TW_MVE_H
 #define TW_MVE_H
 
-#include <string.h>
+#include "tw_copy.h"
 
-#include "tw.h"
-
-#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
-#define TW_HAS_MVE 1
-#include <arm_mve.h>
-#elif defined(TW_PLAIN_C)
-#define TW_HAS_MVE 0
-#else
+#if !TW_HAS_MVE && !defined(TW_PLAIN_C)
 #error "no Arm MVE instructions: compile for a core with them, as with -mcpu=cortex-m55, or define TW_PLAIN_C (in Zephyr CONFIG_TINYWEAVE_..._PLAIN_C=y) to run slowly"
 #endif
 
@@ -74,68 +67,7 @@ static inline int32x4_t tw_mve_lanes(int32_t lane_0, int32_t lane_1, int32_t lan
 
 #endif
 
-/* Copies exactly `count` bytes; `to` may overlap `from` if it begins below. WLSTP.8 and LETP predicate the tail: the last vector
- * loads and stores only the bytes left. lr: bytes left; q0: the vector. Equals memmove. */
-static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
-{
-#if TW_HAS_MVE
-    __asm__ volatile(
-        "wlstp.8 lr, %2, 2f\n"
-        "1:\n"
-        "vldrb.8 q0, [%1], #16\n"
-        "vstrb.8 q0, [%0], #16\n"
-        "letp lr, 1b\n"
-        "2:\n"
-        : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "cc", "memory");
-#else
-    memmove(to, from, (size_t)count);
-#endif
-}
-
-/* Copies `times` runs of `run` bytes, at least one; to_step, from_step: bytes from a run to the next. The inner loop is that of
- * tw_mve_copy; it advances both pointers by whole vectors, so the gaps are the steps less that. */
-static inline void tw_mve_copies(int8_t *to, int32_t to_step, const int8_t *from, int32_t from_step, int32_t run, int32_t times)
-{
-#if TW_HAS_MVE
-    const int32_t whole = tw_mve_up(run);
-    __asm__ volatile(
-        "1:\n"
-        "dlstp.8 lr, %[run]\n"
-        "2:\n"
-        "vldrb.8 q0, [%[from]], #16\n"
-        "vstrb.8 q0, [%[to]], #16\n"
-        "letp lr, 2b\n"
-        "add %[from], %[from], %[from_gap]\n"
-        "add %[to], %[to], %[to_gap]\n"
-        "subs %[times], %[times], #1\n"
-        "bne 1b\n"
-        : [to] "+r"(to), [from] "+r"(from), [times] "+r"(times)
-        : [run] "r"(run), [from_gap] "r"(from_step - whole), [to_gap] "r"(to_step - whole) : "lr", "d0", "d1", "cc", "memory");
-#else
-    for (int32_t i = 0; i < times; ++i) {
-        tw_mve_copy(to + i * to_step, from + i * from_step, run);
-    }
-#endif
-}
-
-/* Fills exactly `count` bytes with a value, with a predicated tail as in tw_mve_copy. Equals memset. */
-static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
-{
-#if TW_HAS_MVE
-    __asm__ volatile(
-        "vdup.8 q0, %1\n"
-        "wlstp.8 lr, %2, 2f\n"
-        "1:\n"
-        "vstrb.8 q0, [%0], #16\n"
-        "letp lr, 1b\n"
-        "2:\n"
-        : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "cc", "memory");
-#else
-    memset(to, value, (size_t)count);
-#endif
-}
-
-/* Fills exactly `count` words with a value, with a predicated tail as in tw_mve_copy. */
+/* Fills exactly `count` words with a value, with a predicated tail as in tw_copy. */
 static inline void tw_mve_fill_words(int32_t *to, int32_t value, int32_t count)
 {
 #if TW_HAS_MVE

@@ -447,7 +447,7 @@ TW_NOT_INLINE void by_filters(const tw_mve_layer *layer, const int8_t *from, int
             one_filter(layer, last_group, i, from, step, count, last + i, rest);
         }
         if (fours == 0) {
-            tw_mve_copy(to, last, count * rest);
+            tw_copy(to, last, count * rest);
         } else {
             by_groups(&others, from, step, count, to);
             for (int32_t i = 0; i < count; ++i) {
@@ -470,7 +470,7 @@ int tw_mve_few_products(const tw_mve_layer *layer, int32_t bytes, const int8_t *
         return 0;
     }
     by_pixels(layer, bytes, from, step, pixels, layer->filters, few);
-    tw_mve_copy(to, few, outputs);
+    tw_copy(to, few, outputs);
     return 1;
 }
 

@@ -12,7 +12,7 @@ void tw_mve_windows_inside(const tw_conv *p, const tw_view *in, const tw_window 
     const int32_t down = window->step, ring = window->ring;
     int32_t offset = window->row_offset + left * p->in.c;
     for (int32_t row = p->kernel.h; row > 0; --row) {
-        tw_mve_copies(to, bytes, data + offset, step, run, count);
+        tw_copies(to, bytes, data + offset, step, run, count);
         to += run;
         offset = tw_down(offset, down, ring);
     }
@@ -25,11 +25,11 @@ void tw_mve_windows_across(const tw_conv *p, const tw_view *in, const tw_window 
     const int8_t *const data = (const int8_t *)in->data;
     const int32_t down = window->step, ring = window->ring;
     int32_t offset = window->row_offset + (left + before) * c;
-    tw_mve_fill(to, p->in_zero, p->kernel.h * run);
+    tw_fill(to, p->in_zero, p->kernel.h * run);
     if (inside > 0) {
         to += (window->row_tap + before) * c;
         for (int32_t row = window->rows; row > 0; --row) {
-            tw_mve_copy(to, data + offset, inside * c);
+            tw_copy(to, data + offset, inside * c);
             to += run;
             offset = tw_down(offset, down, ring);
         }

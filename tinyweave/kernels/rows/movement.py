@@ -47,5 +47,6 @@ ROWS: tuple[Variant, ...] = (
         has_part=False,
         applies=(padding_is_a_repeated_byte,),
         distance=distance.looked_up,
+        features=cycle_features.tables,
     ),
 )

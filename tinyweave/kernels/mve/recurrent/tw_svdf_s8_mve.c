@@ -157,7 +157,7 @@ void tw_svdf_s8_mve(const tw_svdf_mve *m, const void *in, void *state, void *out
     const int32_t bytes = p->units * p->rank * p->steps * p->state_bytes;
     for (int32_t b = 0; b < p->batch; ++b) {
         int8_t *const products = (int8_t *)state + b * bytes;
-        tw_mve_copy(products, products + p->state_bytes, bytes - p->state_bytes);
+        tw_copy(products, products + p->state_bytes, bytes - p->state_bytes);
         multiply(m, (const int8_t *)in + b * p->depth, products);
         weigh(p, products, (int8_t *)out + b * p->units);
     }

@@ -1,6 +1,7 @@
 /* tw_concatenation_s8.c - one input of a concatenation, put into its place in the output, portable C. */
 #include "tw_movement.h"
 
+#include "tw_copy.h"
 #include "tw_word.h"
 
 #ifdef __ARM_FEATURE_UNALIGNED
@@ -12,6 +13,17 @@
 /* Copies `count` runs of `run` bytes, `step` apart in the output. They may overlap their places in any way. */
 static void copy_runs(int8_t *to, const int8_t *from, int32_t run, int32_t step, int32_t count)
 {
+#if TW_HAS_MVE
+    if (run == 1) {
+        tw_copy_bytes(to, step, from, 1, count);
+        return;
+    }
+    /* runs are read one after the other, so only the last one may overlap a place above its own */
+    if (count > 1) {
+        tw_copies(to, step, from, run, run, count - 1);
+    }
+    tw_move_bytes(to + (count - 1) * step, from + (count - 1) * run, run);
+#else
     for (; run == 1 && count > 0; --count, to += step) {
         *to = *from++;
     }
@@ -37,6 +49,7 @@ static void copy_runs(int8_t *to, const int8_t *from, int32_t run, int32_t step,
             *to++ = *from++;
         }
     }
+#endif
 }
 
 void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out, tw_range range)
@@ -62,7 +75,7 @@ void tw_concatenation_s8(const tw_concatenation *p, const void *in, void *out)
 {
     int8_t *const to = (int8_t *)out + p->before.c;
     if (p->in.w == 1) {
-        memmove(to, in, (size_t)p->in.c);
+        tw_move_bytes(to, in, p->in.c);
     } else {
         copy_runs(to, (const int8_t *)in, p->in.c, p->out.c, p->in.w);
     }

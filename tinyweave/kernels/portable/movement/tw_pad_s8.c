@@ -1,11 +1,11 @@
 /* tw_pad_s8.c - a tensor in a larger one filled with a value, portable C. */
 #include "tw_movement.h"
 
-#include <string.h>
+#include "tw_copy.h"
 
 static int8_t *fill(int8_t *to, int32_t value, int32_t count)
 {
-    memset(to, value, (size_t)count);
+    tw_fill(to, value, count);
     return to + count;
 }
 
@@ -30,7 +30,7 @@ void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range)
             const int32_t together = p->in.c == p->out.c ? end - begin : 1;
             for (int32_t col = begin; col < end; col += together) {
                 to = fill(to, p->value, p->before.c);
-                memmove(to, from, (size_t)(together * p->in.c));
+                tw_move_bytes(to, from, together * p->in.c);
                 from += together * p->in.c;
                 to = fill(to + together * p->in.c, p->value, after);
             }
@@ -51,7 +51,7 @@ void tw_pad_s8(const tw_pad *p, const void *in, void *out)
         for (int32_t y = 0; y < p->in.h; ++y) {
             for (int32_t x = 0; x < p->in.w; ++x) {
                 to = fill(to, p->value, gap);
-                memmove(to, from, (size_t)p->in.c);
+                tw_move_bytes(to, from, p->in.c);
                 from += p->in.c;
                 to += p->in.c;
                 gap = p->out.c - p->in.c;
