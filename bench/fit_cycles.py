@@ -1,12 +1,11 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
 In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `firsts`, convolutions of few
-channels; `edges`, ops that quantise; `rare`, ops of few networks; `wide`, ops on int16; `recurrent`, layers that loop over time;
-`matrices`, products. Each runs layer by
-layer on emulated cores; its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which
-there are none: they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is,
-when the constants are fitted without that network and others much like it: exit code 1 when that is more than 15 % for more
-than one in ten.
+channels; `edges`, ops that quantise; `rare`, ops of few networks; `wide`, ops on int16; `recurrent`, layers that loop over
+time; `matrices`, products. Each runs layer by layer on emulated cores; its cycles are the estimates of
+simulate/instruction_timing.py, or its instructions on a core for which there are none: they serve to compare plans. Out: the
+constants (--write), and per core how far off the sum over a network is, when the constants are fitted without that network and
+others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
 
 from __future__ import annotations
@@ -137,15 +136,14 @@ def firsts() -> Graph:
         if min(out) < 1:
             continue
         rng, zeros = np.random.default_rng(number), (0,) * filters
-        weights, bias = rng.integers(-127, 128, (filters, *kernel, depth)), rng.integers(-99, 99, filters)
+        weights, bias = (
+            rng.integers(-127, 128, (filters, *kernel, depth)).astype(np.int8),
+            rng.integers(-99, 99, filters, np.int32),
+        )
         made = (
             Tensor(f"x{number}", (1, *size, depth), "int8", Quant((2.0**-5,), (3,))),
-            Tensor(
-                f"w{number}", weights.shape, "int8", Quant((2.0**-7,) * filters, zeros, 0), weights.astype(np.int8), "constant"
-            ),
-            Tensor(
-                f"b{number}", (filters,), "int32", Quant((2.0**-12,) * filters, zeros, 0), bias.astype(np.int32), "constant"
-            ),
+            Tensor(f"w{number}", weights.shape, "int8", Quant((2.0**-7,) * filters, zeros, 0), weights, "constant"),
+            Tensor(f"b{number}", (filters,), "int32", Quant((2.0**-12,) * filters, zeros, 0), bias, "constant"),
             Tensor(f"y{number}", (1, *out, filters), "int8", Quant((2.0**-4,), (-5,))),
         )
         tensors |= {tensor.name: tensor for tensor in made}
