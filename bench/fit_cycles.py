@@ -1,11 +1,11 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
-In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `edges`, ops that quantise; `rare`,
-ops of few networks; `wide`, ops on int16; `recurrent`, layers that loop over time; `matrices`, products. Each runs layer by
-layer on emulated cores; its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which
-there are none: they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is,
-when the constants are fitted without that network and others much like it: exit code 1 when that is more than 15 % for more
-than one in ten.
+In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `firsts`, convolutions of few
+channels; `edges`, ops that quantise; `rare`, ops of few networks; `wide`, ops on int16; `recurrent`, layers that loop over
+time; `matrices`, products. Each runs layer by layer on emulated cores; its cycles are the estimates of
+simulate/instruction_timing.py, or its instructions on a core for which there are none: they serve to compare plans. Out: the
+constants (--write), and per core how far off the sum over a network is, when the constants are fitted without that network and
+others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 6
 KERNELS = ((1, 3), (2, 3), (5, 3), (1, 9), (3, 12), (3, 1), (5, 1))  # of `shapes`
 MAPS = ((1, 24), (1, 61), (6, 32))
+FIRST_KERNELS, FIRST_MAPS = ((3, 1), (5, 1), (9, 1), (3, 3), (5, 5), (10, 4)), ((24, 3), (20, 20))  # of `firsts`
 TYPES = ("float32", "int8", "uint8", "int16")  # of `edges`
 EDGES = ((1, 10), (1, 250), (1, 12, 12, 1), (1, 24, 24, 3), (1, 7, 7, 32))
 RARE = ((6, 9, 16), (12, 10, 24), (24, 24, 3), (5, 4, 64))  # maps of `rare`
@@ -125,6 +126,31 @@ def shapes() -> Graph:
         padding = tuple((pad // 2, pad - pad // 2) for pad in pads)
         ops.append(Op(f"op{number}", "depthwise_conv_2d", tuple(inputs), (output,), {**attrs, "padding": padding}))
     return Graph("shapes", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
+
+
+def firsts() -> Graph:
+    """Return convolutions of one to three channels side by side, as in the first layers of networks for sensors and sound."""
+    tensors, ops = dict[str, Tensor](), list[Op]()
+    for kernel, size, depth, filters in product(FIRST_KERNELS, FIRST_MAPS, (1, 2, 3), (8, 16)):
+        number, out = len(ops), tuple(whole - side + 1 for whole, side in zip(size, kernel, strict=True))
+        if min(out) < 1:
+            continue
+        rng, zeros = np.random.default_rng(number), (0,) * filters
+        weights, bias = (
+            rng.integers(-127, 128, (filters, *kernel, depth)).astype(np.int8),
+            rng.integers(-99, 99, filters, np.int32),
+        )
+        made = (
+            Tensor(f"x{number}", (1, *size, depth), "int8", Quant((2.0**-5,), (3,))),
+            Tensor(f"w{number}", weights.shape, "int8", Quant((2.0**-7,) * filters, zeros, 0), weights, "constant"),
+            Tensor(f"b{number}", (filters,), "int32", Quant((2.0**-12,) * filters, zeros, 0), bias, "constant"),
+            Tensor(f"y{number}", (1, *out, filters), "int8", Quant((2.0**-4,), (-5,))),
+        )
+        tensors |= {tensor.name: tensor for tensor in made}
+        *inputs, output = (tensor.name for tensor in made)
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "activation": "none", "padding": ((0, 0), (0, 0))}
+        ops.append(Op(f"op{number}", "conv_2d", tuple(inputs), (output,), attrs))
+    return Graph("firsts", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
 
 
 def edges() -> Graph:
@@ -394,7 +420,7 @@ def main() -> int:
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        graphs = shapes(), edges(), rare(), wide(), recurrent(), matrices()
+        graphs = shapes(), firsts(), edges(), rare(), wide(), recurrent(), matrices()
         made = {Path(folder) / f"{graph.name}.tflite": graph for graph in graphs}
         for path, graph in made.items():
             path.write_bytes(to_tflite(graph))
