@@ -30,14 +30,28 @@ def extremum(rng: Rng, kernel: str) -> Twins:
 
 
 def mean(rng: Rng, kernel: str) -> Twins:
-    """Return a pair of trials, a few with more values than a 16-bit lane can sum."""
-    portable = ring_views.mean(rng, *((700, 5) if rng.integers(4) == 0 else (40, 23)))
+    """Return a pair of trials, a few with more values than a 16-bit lane can sum, and some over other axes than the columns."""
+    other = rng.integers(3) == 0
+    portable = any_mean(rng) if other else ring_views.mean(rng, *((700, 5) if rng.integers(4) == 0 else (40, 40)))
     (source,) = portable.inputs
     portable = replace(portable, inputs=[inputs(rng, source)])
     if rng.integers(4) == 0:
         source.data[...] = rng.choice([-128, 127]) & 0xFF  # for sums of the largest magnitude
     (call,) = portable.calls
     return portable, replace(portable, calls=[replace(call, kernel=kernel)])
+
+
+def any_mean(rng: Rng) -> Trial:
+    """Return a trial of a mean or sum over any axes. The sums wrap if the shift goes far to the left."""
+    sizes = np.ones(5, np.int64)  # kept at even positions, reduced at odd ones
+    for most in (3, 6, 40, 300)[: int(rng.integers(1, 5))]:
+        sizes[int(rng.integers(5))] = rng.integers(1, most + 1)
+    kept, reduced = tuple(sizes[::2].tolist()), tuple(sizes[1::2].tolist())
+    scaling = {"multiplier": int(rng.integers(1 << 31)), "shift": int(rng.choice([*range(-3, 2), *rng.integers(-31, 31, 2)]))}
+    zeros = {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128))}
+    params = ring_calls.build("tw_mean", kept=kept, reduced=reduced, **zeros, **scaling)
+    source = ring_views.operand(rng, (1, 1, int(sizes.prod())))
+    return Trial([Call("tw_mean_s8", params, (0,), whole=True)], [source], (1, 1, int(np.prod(kept))))
 
 
 def resize_bilinear(rng: Rng, kernel: str) -> Twins:

@@ -88,6 +88,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.matrices, at_once=1), ("tw_batch_matmul_s8",)),
     (partial(order.matrices, at_once=4), ("tw_batch_matmul_s8_dsp",)),
     (partial(order.reductions, at_once=4), ("tw_mean_s8", "tw_mean_s8_dsp")),
+    (partial(order.reductions, at_once=order.LANES), ("tw_mean_s8_mve",)),
     (
         partial(order.reductions, at_once=1),
         ("tw_mean_s16", "tw_reduce_extremum_s8", "tw_reduce_prod_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64"),

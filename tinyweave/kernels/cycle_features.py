@@ -12,6 +12,7 @@ from ..ir import Graph, Op, itemsize
 from ..ops import SPECS
 from ..ops.conv import groups, kernel_size
 from ..ops.recurrent import svdf
+from ..ops.reduce import axes
 from . import copies, geometry
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
@@ -166,6 +167,24 @@ def vectors(graph: Graph, op: Op) -> Features:
     count = prod(out.shape[:3])
     each = count * (mve.up(out.shape[3]) // mve.LANES)
     return Features("", (each * rows * cols, each * rows, each, count, 1.0))
+
+
+def sums_in_vectors(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of tw_mean_s8_mve, which computes a vector of 16 neighbouring outputs at a time.
+
+    If the reduced elements of an output are neighbours, it adds vectors of these instead. The counts are, in this order:
+    vectors of outputs times reduced elements; vectors of outputs; vectors of reduced neighbours; outputs of these; calls (1).
+    """
+    reduction = geometry.reduction(graph.input(op).shape, axes(graph, op))
+    assert reduction is not None
+    (outer, middle, inner), (rows, cols) = reduction
+    count = outer * middle
+    if cols == inner == 1:
+        count, rows, cols, inner = outer, 1, rows, middle
+    if inner == 1:
+        return Features("", (0.0, 0.0, count * rows * mve.up(cols) // mve.LANES, count, 1.0))
+    each = count * mve.up(inner) // mve.LANES
+    return Features("", (each * rows * cols, each, 0.0, 0.0, 1.0))
 
 
 def pixels(graph: Graph, op: Op) -> Features:
