@@ -68,6 +68,6 @@ void tw_mean_s8_mve_rows(const tw_mean *p, tw_view in, void *out, tw_range rows,
 
 #else
 
-TW_MEAN_FORMS(tw_mean_s8_mve, tw_sums_add_four)
+TW_MEAN_FORMS(tw_mean_s8_mve, tw_sums_add_four, tw_mean_finish)
 
 #endif

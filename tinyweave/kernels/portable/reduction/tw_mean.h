@@ -5,6 +5,9 @@
 #include "tw_reduction.h"
 #include "tw_sums.h"
 
+/* Returns the output of a sum of reduced elements less their zero points. */
+typedef int8_t tw_mean_finisher(const tw_mean *p, int32_t sum);
+
 static inline int8_t tw_mean_finish(const tw_mean *p, int32_t sum)
 {
     const int32_t scaled = tw_requantize(sum, p->multiplier, p->shift);
@@ -18,7 +21,8 @@ typedef struct { int32_t rows, outer, cols, inner, first; } tw_mean_runs;
 typedef int8_t *tw_mean_outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to);
 
 /* A tw_mean_outputs by an adder. */
-TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to, tw_sums_adder *add)
+TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to, tw_sums_adder *add,
+                                  tw_mean_finisher *finish)
 {
     const int32_t first = runs->first;
     const tw_mean local = *p; /* a store of an int8_t could change *p */
@@ -30,7 +34,7 @@ TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw
             add(sums, channels, x + r * runs->outer, runs->inner, runs->cols);
         }
         for (int32_t channel = 0; channel < channels; ++channel) {
-            *to++ = tw_mean_finish(&local, sums[channel]);
+            *to++ = finish(&local, sums[channel]);
         }
     }
     return to;
@@ -76,33 +80,34 @@ static inline tw_range tw_mean_pixels(const tw_mean *p, const tw_view *in, tw_ra
 /* Whether the range of a _rows form ends with the last row. */
 static inline int tw_mean_ends(const tw_mean *p, tw_range range) { return range.row_end * range.col_end == p->reduced[0]; }
 
-TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range rows, int32_t *sums, tw_sums_adder *add)
+TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range rows, int32_t *sums, tw_sums_adder *add,
+                                 tw_mean_finisher *finish)
 {
     const tw_range range = tw_mean_pixels(p, &in, rows);
     tw_sums_add(sums, p->kept[1], &in, range, -p->in_zero * p->reduced[0], add);
     for (int32_t channel = 0; tw_mean_ends(p, range) && channel < p->kept[1]; ++channel) {
-        ((int8_t *)out)[channel] = tw_mean_finish(p, sums[channel]);
+        ((int8_t *)out)[channel] = finish(p, sums[channel]);
     }
 }
 
 /* Defines two forms of a kernel by a tw_mean_outputs. */
-#define TW_MEAN_WHOLE_FORMS(kernel, outputs)                                                          \
-    void kernel(const tw_mean *p, const void *in, void *out) { tw_mean_over(p, in, out, outputs); }   \
-    void kernel##_part(const tw_mean *p, tw_view in, tw_view out, tw_range range)                     \
-    {                                                                                                 \
-        tw_mean_over_part(p, in, out, range, outputs);                                                \
+#define TW_MEAN_WHOLE_FORMS(kernel, outputs)                                                         \
+    void kernel(const tw_mean *p, const void *in, void *out) { tw_mean_over(p, in, out, outputs); }  \
+    void kernel##_part(const tw_mean *p, tw_view in, tw_view out, tw_range range)                    \
+    {                                                                                                \
+        tw_mean_over_part(p, in, out, range, outputs);                                               \
     }
 
 /* Defines the three forms of a kernel that adds elements by a tw_sums_adder. */
-#define TW_MEAN_FORMS(kernel, add)                                                                    \
+#define TW_MEAN_FORMS(kernel, add, finish)                                                                         \
     TW_INLINE int8_t *kernel##_outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to) \
-    {                                                                                                 \
-        return tw_mean_of_runs(p, from, runs, to, add);                                               \
-    }                                                                                                 \
-    TW_MEAN_WHOLE_FORMS(kernel, kernel##_outputs)                                                     \
-    void kernel##_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)        \
-    {                                                                                                 \
-        tw_mean_over_rows(p, in, out, range, sums, add);                                              \
+    {                                                                                                              \
+        return tw_mean_of_runs(p, from, runs, to, add, finish);                                                    \
+    }                                                                                                              \
+    TW_MEAN_WHOLE_FORMS(kernel, kernel##_outputs)                                                                  \
+    void kernel##_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)                     \
+    {                                                                                                              \
+        tw_mean_over_rows(p, in, out, range, sums, add, finish);                                                   \
     }
 
 #endif
