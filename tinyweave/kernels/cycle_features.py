@@ -169,11 +169,11 @@ def vectors(graph: Graph, op: Op) -> Features:
     return Features("", (each * rows * cols, each * rows, each, count, 1.0))
 
 
-def sums_in_vectors(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of tw_mean_s8_mve, which computes a vector of 16 neighbouring outputs at a time.
+def sums(graph: Graph, op: Op, *, at_once: int) -> Features:
+    """Return the loop counts of means, which compute `at_once` neighbouring outputs at a time: a group.
 
-    If the reduced elements of an output are neighbours, it adds vectors of these instead. The counts are, in this order:
-    vectors of outputs times reduced elements; vectors of outputs; vectors of reduced neighbours; outputs of these; calls (1).
+    If the reduced elements of an output are neighbours, groups of these are added up instead. The counts are, in this order:
+    groups of outputs times reduced elements; groups of outputs; groups of reduced neighbours; outputs of these; calls (1).
     """
     reduction = geometry.reduction(graph.input(op).shape, axes(graph, op))
     assert reduction is not None
@@ -182,9 +182,9 @@ def sums_in_vectors(graph: Graph, op: Op) -> Features:
     if cols == inner == 1:
         count, rows, cols, inner = outer, 1, rows, middle
     if inner == 1:
-        return Features("", (0.0, 0.0, count * rows * mve.up(cols) // mve.LANES, count, 1.0))
-    each = count * mve.up(inner) // mve.LANES
-    return Features("", (each * rows * cols, each, 0.0, 0.0, 1.0))
+        return Features("", (0.0, 0.0, count * rows * -(-cols // at_once), count, 1.0))
+    groups = count * -(-inner // at_once)
+    return Features("", (groups * rows * cols, groups, 0.0, 0.0, 1.0))
 
 
 def pixels(graph: Graph, op: Op) -> Features:
