@@ -25,28 +25,13 @@ static inline void put(const void *params, tw_sixteen sums, mve_pred16_t some, i
     vstrbq_p_s8(to, vqmovntq_s16(vqmovnbq_s16(vreinterpretq_s8_s16(even), even), odd), some);
 }
 
-/* sum + `count` neighbours. WLSTP.8 and LETP predicate the tail, so no byte beyond the last is read. lr: bytes left; q0: bytes;
- * `sum` in an even register, which VADDVA needs. */
-static inline int32_t add_run(int32_t sum, const int8_t *from, int32_t count)
-{
-    __asm__(
-        "wlstp.8 lr, %2, 2f\n"
-        "1:\n"
-        "vldrb.8 q0, [%1], #16\n"
-        "vaddva.s8 %0, q0\n"
-        "letp lr, 1b\n"
-        "2:\n"
-        : "+Te"(sum), "+r"(from) : "r"(count) : "lr", "d0", "d1", "memory");
-    return sum;
-}
-
 /* A tw_mean_outputs. */
 static int8_t *outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to)
 {
     if (runs->inner == 1) {
         int32_t sum = runs->first;
         for (int32_t row = 0; row < runs->rows; ++row) {
-            sum = add_run(sum, from + row * runs->outer, runs->cols);
+            sum = tw_mve_add_run(sum, from + row * runs->outer, runs->cols);
         }
         *to = tw_mean_finish(p, sum);
         return to + 1;
