@@ -443,7 +443,10 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
-    **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve", "offset_mve"))},
+    **{
+        n: lambda rng, n=n: fully_connected(rng, n)
+        for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve", "offset_mve"))
+    },
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{
         n: lambda rng, n=n: add(rng, n)
