@@ -194,6 +194,7 @@ def rare() -> Graph:
             ("arg_max", last, (1, h, w), {"dtype": "int32"}),
             ("arg_max", last, (1, h, w), {"dtype": "int64"}),
             ("reduce_max", inner, (1, 1, 1, c), {"keep_dims": True}),
+            ("mean", last, (1, h, w), {"keep_dims": False}),
             ("pad", margins, (1, h + 3, w + 3, c), {}),
             ("concatenation", None, (1, h, w, 2 * c), {"axis": 3, "activation": "none"}),
             ("concatenation", None, (1, 2 * h, w, c), {"axis": 1, "activation": "none"}),

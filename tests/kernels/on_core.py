@@ -129,7 +129,7 @@ def _ways(call: Call) -> list[Way]:
 
     The last way is for the whole output: without views, if the kernel has such a form.
     """
-    parts = [True, False] if BY_NAME[call.kernel].has_part else [False]
+    parts = [True, False] if call.has_part else [False]
     return [(call.kernel, STRUCTS[type(call.params)], call.functions, part) for part in parts]
 
 
@@ -160,7 +160,7 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
             if not trial.states:  # a second call would continue from the new states
                 pieces = list(product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)))
             way = kernels.index(_ways(call)[0 if len(pieces) > 1 else -1])
-            in_rings = BY_NAME[call.kernel].has_part and len(pieces) > 1 and rng.integers(3)
+            in_rings = call.has_part and len(pieces) > 1 and rng.integers(3)
             for rows, columns in pieces:
                 span = Span(*rows, *columns)
                 views = [ring_words(image, trial.inputs[i], span) if in_rings else wholes[i] for i in call.inputs]

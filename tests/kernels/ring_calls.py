@@ -82,6 +82,12 @@ class Call:
     inputs: tuple[int, ...]
     scratch: int = 0
     functions: tuple[tuple[str, str], ...] = ()  # members that point to functions of the library
+    whole: bool = False  # whether the parameters are for whole maps only
+
+    @property
+    def has_part(self) -> bool:
+        """Whether the call can compute a range of the output."""
+        return BY_NAME[self.kernel].has_part and not self.whole
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,7 @@ def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Sp
         arguments = [views[index] for index in call.inputs]
         for member, name in call.functions:
             setattr(call.params, member, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-        has_part = parts and BY_NAME[call.kernel].has_part
+        has_part = parts and call.has_part
         function = getattr(library, f"{call.kernel}_part" if has_part else call.kernel)
         function.restype = None
         noise = np.random.default_rng(span.top).integers(0, 256, call.scratch + GUARD, np.uint8)

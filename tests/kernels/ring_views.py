@@ -238,8 +238,9 @@ def matmul(rng: Rng) -> Trial:
 SLOPES = ("positive_multiplier", "positive_shift", "negative_multiplier", "negative_shift")
 
 
-def binary(rng: Rng, name: str) -> Trial:
-    out = tuple(int(n) for n in rng.integers(1, (2 if rng.integers(2) else 4, 7, 7, 7)))
+def binary(rng: Rng, name: str, channels: int = 6) -> Trial:
+    """Return a trial of an op on two operands that broadcast, with at most `channels` channels."""
+    out = tuple(int(n) for n in rng.integers(1, (2 if rng.integers(2) else 4, 7, 7, channels + 1)))
     sides = [tuple(1 if rng.integers(3) == 0 else extent for extent in out) for _ in range(2)]
     sides = [tuple(max(x, e if y == 1 else 1) for x, y, e in zip(sides[0], sides[1], out, strict=True)), sides[1]]
 

@@ -76,7 +76,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s4", "tw_fully_connected_s8_raw_dsp")),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
-    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_few_dsp")),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_offset_mve")),
+    (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_few_dsp",)),
     (
         partial(order.rows, at_once=8, rest_at_once=True),
         ("tw_fully_connected_s8_w4_dsp", "tw_fully_connected_s8_dsp", "tw_fully_connected_s8_m7"),
@@ -88,6 +89,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.matrices, at_once=1), ("tw_batch_matmul_s8",)),
     (partial(order.matrices, at_once=4), ("tw_batch_matmul_s8_dsp",)),
     (partial(order.reductions, at_once=4), ("tw_mean_s8", "tw_mean_s8_dsp")),
+    (partial(order.reductions, at_once=order.LANES), ("tw_mean_s8_mve",)),
     (
         partial(order.reductions, at_once=1),
         ("tw_mean_s16", "tw_reduce_extremum_s8", "tw_reduce_prod_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64"),
@@ -106,7 +108,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.pixels, ("tw_resize_nearest_neighbor_s8",)),
     (order.any_way, ("tw_move",)),
     (order.elements, ("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
-    (order.elements, ("tw_mul_s8_mve",)),
+    (order.elements, ("tw_mul_s8_mve", "tw_extremum_s8_mve")),
     (order.elements, ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_extremum_s8_dsp", "tw_prelu_s8_dsp")),
     (order.elements, ("tw_squared_difference_s8", "tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8")),
     (order.elements, ("tw_compare_s8", "tw_div_s8", "tw_mul_s16", "tw_logistic_s16", "tw_tanh_s16")),

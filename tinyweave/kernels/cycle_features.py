@@ -12,6 +12,7 @@ from ..ir import Graph, Op, itemsize
 from ..ops import SPECS
 from ..ops.conv import groups, kernel_size
 from ..ops.recurrent import svdf
+from ..ops.reduce import axes
 from . import copies, geometry
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
@@ -182,6 +183,24 @@ def vectors(graph: Graph, op: Op) -> Features:
     count = prod(out.shape[:3])
     each = count * (mve.up(out.shape[3]) // mve.LANES)
     return Features("", (each * rows * cols, each * rows, each, count, 1.0))
+
+
+def sums(graph: Graph, op: Op, *, at_once: int) -> Features:
+    """Return the loop counts of means, which compute `at_once` neighbouring outputs at a time: a group.
+
+    If the reduced elements of an output are neighbours, groups of these are added up instead. The counts are, in this order:
+    groups of outputs times reduced elements; groups of outputs; groups of reduced neighbours; outputs of these; calls (1).
+    """
+    reduction = geometry.reduction(graph.input(op).shape, axes(graph, op))
+    assert reduction is not None
+    (outer, middle, inner), (rows, cols) = reduction
+    count = outer * middle
+    if cols == inner == 1:
+        count, rows, cols, inner = outer, 1, rows, middle
+    if inner == 1:
+        return Features("", (0.0, 0.0, count * rows * -(-cols // at_once), count, 1.0))
+    groups = count * -(-inner // at_once)
+    return Features("", (groups * rows * cols, groups, 0.0, 0.0, 1.0))
 
 
 def pixels(graph: Graph, op: Op) -> Features:

@@ -67,6 +67,27 @@ static inline int32x4_t tw_mve_lanes(int32_t lane_0, int32_t lane_1, int32_t lan
 
 #endif
 
+/* sum + `count` neighbouring bytes. WLSTP.8 and LETP predicate the tail, so no byte beyond the last is read. lr: bytes left; q0:
+ * bytes; `sum` is in an even register, which VADDVA needs. */
+static inline int32_t tw_mve_add_run(int32_t sum, const int8_t *from, int32_t count)
+{
+#if TW_HAS_MVE
+    __asm__(
+        "wlstp.8 lr, %2, 2f\n"
+        "1:\n"
+        "vldrb.8 q0, [%1], #16\n"
+        "vaddva.s8 %0, q0\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : "+Te"(sum), "+r"(from) : "r"(count) : "lr", "d0", "d1", "memory");
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        sum += from[i];
+    }
+#endif
+    return sum;
+}
+
 /* Fills exactly `count` words with a value, with a predicated tail as in tw_copy. */
 static inline void tw_mve_fill_words(int32_t *to, int32_t value, int32_t count)
 {

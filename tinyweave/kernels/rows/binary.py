@@ -110,6 +110,7 @@ ROWS: tuple[Variant, ...] = (
     timed_row("tw_div_s8", ("div",), "tw_mul"),
     timed_row("tw_squared_difference_s8", ("squared_difference",), "tw_add", timed_as="tw_add_s8"),
     row("tw_extremum_s8", ("logical_and", "logical_or"), "tw_extremum", BOOL),
+    row("tw_extremum_s8_mve", ("minimum", "maximum"), "tw_extremum", isa="mve"),
     row("tw_extremum_s8_dsp", ("minimum", "maximum"), "tw_extremum", isa="dsp"),
     row("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum"),
     timed_row("tw_compare_s8", tuple(extrema.COMPARISONS), "tw_compare", ("int8", "bool"), timed_as="tw_add_s8"),

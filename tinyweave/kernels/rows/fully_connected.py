@@ -56,6 +56,14 @@ ROWS: tuple[Variant, ...] = (
         applies=mve.FULLY_CONNECTED,
         distance=partial(distance.by_row_for_some, at_once=4),
     ),
+    by_map_rows(
+        "tw_fully_connected_s8_offset_mve",
+        params="tw_fully_connected_offset",
+        isa="mve",
+        applies=mve.FULLY_CONNECTED_OFFSET,
+        distance=partial(distance.by_row_for_some, at_once=4),
+        timed_as="tw_fully_connected_s8_mve",
+    ),
     by_eights(
         "tw_fully_connected_s8_w4_dsp",
         isa="dsp",

@@ -50,4 +50,10 @@ static void add_four(int32_t *sums, int32_t channels, const int8_t *from, int32_
     }
 }
 
-TW_MEAN_FORMS(tw_mean_s8_dsp, add_four)
+/* A tw_mean_finisher. Clamped to int16 first, the sum with the zero point cannot overflow. */
+static inline int8_t finish(const tw_mean *p, int32_t sum)
+{
+    return (int8_t)tw_ssat8(tw_ssat16(tw_requantize(sum, p->multiplier, p->shift)) + p->out_zero);
+}
+
+TW_MEAN_FORMS(tw_mean_s8_dsp, add_four, finish)

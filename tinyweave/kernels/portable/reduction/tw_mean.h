@@ -5,6 +5,9 @@
 #include "tw_reduction.h"
 #include "tw_sums.h"
 
+/* Returns the output of a sum of reduced elements less their zero points. */
+typedef int8_t tw_mean_finisher(const tw_mean *p, int32_t sum);
+
 static inline int8_t tw_mean_finish(const tw_mean *p, int32_t sum)
 {
     const int32_t scaled = tw_requantize(sum, p->multiplier, p->shift);
@@ -15,7 +18,11 @@ static inline int8_t tw_mean_finish(const tw_mean *p, int32_t sum)
 typedef struct { int32_t rows, outer, cols, inner, first; } tw_mean_runs;
 
 /* Computes the outputs of `inner` neighbouring elements; returns the place behind them. */
-TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to, tw_sums_adder *add)
+typedef int8_t *tw_mean_outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to);
+
+/* A tw_mean_outputs by an adder. */
+TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to, tw_sums_adder *add,
+                                  tw_mean_finisher *finish)
 {
     const int32_t first = runs->first;
     const tw_mean local = *p; /* a store of an int8_t could change *p */
@@ -27,13 +34,13 @@ TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw
             add(sums, channels, x + r * runs->outer, runs->inner, runs->cols);
         }
         for (int32_t channel = 0; channel < channels; ++channel) {
-            *to++ = tw_mean_finish(&local, sums[channel]);
+            *to++ = finish(&local, sums[channel]);
         }
     }
     return to;
 }
 
-TW_INLINE void tw_mean_over(const tw_mean *p, const void *in, void *out, tw_sums_adder *add)
+TW_INLINE void tw_mean_over(const tw_mean *p, const void *in, void *out, tw_mean_outputs *outputs)
 {
     /* where only pixels are added, [reduced[0]][kept[1]] is taken for [1][1][reduced[0]][kept[1]] */
     const int pixels = p->reduced[1] == 1 && p->kept[2] == 1;
@@ -45,12 +52,12 @@ TW_INLINE void tw_mean_over(const tw_mean *p, const void *in, void *out, tw_sums
     int8_t *to = (int8_t *)out;
     for (int32_t i = 0; i < p->kept[0]; ++i, from += runs.rows * runs.outer) {
         for (int32_t j = 0; j < times; ++j) {
-            to = tw_mean_of_runs(p, from + j * middle, &runs, to, add);
+            to = outputs(p, from + j * middle, &runs, to);
         }
     }
 }
 
-TW_INLINE void tw_mean_over_part(const tw_mean *p, tw_view in, tw_view out, tw_range range, tw_sums_adder *add)
+TW_INLINE void tw_mean_over_part(const tw_mean *p, tw_view in, tw_view out, tw_range range, tw_mean_outputs *outputs)
 {
     const int32_t channels = p->kept[1];
     const tw_mean_runs runs = {1, 0, p->reduced[0], channels, -p->in_zero * p->reduced[0]};
@@ -59,32 +66,48 @@ TW_INLINE void tw_mean_over_part(const tw_mean *p, tw_view in, tw_view out, tw_r
     }
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(&in, y, 0, channels);
-        tw_mean_of_runs(p, from, &runs, (int8_t *)tw_pixel(&out, y, 0, channels), add);
+        outputs(p, from, &runs, (int8_t *)tw_pixel(&out, y, 0, channels));
     }
 }
 
-TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums, tw_sums_adder *add)
+/* The range of a _rows form: where only rows are added, a row is one pixel. */
+static inline tw_range tw_mean_pixels(const tw_mean *p, const tw_view *in, tw_range range)
 {
-    const int32_t channels = p->kept[1];
-    range.col_end = channels == in.row_stride ? 1 : range.col_end; /* where only rows are added, a row is one pixel */
-    tw_sums_add(sums, channels, &in, range, -p->in_zero * p->reduced[0], add);
-    if (range.row_end * range.col_end == p->reduced[0]) {
-        for (int32_t channel = 0; channel < channels; ++channel) {
-            ((int8_t *)out)[channel] = tw_mean_finish(p, sums[channel]);
-        }
+    range.col_end = p->kept[1] == in->row_stride ? 1 : range.col_end;
+    return range;
+}
+
+/* Whether the range of a _rows form ends with the last row. */
+static inline int tw_mean_ends(const tw_mean *p, tw_range range) { return range.row_end * range.col_end == p->reduced[0]; }
+
+TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range rows, int32_t *sums, tw_sums_adder *add,
+                                 tw_mean_finisher *finish)
+{
+    const tw_range range = tw_mean_pixels(p, &in, rows);
+    tw_sums_add(sums, p->kept[1], &in, range, -p->in_zero * p->reduced[0], add);
+    for (int32_t channel = 0; tw_mean_ends(p, range) && channel < p->kept[1]; ++channel) {
+        ((int8_t *)out)[channel] = finish(p, sums[channel]);
     }
 }
+
+/* Defines two forms of a kernel by a tw_mean_outputs. */
+#define TW_MEAN_WHOLE_FORMS(kernel, outputs)                                                         \
+    void kernel(const tw_mean *p, const void *in, void *out) { tw_mean_over(p, in, out, outputs); }  \
+    void kernel##_part(const tw_mean *p, tw_view in, tw_view out, tw_range range)                    \
+    {                                                                                                \
+        tw_mean_over_part(p, in, out, range, outputs);                                               \
+    }
 
 /* Defines the three forms of a kernel that adds elements by a tw_sums_adder. */
-#define TW_MEAN_FORMS(kernel, add)                                                                    \
-    void kernel(const tw_mean *p, const void *in, void *out) { tw_mean_over(p, in, out, add); }       \
-    void kernel##_part(const tw_mean *p, tw_view in, tw_view out, tw_range range)                     \
-    {                                                                                                 \
-        tw_mean_over_part(p, in, out, range, add);                                                    \
-    }                                                                                                 \
-    void kernel##_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)        \
-    {                                                                                                 \
-        tw_mean_over_rows(p, in, out, range, sums, add);                                              \
+#define TW_MEAN_FORMS(kernel, add, finish)                                                                         \
+    TW_INLINE int8_t *kernel##_outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to) \
+    {                                                                                                              \
+        return tw_mean_of_runs(p, from, runs, to, add, finish);                                                    \
+    }                                                                                                              \
+    TW_MEAN_WHOLE_FORMS(kernel, kernel##_outputs)                                                                  \
+    void kernel##_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)                     \
+    {                                                                                                              \
+        tw_mean_over_rows(p, in, out, range, sums, add, finish);                                                   \
     }
 
 #endif

@@ -78,6 +78,11 @@ void tw_mean_s8_dsp(const tw_mean *p, const void *in, void *out);
 void tw_mean_s8_dsp_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
 void tw_mean_s8_dsp_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
+/* The same three with the Arm MVE extension. */
+void tw_mean_s8_mve(const tw_mean *p, const void *in, void *out);
+void tw_mean_s8_mve_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
+void tw_mean_s8_mve_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
 /* int8 maximum or minimum over any axes, which are those of a tw_mean. */
 typedef struct {
     int32_t kept[3], reduced[2];

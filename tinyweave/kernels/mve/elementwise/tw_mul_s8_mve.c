@@ -3,7 +3,7 @@
  * Loads widen the elements to 16 bits. VMULLB and VMULLT multiply the even and the odd lanes to products of 32 bits, and VQMOVNB
  * and VQMOVNT write these back in order as 16 bits. All vectors stay in registers: the elements, the products, and the clamp. An
  * operand that repeats along the channels is copied eight times first. Cost: 22 instructions per eight elements. */
-#include "tw_mul_s8_mve.h"
+#include "tw_binary_mve.h"
 
 #include "tw_mve.h"
 
