@@ -1,5 +1,5 @@
-/* tw_fully_connected_s8_offset_mve.c - int8 dense layer whose weights have a zero point, with the Arm MVE extension. tw_fully_connected_mve.h has the layers, the
- * layout of the weights and the cost. */
+/* tw_fully_connected_s8_offset_mve.c - int8 dense layer whose weights have a zero point, with the Arm MVE extension.
+ * tw_fully_connected_mve.h has the layers, the layout of the weights and the cost. */
 #include "tw_fully_connected_mve.h"
 
 #include "tw_fully_connected_mve_loop.h"
