@@ -74,6 +74,7 @@ KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 KINDS += [(UINT8 + kind, CORE, "") for kind in ("conv_2d", "depthwise_conv_2d")]
+KINDS += [(UINT8 + "fully_connected", "cortex-m55", "")]
 FEW = ("cortex-m7", "lean")  # with these, there are no more cases than USUAL
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/place/test_relocation.py"}
 

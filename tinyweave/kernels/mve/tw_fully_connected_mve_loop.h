@@ -7,9 +7,10 @@
 
 #define FILTERS 4
 
-/* sums += the products of `depth` inputs with four filters, `filter` bytes apart; with fewer `filters` the last one is repeated. */
-TW_NOT_INLINE void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters,
-                            int32_t *sums)
+/* sums += the products of `depth` inputs with four filters, `filter` bytes apart; with fewer `filters` the last one is
+ * repeated. */
+TW_NOT_INLINE inline void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters,
+                                   int32_t *sums)
 {
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + filter : w_0;
     const int8_t *w_2 = filters > 2 ? w_1 + filter : w_1, *w_3 = filters > 3 ? w_2 + filter : w_2;
@@ -53,13 +54,13 @@ static inline void rescale_vector(const tw_fully_connected *p, int32_t unit, int
     vstrbq_p_s32(to + unit, vminq_s32(vmaxq_s32(out, vdupq_n_s32(p->out_min)), vdupq_n_s32(p->out_max)), some);
 }
 
-static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t filters, int8_t *to)
+static inline void rescale_filters(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t filters, int8_t *to)
 {
     const mve_pred16_t some = vctp32q((uint32_t)filters);
     rescale_vector(p, unit, vldrwq_z_s32(sums, some), some, to);
 }
 
-/* Computes the outputs of at most four filters as products() and rescale() do, but the sums, which begin at `first`, stay in
+/* Computes the outputs of at most four filters as products() and rescale_filters() do, but the sums, which begin at `first`, stay in
  * registers. */
 TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
                        int32_t filters, int8_t *to)
@@ -76,24 +77,25 @@ TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t 
 #else
 
 /* Computes the outputs of at most four `filters` from `unit` on, from their sums of products. */
-static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t filters, int8_t *to)
+static inline void rescale_filters(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t filters, int8_t *to)
 {
     tw_fully_connected_finish_s8(p, unit, sums, filters, to);
 }
 
-static void outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
-                    int32_t filters, int8_t *to)
+TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
+                       int32_t filters, int8_t *to)
 {
     int32_t sums[FILTERS] = {first, first, first, first};
     products(x, weights, p->in.c, p->in.c, filters, sums);
-    rescale(p, unit, sums, filters, to);
+    rescale_filters(p, unit, sums, filters, to);
 }
 
 #endif
 
-/* The same for the last one to three filters. A function of its own, so that the loop over all others tests no number of filters. */
-TW_NOT_INLINE void last_outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
-                                int32_t filters, int8_t *to)
+/* The same for the last one to three filters. A function of its own, so that the loop over all others tests no number of
+ * filters. */
+TW_NOT_INLINE inline void last_outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights,
+                                       int32_t unit, int32_t filters, int8_t *to)
 {
     outputs(p, first, x, weights, unit, filters, to);
 }
@@ -144,7 +146,7 @@ TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_ze
     }
     if (range.row_end * row == p->in.c) {
         for (int32_t unit = 0; unit < units; unit += FILTERS) {
-            rescale(p, unit, sums + unit, tw_min(units - unit, FILTERS), (int8_t *)out);
+            rescale_filters(p, unit, sums + unit, tw_min(units - unit, FILTERS), (int8_t *)out);
         }
     }
 }
