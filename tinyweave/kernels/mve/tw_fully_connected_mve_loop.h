@@ -9,8 +9,7 @@
 
 /* sums += the products of `depth` inputs with four filters, `filter` bytes apart; with fewer `filters` the last one is
  * repeated. */
-TW_NOT_INLINE inline void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters,
-                                   int32_t *sums)
+TW_INLINE void products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters, int32_t *sums)
 {
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + filter : w_0;
     const int8_t *w_2 = filters > 2 ? w_1 + filter : w_1, *w_3 = filters > 3 ? w_2 + filter : w_2;
@@ -60,8 +59,8 @@ static inline void rescale_filters(const tw_fully_connected *p, int32_t unit, co
     rescale_vector(p, unit, vldrwq_z_s32(sums, some), some, to);
 }
 
-/* Computes the outputs of at most four filters as products() and rescale_filters() do, but the sums, which begin at `first`, stay in
- * registers. */
+/* Computes the outputs of at most four filters as products() and rescale_filters() do, but the sums, which begin at `first`, stay
+ * in registers. */
 TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
                        int32_t filters, int8_t *to)
 {
@@ -92,13 +91,9 @@ TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t 
 
 #endif
 
-/* The same for the last one to three filters. A function of its own, so that the loop over all others tests no number of
- * filters. */
-TW_NOT_INLINE inline void last_outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights,
-                                       int32_t unit, int32_t filters, int8_t *to)
-{
-    outputs(p, first, x, weights, unit, filters, to);
-}
+typedef void multiply(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth, int32_t filters, int32_t *sums);
+typedef void multiply_last(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
+                           int32_t filters, int8_t *to);
 
 /* What the zero point of the weights adds to each sum of products with `count` inputs. */
 TW_INLINE int32_t of_zero(int32_t weights_zero, const int8_t *x, int32_t count)
@@ -106,8 +101,10 @@ TW_INLINE int32_t of_zero(int32_t weights_zero, const int8_t *x, int32_t count)
     return weights_zero ? -weights_zero * tw_mve_add_run(0, x, count) : 0;
 }
 
-/* Computes the outputs of `rows` contiguous input rows. */
-TW_INLINE void multiply_rows(const tw_fully_connected *p, int32_t weights_zero, const int8_t *from, int8_t *to, int32_t rows)
+/* Computes the outputs of `rows` contiguous input rows; last: outputs() for the last one to three filters, a function of its own,
+ * so that the loop over all others tests no number of filters. */
+TW_INLINE void multiply_rows(const tw_fully_connected *p, int32_t weights_zero, const int8_t *from, int8_t *to, int32_t rows,
+                             multiply_last *last)
 {
     const int32_t depth = p->in.c, units = p->out.c;
     for (; rows > 0; --rows) {
@@ -119,7 +116,7 @@ TW_INLINE void multiply_rows(const tw_fully_connected *p, int32_t weights_zero, 
             weights += FILTERS * depth;
         }
         if (unit < units) {
-            last_outputs(p, first, from, weights, unit, units - unit, to);
+            last(p, first, from, weights, unit, units - unit, to);
         }
         to += units;
         from += depth;
@@ -127,7 +124,7 @@ TW_INLINE void multiply_rows(const tw_fully_connected *p, int32_t weights_zero, 
 }
 
 TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_zero, tw_view in, void *out, tw_range range,
-                                 int32_t *sums)
+                                 int32_t *sums, multiply *add_products)
 {
     const int32_t row = in.row_stride, units = p->out.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -139,7 +136,7 @@ TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_ze
             for (int32_t i = 0; i < FILTERS; ++i) {
                 four[i] = first + (y > 0 && i < filters ? sums[unit + i] : 0);
             }
-            products(from, weights, p->in.c, row, filters, four);
+            add_products(from, weights, p->in.c, row, filters, four);
             memcpy(sums + unit, four, (size_t)filters * sizeof *sums);
             weights += FILTERS * p->in.c;
         }
@@ -153,9 +150,19 @@ TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_ze
 
 /* Defines the three forms of a kernel; dense: the parameters of the dense layer, weights_zero: the weights' zero point, or 0. */
 #define TW_FULLY_CONNECTED_MVE_FORMS(kernel, params, dense, weights_zero)                                               \
+    TW_NOT_INLINE void kernel##_products(const int8_t *x, const int8_t *weights, int32_t filter, int32_t depth,         \
+                                         int32_t filters, int32_t *sums)                                                \
+    {                                                                                                                   \
+        products(x, weights, filter, depth, filters, sums);                                                             \
+    }                                                                                                                   \
+    TW_NOT_INLINE void kernel##_last(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights,\
+                                     int32_t unit, int32_t filters, int8_t *to)                                         \
+    {                                                                                                                   \
+        outputs(p, first, x, weights, unit, filters, to);                                                               \
+    }                                                                                                                   \
     TW_NOT_INLINE void kernel##_run(const params *p, const int8_t *from, int8_t *to, int32_t rows)                      \
     {                                                                                                                   \
-        multiply_rows(dense, weights_zero, from, to, rows);                                                             \
+        multiply_rows(dense, weights_zero, from, to, rows, kernel##_last);                                              \
     }                                                                                                                   \
     void kernel(const params *p, const void *in, void *out)                                                             \
     {                                                                                                                   \
@@ -171,7 +178,7 @@ TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_ze
     }                                                                                                                   \
     void kernel##_rows(const params *p, tw_view in, void *out, tw_range range, int32_t *sums)                           \
     {                                                                                                                   \
-        multiply_map_rows(dense, weights_zero, in, out, range, sums);                                                   \
+        multiply_map_rows(dense, weights_zero, in, out, range, sums, kernel##_products);                                \
     }
 
 #endif
