@@ -48,6 +48,7 @@ RARE = ((6, 9, 16), (12, 10, 24), (24, 24, 3), (5, 4, 64))  # maps of `rare`
 SEQUENCES = ((40, 20, 32), (10, 40, 64), (25, 10, 15), (8, 64, 16), (1, 20, 32), (30, 3, 8))  # (time, depth, cells)
 MATRICES = ((4, 32, 16, 32), (2, 10, 10, 24), (1, 49, 49, 64), (1, 1, 64, 10), (3, 16, 64, 6))  # (batch, rows, depth, cols)
 GOAL = 0.15
+Shape = tuple[int, ...]
 Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
 
@@ -99,58 +100,57 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
     return rows
 
 
+def convolution(number: int, kind: str, extents: Shape, filters: Shape, out: Shape, **attrs: object) -> tuple[list[Tensor], Op]:
+    """Return the tensors and the op of a convolution with random filters, whose names end with `number`.
+
+    extents, out: rows and columns of the input and of the output; filters: the shape of the weights.
+    """
+    rng, axis = np.random.default_rng(number), 3 if kind == "depthwise_conv_2d" else 0
+    weights, count = rng.integers(-127, 128, filters).astype(np.int8), filters[axis]
+    bias, zeros = rng.integers(-99, 99, count).astype(np.int32), (0,) * count
+    tensors = [
+        Tensor(f"x{number}", (1, *extents, filters[3]), "int8", Quant((2.0**-5,), (3,))),
+        Tensor(f"w{number}", filters, "int8", Quant((2.0**-7,) * count, zeros, axis), weights, "constant"),
+        Tensor(f"b{number}", (count,), "int32", Quant((2.0**-12,) * count, zeros, 0), bias, "constant"),
+        Tensor(f"y{number}", (1, *out, count), "int8", Quant((2.0**-4,), (-5,))),
+    ]
+    *inputs, output = (tensor.name for tensor in tensors)
+    return tensors, Op(f"op{number}", kind, tuple(inputs), (output,), {"dilation": (1, 1), "activation": "none", **attrs})
+
+
+def side_by_side(name: str, layers: list[tuple[list[Tensor], Op]]) -> Graph:
+    """Return a graph of layers that share no tensors; each layer has one input that is not constant, its first."""
+    ops = tuple(op for _, op in layers)
+    tensors = {tensor.name: tensor for own, _ in layers for tensor in own}
+    return Graph(name, tensors, ops, tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
+
+
 def shapes() -> Graph:
     """Return depthwise layers side by side that public models lack: of one row or column, as sensors have, and wide ones."""
-    tensors: dict[str, Tensor] = {}
-    ops = list[Op]()
+    layers = []
     few = product(((3, 3),), (1, 2), MAPS, (2, 3))  # channels
     for number, (kernel, stride, (h, w), channels) in enumerate([*product(KERNELS, (1, 2), MAPS, (4, 20, 64)), *few]):
-        (rows, cols), rng = kernel, np.random.default_rng(number)
         if stride == 2 and max(kernel) > depthwise.ITS_OWN[-1]:
             continue
-        along = (stride, 1) if cols == 1 else (1, stride)
-        size = (w, 1) if cols == 1 else (h, w)
+        is_column = kernel[1] == 1
+        along, size = ((stride, 1), (w, 1)) if is_column else ((1, stride), (h, w))
         out = tuple(-(-extent // step) for extent, step in zip(size, along, strict=True))
         pads = [max((n - 1) * s + k - x, 0) for n, s, k, x in zip(out, along, kernel, size, strict=True)]
-        attrs = {"stride": along, "dilation": (1, 1), "activation": "none", "depth_multiplier": 1}
-        weights, scales = rng.integers(-127, 128, (1, rows, cols, channels)), (2.0**-7,) * channels
-        bias, bias_quant = rng.integers(-99, 99, channels).astype(np.int32), Quant((2.0**-12,) * channels, (0,) * channels, 0)
-        made = (
-            Tensor(f"x{number}", (1, *size, channels), "int8", Quant((2.0**-5,), (3,))),
-            Tensor(f"w{number}", weights.shape, "int8", Quant(scales, (0,) * channels, 3), weights.astype(np.int8), "constant"),
-            Tensor(f"b{number}", (channels,), "int32", bias_quant, bias, "constant"),
-            Tensor(f"y{number}", (1, *out, channels), "int8", Quant((2.0**-4,), (-5,))),
-        )
-        tensors |= {tensor.name: tensor for tensor in made}
-        *inputs, output = (tensor.name for tensor in made)
-        padding = tuple((pad // 2, pad - pad // 2) for pad in pads)
-        ops.append(Op(f"op{number}", "depthwise_conv_2d", tuple(inputs), (output,), {**attrs, "padding": padding}))
-    return Graph("shapes", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
+        padding, filters = tuple((pad // 2, pad - pad // 2) for pad in pads), (1, *kernel, channels)
+        attrs = {"stride": along, "padding": padding, "depth_multiplier": 1}
+        layers.append(convolution(number, "depthwise_conv_2d", size, filters, out, **attrs))
+    return side_by_side("shapes", layers)
 
 
 def firsts() -> Graph:
     """Return convolutions of one to three channels side by side, as in the first layers of networks for sensors and sound."""
-    tensors, ops = dict[str, Tensor](), list[Op]()
+    layers: list[tuple[list[Tensor], Op]] = []
     for kernel, size, depth, filters in product(FIRST_KERNELS, FIRST_MAPS, (1, 2, 3), (8, 16)):
-        number, out = len(ops), tuple(whole - side + 1 for whole, side in zip(size, kernel, strict=True))
-        if min(out) < 1:
-            continue
-        rng, zeros = np.random.default_rng(number), (0,) * filters
-        weights, bias = (
-            rng.integers(-127, 128, (filters, *kernel, depth)).astype(np.int8),
-            rng.integers(-99, 99, filters, np.int32),
-        )
-        made = (
-            Tensor(f"x{number}", (1, *size, depth), "int8", Quant((2.0**-5,), (3,))),
-            Tensor(f"w{number}", weights.shape, "int8", Quant((2.0**-7,) * filters, zeros, 0), weights, "constant"),
-            Tensor(f"b{number}", (filters,), "int32", Quant((2.0**-12,) * filters, zeros, 0), bias, "constant"),
-            Tensor(f"y{number}", (1, *out, filters), "int8", Quant((2.0**-4,), (-5,))),
-        )
-        tensors |= {tensor.name: tensor for tensor in made}
-        *inputs, output = (tensor.name for tensor in made)
-        attrs = {"stride": (1, 1), "dilation": (1, 1), "activation": "none", "padding": ((0, 0), (0, 0))}
-        ops.append(Op(f"op{number}", "conv_2d", tuple(inputs), (output,), attrs))
-    return Graph("firsts", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
+        out = tuple(whole - side + 1 for whole, side in zip(size, kernel, strict=True))
+        if min(out) >= 1:
+            attrs = {"stride": (1, 1), "padding": ((0, 0), (0, 0))}
+            layers.append(convolution(len(layers), "conv_2d", size, (filters, *kernel, depth), out, **attrs))
+    return side_by_side("firsts", layers)
 
 
 def edges() -> Graph:
