@@ -34,7 +34,7 @@ def main() -> int:
     own = [name for name in (*DRAWN, *COPYING, *copy_trials.DRAWN) if BY_NAME[name].cores or name in copy_trials.DRAWN]
     parser.add_argument("--only", nargs="+", metavar="KERNEL", choices=own, default=own, help="names of kernels")
     options = parser.parse_args()
-    given = [str(options.first), str(options.count), *options.only]
+    numbers = options.first, options.count
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kernels.so"
         sources = [path for path in FILES.values() if path.suffix == ".c"]
@@ -45,7 +45,7 @@ def main() -> int:
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         environment = os.environ | {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
         twins = [name for name in options.only if name not in copy_trials.DRAWN]
-        command = [sys.executable, "-m", "kernels.variant_pairs", library, *given[:2], *twins]
+        command = [sys.executable, "-m", "kernels.variant_pairs", library, *numbers, *twins]
         if twins and subprocess.run(list(map(str, command)), cwd=TESTS, env=environment, check=False).returncode:
             return 1
         print(f"{len(twins)} kernels, {options.count:,} trials each: the same bytes", flush=True)
@@ -58,7 +58,7 @@ def main() -> int:
             if reason := emulated.missing(core):
                 print(reason[0])
                 continue
-            command = [sys.executable, "-m", "kernels.on_core", plain, core, *given]
+            command = [sys.executable, "-m", "kernels.on_core", plain, core, *numbers, *options.only]
             if subprocess.run(list(map(str, command)), cwd=TESTS, check=False).returncode:
                 return 1
             print(f"{count} kernels on an emulated {core}, {options.count:,} trials each: the same bytes", flush=True)

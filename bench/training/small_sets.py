@@ -55,7 +55,7 @@ from tinyweave.nas.arch import Arch, from_json, to_json
 from tinyweave.nas.budget import machine_factor
 from tinyweave.nas.candidates import first_network
 from tinyweave.nas.costs import Target, with_measured_overhead
-from tinyweave.nas.halving import DATA, FINAL, SEEN, augmentations_of, batch_of, save_data, train_one
+from tinyweave.nas.halving import DATA, FINAL, SEEN, augmentations_of, recipe_of, save_data, train_one
 from tinyweave.nas.prepare import Preparation, task_of
 from tinyweave.nas.searching import SearchOptions, SearchResult, search
 from tinyweave.nas.space import SearchSpace
@@ -291,13 +291,13 @@ def augmentation_by_hand(name: str, data: Dataset) -> str:
 def seconds_of_epoch(arch: Arch, data: Dataset, augmentation: str) -> float:
     """Return the CPU seconds of an epoch of the training by hand on one thread, measured for about TIMED_S seconds."""
     from tinyweave.nas.learning.module import module_of
-    from tinyweave.nas.learning.train import Recipe, fit, thread_count
+    from tinyweave.nas.learning.train import fit, thread_count
 
     (values, labels), epochs = data.part(*SEEN), 1
     with thread_count(1):
         while True:  # the first call loads libraries
             before = time.process_time()
-            fit(module_of(arch), values, labels, Recipe(epochs, batch=batch_of(data), augmentation=augmentation))
+            fit(module_of(arch), values, labels, recipe_of(data, epochs, len(values), augmentation))
             each = (time.process_time() - before) / epochs
             if epochs * each >= TIMED_S / 2:
                 return each

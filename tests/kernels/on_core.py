@@ -32,7 +32,7 @@ from tinyweave.simulate import emulated
 # by the instruction set of a kernel
 CORES = {"scalar": "rv32imc", "rv32m": "rv32imc", "dsp": "cortex-m4", "m7": "cortex-m7", "mve": "cortex-m55"}
 SMALL, IN_TURN = "cortex-m0plus", ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")
-VECTORS = "cortex-m55"
+VECTORS = CORES["mve"]
 DRAWN = variant_pairs.DRAWN | copy_trials.DRAWN
 GUARD, ALIGN = 48, 16
 AT_A_TIME = 500

@@ -272,15 +272,14 @@ def seconds_of_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progr
 def _timed(arch: str, folder: str, steps: int) -> float:
     """Train a network for `steps` steps, and return the seconds that a whole epoch would take."""
     from .learning.module import module_of
-    from .learning.train import Recipe, fit
+    from .learning.train import fit
 
     architecture = archs.from_json(arch)
     data, module = sized(load_data(Path(folder)), architecture.image[:2]), module_of(architecture)
-    (values, labels), batch = data.part("train"), batch_of(data)
-    count = min(len(values), steps * batch)
-    recipe = Recipe(1, batch=batch, augmentation=augmentations_of(data)[0], head=head_of(data))
+    values, labels = data.part("train")
+    count = min(len(values), steps * batch_of(data))
     start = time.perf_counter()
-    fit(module, values[:count], labels[:count], recipe)
+    fit(module, values[:count], labels[:count], recipe_of(data, 1, count))
     return (time.perf_counter() - start) * len(values) / count
 
 

@@ -108,9 +108,10 @@ def test_a_rectangle_of_another_image_is_pasted_into_each_image() -> None:
     samples = torch.arange(24.0)[:, None, None, None].expand(24, 2, 10, 30)  # each image has one value
     shares = list[float]()
     for seed in range(40):
-        mixed, order, own = pasted(samples, torch.Generator().manual_seed(seed))
+        given = samples.clone()
+        mixed, order, own = pasted(given, torch.Generator().manual_seed(seed))
         kept = (mixed == samples).all(1)
-        assert order.sort().values.tolist() == list(range(24)) and torch.equal(samples, samples.clone())
+        assert order.sort().values.tolist() == list(range(24)) and torch.equal(given, samples), "the argument is not changed"
         moved = order != torch.arange(24)
         assert torch.equal(torch.where(kept[:, None], samples, samples[order]), mixed)
         assert kept[moved].float().mean((1, 2)).tolist() == pytest.approx([own] * int(moved.sum()))

@@ -13,13 +13,13 @@
 /* Rescales each sum with a single rounding. No scratch. */
 void tw_fully_connected_s8_mve(const tw_fully_connected *p, const void *in, void *out);
 
-/* The same for a range of the output between views. */
+/* The kernel for a range of the output between views. */
 void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 
 /* The _rows form of tw_fully_connected.h. */
 void tw_fully_connected_s8_mve_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
-/* The same three of weights with a zero point. Cost: 3 more instructions per sixteen inputs of a row. */
+/* The three forms of the kernel for weights with a zero point. Cost: 3 more instructions per sixteen inputs of a row. */
 void tw_fully_connected_s8_offset_mve(const tw_fully_connected_offset *p, const void *in, void *out);
 void tw_fully_connected_s8_offset_mve_part(const tw_fully_connected_offset *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_offset_mve_rows(const tw_fully_connected_offset *p, tw_view in, void *out, tw_range range,

@@ -95,7 +95,7 @@ typedef void multiply(const int8_t *x, const int8_t *weights, int32_t filter, in
 typedef void multiply_last(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
                            int32_t filters, int8_t *to);
 
-/* What the zero point of the weights adds to each sum of products with `count` inputs. */
+/* The term that the zero point of the weights adds to each sum of products with `count` inputs. */
 TW_INLINE int32_t of_zero(int32_t weights_zero, const int8_t *x, int32_t count)
 {
     return weights_zero ? -weights_zero * tw_mve_add_run(0, x, count) : 0;

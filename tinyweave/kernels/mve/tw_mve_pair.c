@@ -181,8 +181,8 @@ typedef struct {
     "b 8b\n"                                               \
     LEAVE
 
-/* The same for windows of at most sixteen inputs, which stay in q6 and q7 for all filters. r9: zero point; r11: end of the
- * outputs of whole groups of pixel 0. */
+/* The loop over pairs of pixels for windows of at most sixteen inputs, which stay in q6 and q7 for all filters. r9: zero point;
+ * r11: end of the outputs of whole groups of pixel 0. */
 #define PAIRS_OF_SIXTEEN(fix)        \
     ENTER                            \
     "ldrd r1, r2, [sp]\n"            \

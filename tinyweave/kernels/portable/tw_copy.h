@@ -34,7 +34,7 @@ static inline void tw_copy(void *to, const void *from, int32_t count)
 #endif
 }
 
-/* The same, but `to` may overlap `from` in any way. */
+/* Copies exactly `count` bytes; `to` may overlap `from` in any way. */
 static inline void tw_move_bytes(void *to, const void *from, int32_t count)
 {
 #if TW_HAS_MVE

@@ -18,7 +18,7 @@ typedef struct {
 /* No scratch. The output may alias an operand. */
 void tw_add_s8_mve(const tw_add_mve *p, const void *plain, const void *scaled, void *out);
 
-/* The same for a range of the output between views. */
+/* The kernel for a range of the output between views. */
 void tw_add_s8_mve_part(const tw_add_mve *p, tw_view plain, tw_view scaled, tw_view out, tw_range range);
 
 #endif

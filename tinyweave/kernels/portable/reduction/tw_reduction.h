@@ -63,7 +63,7 @@ typedef struct {
 /* Needs no scratch. */
 void tw_mean_s8(const tw_mean *p, const void *in, void *out);
 
-/* The same of int16, whose zero points are 0. */
+/* The mean of int16 elements, whose zero points are 0. */
 void tw_mean_s16(const tw_mean *p, const void *in, void *out);
 
 /* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output between views. */
@@ -73,12 +73,12 @@ void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
  * range of whole rows to sums[kept[1]], which row 0 sets up, and writes out with the last row. */
 void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
-/* The same three with the Arm DSP extension. */
+/* The three forms of the int8 kernel with the Arm DSP extension. */
 void tw_mean_s8_dsp(const tw_mean *p, const void *in, void *out);
 void tw_mean_s8_dsp_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
 void tw_mean_s8_dsp_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
-/* The same three with the Arm MVE extension. */
+/* The three forms of the int8 kernel with the Arm MVE extension. */
 void tw_mean_s8_mve(const tw_mean *p, const void *in, void *out);
 void tw_mean_s8_mve_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
 void tw_mean_s8_mve_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
