@@ -56,6 +56,7 @@ ROTATIONS = 3  # of the speakers of the keywords
 SPEAKERS = 6
 IMAGES = replace(small_images((20, 24, 28, 32)), name="joint_images", widths=(0.5, 0.75, 1.0, 1.25), joint=True, by_group=True)
 KEYWORDS = replace(keywords((40, 40)), name="joint_keywords", widths=(0.5, 0.75, 1.0, 1.5), joint=True)
+IMAGES, KEYWORDS = (replace(space, poolings=("mean",)) for space in (IMAGES, KEYWORDS))  # as in the thesis
 SPACES = {"images": IMAGES, "keywords": KEYWORDS}
 # KiB of the arena -> KiB of weights, eight times as many, as boards have more Flash than RAM
 LIMITS = {"images": {8: 64, 16: 128, 32: 256}, "keywords": {6: 48, 10: 80, 16: 128}}

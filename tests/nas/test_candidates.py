@@ -13,7 +13,7 @@ from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import candidates
 from tinyweave.nas.arch import Arch, linear, macs, nearest
-from tinyweave.nas.candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
+from tinyweave.nas.candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
 from tinyweave.nas.costs import Costs, Overhead, Target, costs
 from tinyweave.nas.space import arch_of, detectors, plain, sensors, small_images, smallest
 
@@ -109,6 +109,17 @@ def test_a_first_network_that_does_not_fit_as_built_becomes_narrower() -> None:
     assert 0.75 * macs(first[0]) < macs(found[0]) < macs(first[0]) and found[0] not in plain_ones
     assert [len(group.kernels) for group in found[0].groups] == [len(group.kernels) for group in first[0].groups]
     assert first_network(space, target, 4, fits=lambda _: False) is None
+
+
+def test_the_pooled_network_reads_the_maximum_of_each_channel_too() -> None:
+    space, target = small_images((16,)), Target(BOARD, api.limits_of(BOARD, ram="12k", flash="40k"))
+    first = first_network(space, target, 4)
+    assert first is not None
+    ((other, cost),) = pooled_network(space, target, first[0])
+    assert other == replace(first[0], pooling="both") and cost == costs(other, target) and cost.flash > first[1].flash
+    assert list(pooled_network(space, target, other)) == [], "it has this pooling already"
+    assert list(pooled_network(replace(space, poolings=("mean",)), target, first[0])) == []
+    assert list(pooled_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), first[0])) == [], "it does not fit"
 
 
 def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:

@@ -33,9 +33,19 @@ from tinyweave.nas.evolution import (
     without_plan,
 )
 from tinyweave.nas.predictor import genes, predictor
-from tinyweave.nas.space import Choice, arch_of, sample, sensors, small_images, smallest, with_plan_genes
+from tinyweave.nas.space import (
+    Choice,
+    ElasticGroup,
+    arch_of,
+    networks_in,
+    sample,
+    sensors,
+    small_images,
+    smallest,
+    with_plan_genes,
+)
 
-SPACE = sensors(24, 2)
+SPACE = replace(sensors(24, 2), poolings=("mean",))
 BOARD = find("stm32f412")
 TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), overhead=Overhead(500, 9000))
 SMALL = Evolution(8, 4, 4, 4, 0.1, 3)
@@ -261,9 +271,18 @@ def test_a_predictor_learns_the_effect_of_each_gene() -> None:
     true, said = np.array([goodness(arch) for arch in archs[300:]]), predict(choices[300:])
     assert np.corrcoef(true, said)[0, 1] > 0.98 and np.abs(true - said).max() < 0.08
     table = genes(SPACE, choices[:2])
-    assert table.shape == (2, 1 + 5 + 1 + 2 * (1 + 4 + 3) + 3 * (1 + 4 + 3) + 2 * (1 + 3 + 3)), "size, width, head, blocks"
+    assert table.shape == (2, 1 + 5 + 1 + 1 + 2 * (1 + 4 + 3) + 3 * (1 + 4 + 3) + 2 * (1 + 3 + 3)), (
+        "size, width, pooling, head, blocks"
+    )
     blocks = sum(map(len, choices[0].blocks))
-    assert table[0].sum() == 1 + 1 + 3 * blocks
+    assert table[0].sum() == 1 + 1 + 1 + 3 * blocks
+
+
+def test_a_space_without_new_children_ends_a_guided_search() -> None:
+    """When all networks of a space are known, no child is left for the predictor to choose."""
+    few = replace(SPACE, widths=(0.5,), groups=(ElasticGroup(16, 2, (1,), (3, 5), (1,)),))
+    found = evolve(few, TARGET, 2, Evolution(2, 1, 1, 1, 0.5, 2, predicted=3), Evaluator(measure, cheap), seed=0)
+    assert len(found) == 2 == networks_in(few)
 
 
 def test_a_predictor_finds_better_networks_with_the_same_number_of_evaluations(tmp_path: Path) -> None:

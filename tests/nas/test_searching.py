@@ -37,7 +37,7 @@ from tinyweave.tasks.evaluation import baselines as evaluated
 from tinyweave.tasks.evaluation.intervals import wilson
 
 BOARD = find("stm32f412")
-SPACE = sensors(24, 2)
+SPACE = replace(sensors(24, 2), poolings=("mean",))
 TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="58k", latency_ms=30))
 TWO = [Rung(3, 1), Rung(1, 4)]
 
@@ -238,7 +238,7 @@ def test_the_best_network_whose_built_code_fits_is_deployed(
 @pytest.mark.emulator
 def test_predicted_code_size_depends_on_the_kernels_of_the_network() -> None:
     """A network that fits gets fast kernels with more code; one that is too large gets the kernels of least Flash."""
-    space, rng = keywords((49, 10)), random.Random(1)
+    space, rng = replace(keywords((49, 10)), poolings=("mean",)), random.Random(1)
     target = with_measured_overhead(Target(BOARD, api.limits_of(BOARD, ram="24k", flash="96k")), space, 4)
     archs, code = [arch_of(space, sample(space, rng), 4) for _ in range(5)], list[int]()
     for arch in (archs[1], archs[4]):
@@ -336,7 +336,7 @@ def test_search_and_train_commands_write_their_results(
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     run = json.loads((tmp_path / "found" / "search.json").read_text())
     assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 4
-    assert run["final_epochs"] == [1] * 7 and run["first"] == 5, "the first network, four without pooling, another, linear"
+    assert run["final_epochs"] == [1] * 8 and run["first"] == 6, "the first network with 2 poolings, 4 without, another, linear"
     assert run["proxies"] == ["synflow", "macs"] and record["trained"]["epochs"] == 2 + 1, "of two candidates, and of the best"
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     page = (tmp_path / "found" / "report.html").read_text()

@@ -42,6 +42,7 @@ def is_in(space: SearchSpace, choice: Choice) -> bool:
         and len(choice.widths) == (len(space.groups) if space.by_group else 0)
         and choice.plan in (space.plans or (None,))
         and choice.redistributed <= space.heads
+        and choice.pooling in space.poolings
         and all(
             len(blocks) in group.depths and all(k in group.kernels and e in group.expansions for k, e in blocks)
             for group, blocks in zip(space.groups, choice.blocks, strict=True)
@@ -134,6 +135,7 @@ def test_all_values_of_a_gene_are_sampled_equally_often() -> None:
         Counter(choice.width for choice in drawn),
         Counter(len(choice.blocks[1]) for choice in drawn),
         Counter(choice.blocks[0][0][0] for choice in drawn),
+        Counter(choice.pooling for choice in drawn),
     ):
         expected = len(drawn) / len(picked)
         assert all(abs(times - expected) < 5 * expected**0.5 for times in picked.values())

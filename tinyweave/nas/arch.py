@@ -29,7 +29,8 @@ MAX_VALUE = 8192  # limit of all numbers: larger networks do not fit any microco
 WHAT_TO_DO = "see tinyweave.nas.arch.Arch"
 MAX_OVERHEAD = 100  # limit of max_mac_overhead
 ACTIVATIONS = ("relu6", "hard_swish")
-POOLINGS = ("mean", "none")  # what the classifier reads: the mean of each channel, or all values of the last map
+# what the classifier reads of the last map: the mean of each channel, its maximum, the means and then the maxima; or all values
+POOLINGS = ("mean", "max", "both", "none")
 # fields that older files lack
 ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None, "pooling": POOLINGS[0], "stored": 0}
 OLD_DEFAULTS = {"anchors": 0, **ADDED_DEFAULTS}  # fields that the oldest files lack
@@ -229,8 +230,8 @@ def classifier_macs(arch: Arch) -> int:
     if is_fitted(arch):
         return prod(arch.image) * arch.classes * max(1, arch.stored)
     channels = arch.last or (arch.groups[-1].width if arch.groups else arch.stem)
-    if arch.pooling == POOLINGS[0]:
-        return channels * arch.classes
+    if arch.pooling != "none":
+        return channels * arch.classes * (1 + (arch.pooling == "both"))
     last = blocks(arch)[-1].layers[-1]
     return last.h_out * last.w_out * channels * arch.classes
 

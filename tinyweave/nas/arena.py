@@ -23,6 +23,7 @@ from .arch import POOLINGS, Arch, Block, blocks, bottleneck, convolution, excita
 from .network import to_graph
 from .ram_model import Step, cropped, distance_of, macs_of
 
+SUM = 4  # bytes of a channel's sum, which a mean keeps if it reads its map row by row
 WORD = 4  # channels must be a multiple of this: other buffers need padding bytes, which the fast path does not count
 
 Chain = list[tuple[Step, ...]]  # for each block, its ops as Steps
@@ -41,8 +42,8 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
         schedule: The planner's strategy.
 
     Raises:
-        CompileError: The network is a detector or has no pooling, its image is not square, or a number of channels is no
-            multiple of 4.
+        CompileError: The network is a detector, its pooling is not `mean`, its image is not square, or a number of channels is
+            no multiple of 4.
 
     """
     if arch.anchors:
@@ -57,10 +58,18 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
 def arena_lower_bound(arch: Arch, *, stream_inputs: bool = False) -> int:
     """Return a quick lower bound on the arena of a plan without recomputation, in bytes.
 
-    It is the peak RAM of the network without its squeeze and excitation, for which no graph must be planned.
+    It is the peak RAM of the network without its squeeze and excitation, for which no graph must be planned. If the classifier
+    reads maxima, it is the peak with means, less the sums that a mean may keep.
+
+    Raises:
+        CompileError: As `arena`, but the pooling may be `max` or `both`, too.
+
     """
     groups = tuple(replace(group, squeeze=0) for group in arch.groups)
-    return arena(replace(arch, groups=groups), stream_inputs=stream_inputs)
+    if arch.pooling not in ("max", "both"):
+        return arena(replace(arch, groups=groups), stream_inputs=stream_inputs)
+    sums = SUM * blocks(arch)[-1].layers[-1].c_out
+    return max(0, arena(replace(arch, groups=groups, pooling="mean"), stream_inputs=stream_inputs) - sums)
 
 
 def arena_of(

@@ -1,8 +1,9 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
-`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `flat_networks` are its first
-layers with a classifier that reads the whole map. `fitted_networks` are logistic regression and nearest neighbours as networks,
-which need no training. `sample_fitting` draws others at random and ranks them.
+`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `pooled_network` is this network
+with another pooling, `flat_networks` are its first layers with a classifier that reads the whole map. `fitted_networks` are
+logistic regression and nearest neighbours as networks, which need no training. `sample_fitting` draws others at random and
+ranks them.
 """
 
 from __future__ import annotations
@@ -79,6 +80,17 @@ def first_network(
                 if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
                     return less, cost
     return None
+
+
+def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[Candidate]:
+    """Yield a network with the last pooling of its space, with its costs, if it has another pooling and the result fits.
+
+    In spaces for small inputs the classifier then reads the maximum of each channel, too. Samples in which a short event tells
+    the classes apart need the maximum: the mean of a long signal hides it.
+    """
+    other = replace(arch, pooling=space.poolings[-1])
+    if other != arch and (cost := quick_costs(target, other)) is not None and cost.fit:
+        yield other, cost
 
 
 def flat_networks(

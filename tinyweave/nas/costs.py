@@ -205,7 +205,7 @@ def too_large(arch: Arch, target: Target) -> bool:
         return False
     try:
         return arena_lower_bound(arch, stream_inputs=target.stream_inputs) > limits.ram
-    except CompileError:  # the bound exists for square images, channels in multiples of 4, and pooling "mean"
+    except CompileError:  # the bound exists for square images, channels in multiples of 4, and with a pooling
         return False
 
 

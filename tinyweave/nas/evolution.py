@@ -142,7 +142,7 @@ def evolve(
         children = list[Priced]()
         for breed, count in breeders:
             bred = fitting(breed, settings.predicted * count)
-            if predict is not None:
+            if predict is not None and bred:
                 order = np.argsort(-predict([choice for choice, _, _ in bred]), kind="stable")
                 seen.difference_update(bred[index][1] for index in order[count:])  # they may be bred again
                 bred = [bred[index] for index in order[:count]]

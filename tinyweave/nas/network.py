@@ -86,14 +86,13 @@ class GraphBuilder:
         It is a pooling (one of `arch.POOLINGS`) and, if `classes` is not 0, a dense layer. With `stored` samples of each class,
         it is the classifier of a nearest-neighbour network (`arch.nearest`).
         """
-        if pooling == "mean":
-            axes = self.constant("axes", np.array([1, 2], np.int32))
-            x = self.op("mean", (x, axes), (1, self.tensors[x].shape[-1]), self.tensors[x].quant, keep_dims=False)
+        if pooling == "none":
+            x = self.flat(x)
         else:
-            shape = (1, self.tensors[x].elements)
-            x = self.op(
-                "reshape", (x, self.constant("shape", np.array(shape, np.int32))), shape, self.tensors[x].quant, new_shape=shape
-            )
+            quant, pools = self.tensors[x].quant, {"mean": (self.mean,), "max": (self.max,), "both": (self.mean, self.max)}
+            read = [pool(x) for pool in pools[pooling]]
+            shape = (1, sum(self.tensors[each].elements for each in read))
+            x = read[0] if len(read) == 1 else self.op("concatenation", read, shape, quant, axis=1, activation="none")
         outputs = classes * max(1, stored)
         dense = "fully_connected", x, (outputs, self.tensors[x].elements), (1, outputs), self.quant()
         if not stored:
@@ -104,6 +103,23 @@ class GraphBuilder:
             "reshape", (x, self.constant("by_class", np.array(by_class, np.int32))), by_class, quant, new_shape=by_class
         )
         return self.op("reduce_max", (x, axes), (1, classes), quant, keep_dims=False)
+
+    def mean(self, x: str) -> str:
+        """Add the mean of each channel of a map, and return the name of the means [1, channels]."""
+        axes = self.constant(f"axes_{len(self.ops)}", np.array([1, 2], np.int32))
+        return self.op("mean", (x, axes), (1, self.tensors[x].shape[-1]), self.tensors[x].quant, keep_dims=False)
+
+    def max(self, x: str) -> str:
+        """Add the maximum of each channel of a map, and return the name of the maxima [1, channels]."""
+        _, h, w, channels = self.tensors[x].shape
+        window = {"kernel": (h, w), "stride": (h, w), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        return self.flat(self.op("max_pool_2d", (x,), (1, 1, 1, channels), self.tensors[x].quant, **window))
+
+    def flat(self, x: str) -> str:
+        """Add a reshape of a tensor to [1, elements], and return the name of the result."""
+        shape = (1, self.tensors[x].elements)
+        constant = self.constant(f"shape_{len(self.ops)}", np.array(shape, np.int32))
+        return self.op("reshape", (x, constant), shape, self.tensors[x].quant, new_shape=shape)
 
     def squeeze_excite(self, x: str, squeezed: int) -> str:
         """Add squeeze and excitation with `squeezed` channels between its layers; return the name of the scaled map.

@@ -49,6 +49,7 @@ def predictor(
 def _genes(space: SearchSpace, choice: Choice) -> list[bool]:
     one_hot = [choice.size == size for size in space.sizes]
     one_hot += [width == value for width in (choice.width, *choice.widths) for value in space.widths]
+    one_hot += [choice.pooling == pooling for pooling in space.poolings]
     one_hot.append(choice.redistributed)
     for group, blocks in zip(space.groups, choice.blocks, strict=True):
         for index in range(max(group.depths)):

@@ -40,7 +40,7 @@ from ..tasks.evaluation.baselines import Baseline, baselines
 from . import halving, one_shot
 from .arch import Arch, from_json, is_fitted, to_json
 from .budget import MOST_CANDIDATES, Budget, machine_factor
-from .candidates import Sampling, first_network, fitted_networks, flat_networks, sample_fitting
+from .candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
 from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
@@ -63,7 +63,7 @@ HOURS = 3  # time limit from which a supernet pays without a GPU
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 9  # of RUN
+VERSION = 10  # of RUN
 SHOWN = 10  # most candidates that a notebook shows
 
 Candidates = Sequence[tuple[Arch, Costs]]
@@ -288,8 +288,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
     If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first
-    candidates are then `candidates.first_network`, if it exists, and `candidates.flat_networks`; the last are
-    `candidates.fitted_networks`. The record has more keys:
+    candidates are then `candidates.first_network`, if it exists, with two poolings, and `candidates.flat_networks`; the last
+    are `candidates.fitted_networks`. The record has more keys:
 
     - `folds`: number of folds of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
@@ -326,7 +326,8 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
     others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
     flat = flat_networks(this.space, target, this.classes, is_trainable)
-    begin = [*([first] if first else []), *islice(flat, None if folds > 1 else most // 3)]
+    begin = [first, *pooled_network(this.space, target, first[0])] if first else []
+    begin += islice(flat, None if folds > 1 else most // 3)
     candidates = [*begin, *(pair for pair in others if pair[0] not in {arch for arch, _ in begin})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
     tried, number = halving.augmentations_of(this.data), max(1, len(begin)) if folds > 1 else 1

@@ -19,9 +19,10 @@ from math import prod
 from typing import NamedTuple
 
 from ..ops.window import Size
-from .arch import ACTIVATIONS, Arch, Group, PlanGene, rounded, verify
+from .arch import ACTIVATIONS, POOLINGS, Arch, Group, PlanGene, rounded, verify
 
 HEAD = 8  # total stride at which the head ends
+POOLED = ("mean", "max", "both")  # possible poolings in the spaces for small inputs; a supernet holds the last
 KERNEL = 3  # of blocks in the head with stride 2: a smaller kernel would skip pixels
 
 
@@ -56,6 +57,7 @@ class SearchSpace:
     joint: bool = False  # one supernet holds all widths, as in MCUNetV2; else the width is chosen first, as in TinyNAS
     by_group: bool = False  # each group has a width of its own
     plans: tuple[PlanGene, ...] = ()  # possible plans, from most to least RAM; empty: the planner options of the search
+    poolings: tuple[str, ...] = POOLINGS[:1]  # possible poolings (`arch.POOLINGS`): one, or POOLED
     heads: bool = False  # the head may be redistributed, see `Choice.redistributed`
 
 
@@ -70,6 +72,7 @@ class Choice(NamedTuple):
     redistributed: bool = (
         False  # kernels of the head (up to total stride HEAD) are 1, or KERNEL at stride 2, see `redistribute`
     )
+    pooling: str = POOLINGS[0]  # between the last map and the classifier
 
 
 def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
@@ -98,7 +101,10 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
     least = 0.0 if space.joint else 1.0
     stem, last = rounded(space.stem * choice.width), rounded(space.last * max(choice.width, least)) if space.last else 0
     image, windows = (*choice.size, space.channels), (space.stem_kernel, space.stem_stride)
-    return verify(Arch(image, stem, tuple(groups), last, classes, *windows, space.anchors, space.activation, choice.plan))
+    arch = Arch(
+        image, stem, tuple(groups), last, classes, *windows, space.anchors, space.activation, choice.plan, choice.pooling
+    )
+    return verify(arch)
 
 
 def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
@@ -123,15 +129,17 @@ def sample(space: SearchSpace, rng: random.Random, size: Size | None = None, wid
     choice = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), groups)
     if space.by_group:
         choice = choice._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
-    return _with_plan(space, choice, 1, rng)
+    return _redrawn(space, choice, 1, rng)
 
 
-def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
-    """Redraw the genes `plan` and `redistributed` of a network, each with probability `rate`, if the space has them."""
+def _redrawn(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
+    """Redraw the genes `plan`, `redistributed` and `pooling` of a network, each with probability `rate`, if they vary."""
     if space.plans and rng.random() < rate:
         choice = choice._replace(plan=rng.choice(space.plans))
     if space.heads and rng.random() < rate:
         choice = choice._replace(redistributed=rng.random() < 1 / 2)
+    if len(space.poolings) > 1 and rng.random() < rate:
+        choice = choice._replace(pooling=rng.choice(space.poolings))
     return choice
 
 
@@ -143,7 +151,8 @@ def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size,
     """
     groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
     widths = (width,) * len(space.groups) if space.by_group else ()
-    return Choice(size, width, groups, widths, space.plans[-1] if space.plans else None)
+    pooling = space.poolings[-1 if of is max else 0]
+    return Choice(size, width, groups, widths, space.plans[-1] if space.plans else None, pooling=pooling)
 
 
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
@@ -164,7 +173,7 @@ def plain(space: SearchSpace, width: float, depth: int) -> Choice:
 
     If the space does not have this depth or this kernel, the nearest possible depth or the smallest kernel is used. `width` is
     the factor on all channels; the image size is the largest. With expansion 1 the network is a chain of depthwise separable
-    convolutions, as in MobileNetV1.
+    convolutions, as in MobileNetV1. The pooling is the first of the space.
     """
     groups = tuple(
         ((KERNEL if KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)
@@ -172,7 +181,8 @@ def plain(space: SearchSpace, width: float, depth: int) -> Choice:
         for s in space.groups
     )
     widths = (width,) * len(space.groups) if space.by_group else ()
-    return Choice(max(space.sizes), width, groups, widths, space.plans[-1] if space.plans else None)
+    plan = space.plans[-1] if space.plans else None
+    return Choice(max(space.sizes), width, groups, widths, plan, pooling=space.poolings[0])
 
 
 def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
@@ -193,7 +203,7 @@ def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) 
     size = rng.choice(space.sizes) if rng.random() < rate else choice.size
     width = rng.choice(space.widths) if rng.random() < rate else choice.width
     widths = tuple(rng.choice(space.widths) if rng.random() < rate else own for own in choice.widths)
-    return _with_plan(space, choice._replace(size=size, width=width, blocks=tuple(groups), widths=widths), rate, rng)
+    return _redrawn(space, choice._replace(size=size, width=width, blocks=tuple(groups), widths=widths), rate, rng)
 
 
 def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
@@ -213,7 +223,8 @@ def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
         plan = rng.choice((plan, second.plan))
     if redistributed != second.redistributed:
         redistributed = rng.choice((redistributed, second.redistributed))
-    return Choice(size, width, tuple(groups), widths, plan, redistributed)
+    pooling = first.pooling if first.pooling == second.pooling else rng.choice((first.pooling, second.pooling))
+    return Choice(size, width, tuple(groups), widths, plan, redistributed, pooling)
 
 
 def networks_in(space: SearchSpace) -> int:
@@ -221,7 +232,7 @@ def networks_in(space: SearchSpace) -> int:
     plans = max(1, len(space.plans)) * (1 + space.heads)
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
     widths: int = len(space.widths) ** (1 + len(space.groups) * space.by_group)
-    blocks: int = prod(per_group)
+    blocks: int = prod(per_group) * len(space.poolings)
     return plans * len(space.sizes) * widths * blocks
 
 
@@ -304,6 +315,7 @@ def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace
             ElasticGroup(80, 2, (1, 2, 3), (3, 5), (1, 2, 3, 4, 6)),
         ),
         stem_stride=(1, 1),
+        poolings=POOLED,
     )
 
 
@@ -322,6 +334,7 @@ def keywords(size: Size = (49, 10)) -> SearchSpace:
         ),
         stem_kernel=(5, 5),
         stem_stride=(2, 2 if size[1] >= 24 else 1),
+        poolings=POOLED,
     )
 
 
@@ -339,4 +352,5 @@ def sensors(window: int, channels: int) -> SearchSpace:
             ElasticGroup(32, 2, (1, 2), (3, 5, 7), (2, 3, 4)),
         ),
         stem_kernel=(1, 5),
+        poolings=POOLED,
     )

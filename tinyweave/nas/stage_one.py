@@ -208,8 +208,9 @@ def _settings(
 
 
 def _sampled(space: SearchSpace, size: Size, width: float, *, classes: int, count: int, seed: int) -> list[Arch]:
+    """Return random networks of a setting; all have the pooling `mean`, because others need nearly the same RAM."""
     rng = random.Random(f"{seed} {size} {width}")
-    return [arch_of(space, sample(space, rng, size, width), classes) for _ in range(count)]
+    return [arch_of(space, sample(space, rng, size, width)._replace(pooling="mean"), classes) for _ in range(count)]
 
 
 class Aim(NamedTuple):

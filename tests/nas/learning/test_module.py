@@ -42,7 +42,7 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
     ("space", "seed", "pooling"),
     [
         *product(SPACES, (0,), ("mean",)),
-        *product((SPACES[0], SPACES[3]), (0,), ("none",)),
+        *product((SPACES[0], SPACES[3]), (0,), POOLINGS[1:]),
         (V3, 0, "mean"),
         *(pytest.param(space, 1, pooling, marks=pytest.mark.sweep) for space in SPACES for pooling in POOLINGS),
     ],

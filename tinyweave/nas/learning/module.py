@@ -69,12 +69,31 @@ class Mean(nn.Module):
         return x.mean((2, 3))
 
 
+class Max(nn.Module):
+    """Global max pooling: the maximum of each channel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the maxima [n, c] of a map [n, c, h, w]."""
+        return functional.max_pool2d(x, x.shape[2:]).flatten(1)
+
+
+class Both(nn.Module):
+    """Global pooling: the mean of each channel, then the maximum of each channel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the means and the maxima [n, 2 * c] of a map [n, c, h, w]."""
+        return torch.cat((Mean()(x), Max()(x)), 1)
+
+
 class Flat(nn.Module):
     """No pooling: all values of a map as a vector, in the order in which the graph's map stores them (channels last)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the values [n, h * w * c] of a map [n, c, h, w]."""
         return x.permute(0, 2, 3, 1).flatten(1)
+
+
+POOLING_MODULES: dict[str, type[nn.Module]] = dict(zip(POOLINGS, (Mean, Max, Both, Flat), strict=True))
 
 
 class MaxOfClasses(nn.Module):
@@ -134,7 +153,7 @@ def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
         if arch.anchors:
             last = sequence[-1].layers[-1]
             head = nn.Conv2d(last.c_in, last.c_out, 1)
-        ends: list[nn.Module] = [head or (Mean() if arch.pooling == POOLINGS[0] else Flat())]
+        ends: list[nn.Module] = [head or POOLING_MODULES[arch.pooling]()]
         if arch.classes and not arch.anchors:
             outputs = arch.classes * max(1, arch.stored)
             ends.append(nn.Linear(classifier_macs(arch) // outputs, outputs))

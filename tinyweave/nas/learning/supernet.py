@@ -18,10 +18,10 @@ from torch.nn import functional
 
 from ...ops.window import ChainLayer
 from ...tasks.dataset import SCALE
-from ..arch import Arch, Block, blocks
+from ..arch import Arch, Block, blocks, classifier_macs
 from ..space import SearchSpace, arch_of, largest, sample
 from ..training_run import UNSAVED, TrainingRun
-from .module import ACTIVATIONS, Excitation, module_of, squeeze_excite
+from .module import ACTIVATIONS, POOLING_MODULES, Excitation, module_of, squeeze_excite
 from .train import GPU_BATCH, Recipe, as_tensor, fit, mixed
 
 NETWORKS_PER_STEP = 4  # sampled networks of one training step, whose gradients are added up
@@ -138,7 +138,7 @@ class Supernet(nn.Module):
                     if block.squeezed
                 }
             )
-            self.classifier = nn.Linear(sequence[-1].layers[-1].c_out, classes)
+            self.classifier = nn.Linear(classifier_macs(self.largest) // classes, classes)
         self.load(module_of(self.largest, seed))
 
     def blocks(self, arch: Arch) -> Iterator[tuple[Block, list[tuple[ElasticUnit, ChainLayer]], dict[str, Tensor]]]:
@@ -175,8 +175,22 @@ class Supernet(nn.Module):
                     x = activate(x)
             if block.residual:
                 x = skip + x
-        x = x.mean((2, 3))
-        return functional.linear(x, self.classifier.weight[:, : x.shape[1]].contiguous(), self.classifier.bias)
+        pooling, channels = (arch or self.largest).pooling, x.shape[1]
+        weight = self.classifier_weight(pooling, channels).contiguous()
+        return functional.linear(POOLING_MODULES[pooling]()(x), weight, self.classifier.bias)
+
+    def classifier_weight(self, pooling: str, channels: int) -> Tensor:
+        """Return the weights [classes, inputs] of a network's classifier, which reads a map of `channels` channels.
+
+        If the space has several poolings, the supernet's classifier reads the means and then the maxima of all channels.
+        """
+        weight, half = self.classifier.weight, self.classifier.in_features // 2
+        if self.largest.pooling != "both":
+            return weight[:, :channels]
+        means, maxima = weight[:, :channels], weight[:, half : half + channels]
+        if pooling == "both":
+            return weight if channels == half else torch.cat((means, maxima), 1)
+        return means if pooling == "mean" else maxima
 
     def weights_of(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, weights) for all parameters of a network, with the names of `module_of`'s state dictionary.
@@ -190,7 +204,7 @@ class Supernet(nn.Module):
                 yield f"{index}.layers.{number}.1.bias", unit.shift[: layer.c_out]
             for name, value in excitation.items():
                 yield f"{index}.excitation.{name}", value
-        yield f"{index + 2}.weight", self.classifier.weight[:, : layer.c_out]  # after the mean
+        yield f"{index + 2}.weight", self.classifier_weight(arch.pooling, layer.c_out)  # after the pooling
         yield f"{index + 2}.bias", self.classifier.bias
 
     def extract(self, arch: Arch) -> nn.Sequential:
