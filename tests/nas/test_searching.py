@@ -190,6 +190,17 @@ def test_files_of_another_search_are_not_used(found: SearchResult, tmp_path: Pat
         search(waves(), SPACE, TARGET, tmp_path / "found", SearchOptions(rungs=TWO, seed=1))
 
 
+def test_two_searches_in_one_folder_exclude_each_other(tmp_path: Path) -> None:
+    with (
+        searching._locked(tmp_path / "new" / "found"),
+        pytest.raises(CompileError, match=r"another process searches in '.*found'; wait until it ends, or give another folder"),
+    ):
+        search(waves(), SPACE, TARGET, tmp_path / "new" / "found", SearchOptions(rungs=TWO))
+    with searching._locked(tmp_path / "new" / "found"):
+        assert (tmp_path / "new" / "found" / "search.lock").is_file(), "the lock is free again"
+    assert list((tmp_path / "new" / "found").iterdir()) == []
+
+
 def test_a_run_folder_that_contains_the_samples_is_refused(tmp_path: Path) -> None:
     """With `--data data -o .` the next run would read the stored data set as a sample or as annotations."""
     wave_files(tmp_path / "data")

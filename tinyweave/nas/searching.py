@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -61,7 +61,7 @@ STRATEGIES = ("auto", "halving", "supernet")
 MINUTES = 20  # default time limit
 HOURS = 3  # time limit from which a supernet pays without a GPU
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
-RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
+RUN, BUILT, LOGS, LOCK = "search.json", "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
 VERSION = 10  # of RUN
 SHOWN = 10  # most candidates that a notebook shows
@@ -196,7 +196,8 @@ def search(
         progress: Called during long work.
 
     Raises:
-        CompileError: No network of the space fits, an option is wrong, or the folder holds another search.
+        CompileError: No network of the space fits, an option is wrong, the folder holds another search, or another process
+            searches in it.
 
     """
     check_options(options, data.kind)
@@ -207,6 +208,7 @@ def search(
         if team is not None and team.rank:
             one_shot.join_training(data, team)
             raise SystemExit(0)
+        stack.enter_context(_locked(folder))
         workers = stack.enter_context(pool(options.processes, ray=options.ray))
         begin = time.perf_counter()
         options = replace(options, strategy=strategy_for(data.kind, options, folder, team))
@@ -222,6 +224,24 @@ def search(
         else:
             candidates, records = _halve(this, run, build)
         return _deploy_best(this, candidates, records, build)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder, which is created if it is missing; raise CompileError if another process holds it."""
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(folder / LOCK, timeout=0).acquire()
+    except Timeout as error:
+        raise CompileError(f"another process searches in '{folder}'", "wait until it ends, or give another folder") from error
+    with lock:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # on Windows it is in use until it is released
+                (folder / LOCK).unlink(missing_ok=True)
 
 
 def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
