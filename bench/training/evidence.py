@@ -3,12 +3,12 @@
 In: a fifth of CIFAR-10 and the recordings of spoken digits (--shared), minutes. Out: a line of JSON per measurement in the file
 RESULTS of a folder (-o), from which `evidence_page.py` writes docs/EVIDENCE.md.
 
-A supernet per task is trained once and serves all searches of the task. It only chooses: each network that is compared is
-then trained from random weights, all by one recipe and for equally many epochs, and tested on samples that no choice has seen.
-The tests of keywords are on speakers that are not in the training: each of three rotations leaves out two other speakers.
+Supernets only rank networks. Each compared network is then trained from random weights, all by one recipe and for equally many
+epochs, and tested on samples that no choice has seen. The tests of keywords are on speakers that are not in the training: each
+of three rotations leaves out two other speakers, and has a supernet of its own. All searches of images share one supernet.
 
-Measurements run in parallel, the most valuable first. The speed of the machine is measured once, and decides how many epochs
-there are. After --minutes the script ends; the same command goes on where it stopped.
+Measurements run in parallel, the most valuable first. Without --epochs and --supernet-epochs the speed of the machine is
+measured once, and decides how many epochs there are. After --minutes the script ends; the same command continues it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ SPACES = {"images": IMAGES, "keywords": KEYWORDS}
 # KiB of the arena -> KiB of weights, eight times as many, as boards have more Flash than RAM
 LIMITS = {"images": {8: 64, 16: 128, 32: 256}, "keywords": {6: 48, 10: 80, 16: 128}}
 MIDDLE = 16  # KiB of the arena: the limit of the images at which spaces, engines and proxies are compared
-BATCHES = {"images": 256, "keywords": 64}
+BATCHES = {"images": 128, "keywords": 64}
+SUPERNET_BATCHES = {"images": 256, "keywords": 64}
 SECONDS = 0.82  # of a recording: 40 frames, and as many bands
 CLASSES = 10
 BEST_ENGINE = "streamed"
@@ -71,13 +72,14 @@ TRIED = 2  # scaled networks of a family that are trained
 MACS = (1_000_000, 2_000_000, 4_000_000)  # limits of the joint search of resolution and width
 NARROW_FLASH = (24, 48)  # KiB of weights, where 4 bits are compared with 8
 NETWORKS = 60  # whose order by proxies is compared with their order by accuracy
-SETTINGS, SETTINGS_TRIED, SAMPLED = 10, 4, 100  # best spaces, of which some are searched; networks sampled in each
+SETTINGS, SETTINGS_TRIED, SAMPLED = 10, 4, 100  # best settings, of which some are searched; networks sampled in each
+LONGER = 3  # times as many epochs, to see whether a family only trains more slowly
 MIN_SHARE = 0.5  # of the networks of a space must fit; few spaces reach the 0.8 of stage one here
 CURVES = 5  # seeds of evolution and of random search
 COMPANY = 3  # other measurements that run while supernets train
 SHARES = {"supernets": 0.25, "trainings": 0.35}  # of the time; "trainings" are the trainings in the most valuable measurements
 TRAININGS = {"images": 9, "keywords": 7}  # of the most valuable measurements, per limit and seed, about
-STEPS = 25  # of an epoch of each task, about
+STEPS = 50  # of an epoch of images, about
 MAX_EPOCHS, MAX_SUPERNET_EPOCHS = 80, 200
 
 
@@ -103,9 +105,9 @@ class Plan(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A measurement: a function that returns a Record, and the measurements that must end before.
+    """A measurement: a function that returns a Record, and the keys of the measurements that it needs.
 
-    The function is called with the Records of the first `reads` measurements of `needs`.
+    The function is called with the Records of the first `reads` of these.
     """
 
     key: str
@@ -154,7 +156,7 @@ class Jobs:
 
     def supernet(self, task: str, place: str, space: SearchSpace, seed: int = 0) -> None:
         """Add the training of a supernet in the folder `place`."""
-        training = self.training(task, place)._replace(epochs=self.plan.supernet_epochs)
+        training = Training(self.folder / place, self.plan.supernet_epochs, SUPERNET_BATCHES[task])
         self.list.append(Job(key("supernet", place), partial(measure.supernet, training, space, self.plan.warm_up, seed)))
 
     def search(
@@ -167,19 +169,20 @@ class Jobs:
             self.list.append(Job(name, search, (key("supernet", place),)))
         return name
 
-    def train(self, found: str, function: Callable[..., Record], *arguments: Any, label: str = "train") -> None:
-        """Add a training of a network of the search `found`, whose Record the function reads first."""
-        self.list.append(Job(key(label, found), partial(_swapped, function, arguments), (found,), 1))
+    def train(
+        self, found: str, function: Callable[..., Record], label: str = "train", name: str = "", **arguments: Any
+    ) -> None:
+        """Add a training of a network that the measurement `found` has found: the function reads its Record first.
 
-
-def _swapped(function: Callable[..., Record], arguments: Sequence[Any], found: Record) -> Record:
-    return function(found, *arguments)
+        The key is `label` and `found`, or `name` if it is given. The keyword arguments are those of the function.
+        """
+        self.list.append(Job(name or key(label, found), partial(function, **arguments), (found,), 1))
 
 
 def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
     """Return all measurements, the most valuable first."""
     all_jobs = Jobs(folder, plan)
-    settings = best_settings()
+    settings = best_settings(MIDDLE)
     own = replace(IMAGES, sizes=(settings[0].size or IMAGES.sizes[0],), widths=(settings[0].width,))
     all_jobs.supernet("images", "images", IMAGES)
     for rotation in range(ROTATIONS):
@@ -187,8 +190,10 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
     all_jobs.supernet("images", "images-own", own)
     for seed in range(seeds):
         engines_and_rivals(all_jobs, "images", "images", seed, tuple(ENGINES))
-        if seed < ROTATIONS:
-            engines_and_rivals(all_jobs, "keywords", f"keywords-{seed}", seed, ("layers", BEST_ENGINE))
+    for rotation in range(ROTATIONS):
+        engines_and_rivals(all_jobs, "keywords", f"keywords-{rotation}", rotation, ("layers", BEST_ENGINE))
+    for seed in range(seeds):
+        longer(all_jobs, seed)
     proxies(all_jobs)
     curves(all_jobs, seeds)
     for seed in range(seeds):
@@ -199,7 +204,7 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
         for name, ram in product(RIVALS["images"], LIMITS["images"]):
             rival(all_jobs, "images", "images", name=name, engine="layers", ram=ram, seed=seed)
     for seed in range(seeds):
-        joint(all_jobs, settings[0], seed)
+        joint(all_jobs, seed)
     for seed in range(seeds):
         bits(all_jobs, seed)
     return all_jobs.list
@@ -212,23 +217,36 @@ def engines_and_rivals(all_jobs: Jobs, task: str, place: str, seed: int, engines
     for ram, (how, engine) in product(LIMITS[task], searches):
         label = key(engine, ram)
         name = all_jobs.search(how, place, limits_of(task, engine, ram), label, seed, space=space, shared=space)
-        all_jobs.train(name, measure.trained_winner, training, seed)
+        all_jobs.train(name, measure.trained_winner, training=training, seed=seed)
     for name, ram in product(RIVALS[task], LIMITS[task]):
         rival(all_jobs, task, place, name=name, engine=BEST_ENGINE, ram=ram, seed=seed)
 
 
 def rival(all_jobs: Jobs, task: str, place: str, *, name: str, engine: str, ram: int, seed: int) -> None:
-    """Add the training of a family's networks: with seed 0, of several, of which the best is trained with other seeds.
+    """Add trainings of a family of networks.
 
-    Each rotation of the speakers has other samples, so there all of the several networks are trained.
+    With seed 0 at most TRIED networks are trained, and the best on the validation part is kept; with another seed this network
+    is trained again. Each rotation of the speakers has other samples, so there all of the TRIED networks are trained.
     """
     training, label = all_jobs.training(task, place), key("rival", place, name, engine, ram)
     if seed == 0 or task == "keywords":
         job = partial(measure.best_trained, training, rival_archs(task, name, limits_of(task, engine, ram)), seed)
         all_jobs.list.append(Job(key(label, seed), job))
     else:
-        again = partial(_swapped, measure.trained_winner, (training, seed))
-        all_jobs.list.append(Job(key(label, seed), again, (key(label, 0),), 1))
+        all_jobs.train(key(label, 0), measure.trained_winner, name=key(label, seed), training=training, seed=seed)
+
+
+def longer(all_jobs: Jobs, seed: int) -> None:
+    """Add trainings that are LONGER times as long, of searched and of scaled networks at the middle limit of RAM."""
+    training = all_jobs.training("images", "images")
+    training = training._replace(epochs=LONGER * training.epochs)
+    found = [
+        key("evolution images", BEST_ENGINE, MIDDLE, seed),
+        *(key("rival images", name, BEST_ENGINE, MIDDLE, 0) for name in TABLES),
+    ]
+    for name in found:
+        words, _ = name.rsplit(" ", 1)
+        all_jobs.train(name, measure.trained_winner, name=key("longer", words, seed), training=training, seed=seed)
 
 
 def proxies(all_jobs: Jobs) -> None:
@@ -253,15 +271,22 @@ def remedies(all_jobs: Jobs, seed: int) -> None:
     training = all_jobs.training("images", "images")
     for ram in LIMITS["images"]:
         found = key("evolution images", BEST_ENGINE, ram, seed)
-        all_jobs.train(found, measure.trained_largest, training, seed, label="largest")
-        all_jobs.train(found, measure.tuned_winner, training, IMAGES, seed, label="tuned")
-        all_jobs.train(found, measure.trained_finalists, training, seed, label="finalists")
+        all_jobs.train(found, measure.trained_largest, "largest", training=training, seed=seed)
+        all_jobs.train(found, measure.tuned_winner, "tuned", training=training, shared=IMAGES, seed=seed)
+        finalists = partial(measure.trained_finalists, training=training, seed=seed)
+        all_jobs.list.append(Job(key("finalists", found), finalists, (found, key("train", found)), 2))
 
 
-def best_settings() -> list[Setting]:
-    """Return the best pairs of image size and width within the middle limits, by stage one; the best first."""
-    stage = StageLimits(MIDDLE * KIB, LIMITS["images"][MIDDLE] * KIB, *ENGINES[BEST_ENGINE])
-    ranked = sorted(stage_one(replace(IMAGES, by_group=False), stage, CLASSES, SAMPLED), key=lambda each: -each.p80)
+def best_settings(ram: int, most: int | None = None) -> list[Setting]:
+    """Return the best pairs of image size and width within limits, by stage one; the best first.
+
+    The limits are the RAM (KiB) with its Flash, and at most `most` multiply-accumulates.
+    """
+    stage = StageLimits(ram * KIB, LIMITS["images"][ram] * KIB, *ENGINES[BEST_ENGINE])
+    found = stage_one(replace(IMAGES, by_group=False), stage, CLASSES, SAMPLED)
+    if most is not None:
+        found = [replace(each, macs=tuple(count for count in each.macs if count <= most)) for each in found]
+    ranked = sorted(found, key=lambda each: -each.p80)
     feasible = [each for each in ranked if each.share >= MIN_SHARE]
     return [*feasible, *(each for each in ranked if each not in feasible)][:SETTINGS]
 
@@ -270,28 +295,31 @@ def spaces(all_jobs: Jobs, settings: Sequence[Setting], own: SearchSpace, seed: 
     """Add searches in the best space, with its own supernet and with the common one, and in random ones of the best ten."""
     training, limits = all_jobs.training("images", "images"), limits_of("images", BEST_ENGINE, MIDDLE)
     name = all_jobs.search("evolution", "images-own", limits, "own", seed, space=own, shared=own)
-    all_jobs.train(name, measure.trained_winner, training, seed)
+    all_jobs.train(name, measure.trained_winner, training=training, seed=seed)
     others = random.Random(0).sample(list(settings[1:]), min(SETTINGS_TRIED, len(settings) - 1))
     for setting in (settings[0], *others):
         assert setting.size is not None
         space = replace(IMAGES, sizes=(setting.size,), widths=(setting.width,))
         label = key("space", setting.size[0], setting.width)
         name = all_jobs.search("evolution", "images", limits, label, seed, space=space, shared=IMAGES)
-        all_jobs.train(name, measure.trained_winner, training, seed)
+        all_jobs.train(name, measure.trained_winner, training=training, seed=seed)
 
 
-def joint(all_jobs: Jobs, setting: Setting, seed: int) -> None:
-    """Add searches within limits of multiply-accumulates: one size and width, one width per network, one per group."""
-    assert setting.size is not None
-    kinds = {
-        "fixed": replace(IMAGES, sizes=(setting.size,), widths=(setting.width,)),
-        "uniform": replace(IMAGES, by_group=False),
-        "flexible": IMAGES,
-    }
+def joint(all_jobs: Jobs, seed: int) -> None:
+    """Add searches within limits of multiply-accumulates: one size and width, one width per network, one per group.
+
+    The one size and width are those that stage one chooses within the same limits.
+    """
+    ram = max(LIMITS["images"])
+    kinds = {"fixed": IMAGES, "uniform": replace(IMAGES, by_group=False), "flexible": IMAGES}
     for most, (kind, space) in product(MACS, kinds.items()):
-        limits = limits_of("images", BEST_ENGINE, max(LIMITS["images"]))._replace(macs=most)
+        if kind == "fixed":
+            (setting, *_) = best_settings(ram, most)
+            assert setting.size is not None
+            space = replace(space, sizes=(setting.size,), widths=(setting.width,))
+        limits = limits_of("images", BEST_ENGINE, ram)._replace(macs=most)
         name = all_jobs.search("evolution", "images", limits, key(kind, most), seed, space=space, shared=IMAGES)
-        all_jobs.train(name, measure.trained_winner, all_jobs.training("images", "images"), seed)
+        all_jobs.train(name, measure.trained_winner, training=all_jobs.training("images", "images"), seed=seed)
 
 
 def bits(all_jobs: Jobs, seed: int) -> None:
@@ -301,8 +329,8 @@ def bits(all_jobs: Jobs, seed: int) -> None:
         limits = Limits(BEST_ENGINE, MIDDLE * KIB, flash * KIB, bits=each)
         name = all_jobs.search("evolution", "images", limits, key("bits", each, flash), seed, space=IMAGES, shared=IMAGES)
         file = training.folder / "weights" / f"bits-{each}-{flash}-{seed}.pt"
-        all_jobs.train(name, measure.trained_winner, training, seed, file)
-        all_jobs.train(key("train", name), measure.quantised, training, file, each, label="quantise")
+        all_jobs.train(name, measure.trained_winner, training=training, seed=seed, end=file)
+        all_jobs.train(key("train", name), measure.quantised, "quantise", training=training, file=file, bits=each)
 
 
 def chosen(all_jobs: Sequence[Job], beginnings: Sequence[str]) -> list[Job]:
@@ -371,7 +399,8 @@ def planned(folder: Path, executor: ProcessPoolExecutor, seconds: float, args: a
         seconds -= time.perf_counter() - begin
     trainings = sum(args.seeds * len(LIMITS[task]) * count for task, count in TRAININGS.items()) + NETWORKS // 2
     epochs = int(SHARES["trainings"] * seconds * rate / (STEPS * trainings))
-    supernet_epochs = int(SHARES["supernets"] * seconds * supernet_rate / STEPS)
+    at_once = min(1.0, args.processes / (2 + ROTATIONS))  # how many of the supernets train at the same time
+    supernet_epochs = int(SHARES["supernets"] * seconds * supernet_rate * at_once / STEPS)
     longer = min(MAX_SUPERNET_EPOCHS, max(2, args.supernet_epochs or supernet_epochs))
     plan = Plan(min(MAX_EPOCHS, max(2, args.epochs or epochs)), longer, max(1, longer // 3), args.population, args.generations)
     speed = {"steps_per_second": rate, "supernet_steps_per_second": supernet_rate}

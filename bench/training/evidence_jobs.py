@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinyweave.ir import CompileError
-from tinyweave.nas.arch import Arch, blocks, from_json, macs, to_json, weights
+from tinyweave.nas.arch import Arch, blocks, from_json, layers, macs, to_json, weights
 from tinyweave.nas.arena import graph_of
 from tinyweave.nas.costs import Costs, Target
 from tinyweave.nas.evolution import Evaluated, Evaluator, Evolution, evolve
 from tinyweave.nas.halving import DATA, augmentations_of, load_data
 from tinyweave.nas.one_shot import LEARNING_RATE, SUPERNET
 from tinyweave.nas.proxies import PROXIES, first_batch, score
-from tinyweave.nas.space import SearchSpace, arch_of, smallest
+from tinyweave.nas.space import SearchSpace, arch_of, sample, smallest
 from tinyweave.nas.stage_one import Schedule, StageLimits, fits_by_patches, least_ram
 from tinyweave.nas.training_run import TrainingRun
 from tinyweave.planning import Limits as PlanLimits
@@ -41,6 +41,8 @@ FINALISTS = 3  # best networks of a search that its Record holds
 MEASURED_S, STEPS = 3.0, 8  # seconds for which the speed of training is measured, and steps at a time
 FREE = Target(None, PlanLimits())  # evolution plans the smallest network on it; what fits is decided by `Limits`
 BITS = 8  # of weights, unless a limit says otherwise
+BYTES = {8: 1.0, 4: 0.51}  # bits of weights -> bytes per weight; with 4 bits a few layers keep 8
+PER_CHANNEL = 9  # bytes of Flash per output channel: bias, multiplier, shift
 Record = dict[str, Any]
 
 
@@ -49,13 +51,13 @@ class Limits(NamedTuple):
 
     engine: str
     ram: int  # bytes of the arena
-    flash: int  # bytes of weights
+    flash: int  # bytes of weights, and PER_CHANNEL bytes per output channel
     macs: int | None = None  # multiply-accumulates of an inference; None for no limit
     bits: int = BITS  # of each weight in Flash
 
     def fit(self, arch: Arch) -> bool:
         """Return whether a network is within the limits."""
-        if weights(arch) * self.bits > BITS * self.flash or (self.macs is not None and macs(arch) > self.macs):
+        if flash_of(arch, self.bits) > self.flash or (self.macs is not None and macs(arch) > self.macs):
             return False
         schedule, _ = ENGINES[self.engine]
         stage = StageLimits(self.ram, self.flash, schedule)
@@ -63,8 +65,14 @@ class Limits(NamedTuple):
         return by_patches or ram_of(arch, "layers" if schedule == "patch" else self.engine) <= self.ram
 
     def costs(self, archs: Sequence[Arch]) -> list[Costs]:
-        """Return the costs of networks as evolution reads them: it reads whether they fit. RAM is left out."""
+        """Return costs for evolution, which reads only whether networks fit: those that do not have an excess."""
         return [Costs(0, weights(arch), macs(arch), None, {} if self.fit(arch) else {"ram": 1}) for arch in archs]
+
+
+def flash_of(arch: Arch, bits: int = BITS) -> float:
+    """Return the bytes of Flash of a network's constants, with weights of so many bits."""
+    channels = sum(layer.c_out for layer in layers(blocks(arch))) + arch.classes
+    return weights(arch) * BYTES[bits] + PER_CHANNEL * channels
 
 
 @lru_cache(maxsize=1 << 14)
@@ -165,6 +173,12 @@ def extracted(folder: Path, space: SearchSpace, arch: Arch) -> tuple[Any, float]
     return module, accuracy(module, *_part(data, "validation"))
 
 
+@lru_cache(maxsize=1 << 16)  # searches with the same seed and other limits draw many equal networks
+def accuracy_by_supernet(folder: Path, space: SearchSpace, arch: Arch) -> float:
+    """Return the accuracy on the validation part of a network with the weights of a supernet, see `extracted`."""
+    return extracted(folder, space, arch)[1]
+
+
 def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limits, evolution: Evolution, seed: int) -> Record:
     """Search the network that is most accurate on the validation part, with the weights of a supernet.
 
@@ -177,8 +191,8 @@ def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limi
 
     Returns:
         A Record with the best network (`arch`), the best FINALISTS (`finalists`), the network with the most
-        multiply-accumulates (`largest`), and the accuracies in the order in which they were measured (`curve`). If not even
-        the smallest network of the space fits, the Record is empty.
+        multiply-accumulates (`largest`), and the accuracies in the order in which they were measured (`curve`). If the
+        smallest network of the space does not fit, the Record is empty.
 
     """
     shared, space = spaces
@@ -189,17 +203,13 @@ def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limi
 
     def accuracies(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
         for number, arch in enumerate(archs):
-            curve.append(extracted(folder, shared, arch)[1])
+            curve.append(accuracy_by_supernet(folder, shared, arch))
             yield number, curve[-1]
 
     found: list[Evaluated] = evolve(space, FREE, classes, evolution, Evaluator(accuracies, limits.costs), seed=seed)
     best, most = found[0].arch, max(found, key=lambda each: each.costs.macs).arch
     return {
         "arch": to_json(best),
-        "ram": ram_of(best, limits.engine),
-        "weights": weights(best),
-        "macs": macs(best),
-        "supernet": found[0].accuracy,
         "finalists": [to_json(each.arch) for each in found[:FINALISTS]],
         "largest": to_json(most),
         "curve": curve,
@@ -246,12 +256,9 @@ def unpacked(text: str, count: int) -> np.ndarray:
 
 
 def best_trained(training: Training, archs: Sequence[str], seed: int) -> Record:
-    """Train networks, and return the Record of the network that is best on the validation part; `tried` counts them.
-
-    Without networks the Record is empty.
-    """
+    """Train networks, and return the Record of the best on the validation part, or an empty Record if there are none."""
     records = [trained(training, from_json(arch), seed) for arch in archs]
-    return max(records, key=lambda record: record["validation"]) | {"tried": len(records)} if records else {}
+    return max(records, key=lambda record: record["validation"], default={})
 
 
 def trained_winner(found: Record, training: Training, seed: int, end: Path | None = None) -> Record:
@@ -264,9 +271,13 @@ def trained_largest(found: Record, training: Training, seed: int) -> Record:
     return trained(training, from_json(found["largest"]), seed) if found else {}
 
 
-def trained_finalists(found: Record, training: Training, seed: int) -> Record:
-    """Train the best networks of a search, and return the Record of the one that is best on the validation part."""
-    return best_trained(training, found["finalists"], seed) if found else {}
+def trained_finalists(found: Record, winner: Record, training: Training, seed: int) -> Record:
+    """Train the best networks of a search, and return the Record of the best on the validation part.
+
+    `winner` is the Record of the training of the first of them, which is not repeated.
+    """
+    _, *others = found.get("finalists", [None])
+    return max((winner, best_trained(training, others, seed)), key=lambda record: record.get("validation", -1.0))
 
 
 def tuned_winner(found: Record, training: Training, shared: SearchSpace, seed: int) -> Record:
@@ -282,14 +293,12 @@ def ranked(training: Training, shared: SearchSpace, arch: Arch) -> Record:
     """Train a network for a short time, and return its accuracy beside its zero-cost proxies and its supernet accuracy."""
     batch = first_batch(load_data(training.folder / DATA), arch)
     values = {name: score(name, arch, batch) for name in PROXIES}
-    _, by_supernet = extracted(training.folder, shared, arch)
+    by_supernet = accuracy_by_supernet(training.folder, shared, arch)
     return trained(training, arch, 0) | {"proxies": values | {"supernet": by_supernet}}
 
 
 def sampled_fitting(space: SearchSpace, limits: Limits, classes: int, count: int) -> list[Arch]:
     """Return `count` different random networks of a space that fit."""
-    from tinyweave.nas.space import sample
-
     rng, found = random.Random(0), dict[Arch, None]()
     while len(found) < count:
         arch = arch_of(space, sample(space, rng), classes)
@@ -329,7 +338,7 @@ def quantised(found: Record, training: Training, file: Path, bits: int) -> Recor
         def sizes(graph: Any) -> list[Any]:
             return [graph.input(op, 1) for op in graph.ops if spec_of(op).takes_int4_weights]
 
-        most = int(0.51 * sum(each.elements for each in sizes(simplify_float(done.real))))
+        most = int(BYTES[bits] * sum(each.elements for each in sizes(simplify_float(done.real))))
         learnt, _ = _part(data, "train")
         some = open_samples(learnt[evenly_spaced(CALIBRATION, len(learnt))], done.real, (SCALE,))
         options = QuantiseOptions(limits=PrecisionLimits(flash=most))

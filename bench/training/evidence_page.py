@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -17,8 +17,9 @@ import one_line  # noqa: F401
 
 # isort: split
 import numpy as np
-from evidence import BATCHES, BEST_ENGINE, CURVES, KIB, LIMITS, MACS, MIDDLE, NARROW_FLASH, RIVALS, ROTATIONS
-from evidence_jobs import ENGINES
+from baselines import TABLES
+from evidence import BATCHES, BEST_ENGINE, CURVES, KIB, LIMITS, LONGER, MACS, MIDDLE, NARROW_FLASH, RIVALS, ROTATIONS
+from evidence_jobs import ENGINES, PER_CHANNEL
 from evidence_results import (
     CORE_WATTS,
     GPU_WATTS,
@@ -26,9 +27,9 @@ from evidence_results import (
     Cost,
     Results,
     Tested,
-    around,
     difference,
     gpu_seconds,
+    mean_of,
     outcomes,
     read,
     shown,
@@ -52,7 +53,7 @@ NAMES = {
 }
 REMEDIES = {
     "largest": "train the evaluated network with the most MACs",
-    "tuned": "begin with the supernet's weights",
+    "tuned": "start from the supernet's weights",
     "finalists": "train the best three, choose on the validation part",
 }
 
@@ -68,24 +69,27 @@ search, what a better engine buys, and which space is best. `bench/training/evid
 recordings of three speakers are for training, those of a fourth for validation, and {keywords[test]:,} of the other two for the
 test. So each speaker is in the test once.
 
-**Networks.** One supernet per task ({plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network) serves
-all searches of the task. A search evaluates {plan.evolution.evaluations} networks with the supernet's weights on the validation
-part. The supernet only chooses: each network in a table is then trained from random weights for {plan.epochs} epochs, by one
-recipe (batches of {batches[images]} images or {batches[keywords]} recordings), and tested in float on the test part. RAM is the
-arena, Flash the weights.
+**Networks.** One supernet serves all searches of images except those of the row "own supernet"; each rotation of keywords has
+one of its own ({plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network). A search evaluates
+{plan.evolution.evaluations} networks with the supernet's weights on the validation part. Supernets only rank networks: each
+network in a table is then trained from random weights for {plan.epochs} epochs, unless the table says otherwise. All
+trainings have one recipe (batches of {batches[images]} images or {batches[keywords]} recordings). Networks are tested in
+float on the test part. RAM is the arena. Flash is the weights, and {per_channel} bytes per output channel for bias,
+multiplier and shift.
 
 **Intervals.** Accuracies are means over seeds (images) or rotations (keywords), with the least and the most in brackets.
 Differences have 95 % intervals. Intervals of images are paired over the test samples, and contain the spread over the seeds
-(Student's t). Intervals of keywords come from resampled speakers. The words "better" and "worse" stand only where the interval
-excludes 0.
+(Student's t; its variance is pooled over all trained networks), but not that of other supernets. Intervals of keywords come
+from resampled speakers; the two speakers of a rotation have the same network, so these intervals are rather too narrow.
+"Better" and "worse" mean that the interval excludes 0. The page has {differences} intervals, so about {false} of these words
+are expected by chance alone.
 
-**Cost.** Measurements that run at the same time share the seconds of the GPU equally. Electricity: {gpu} W for the GPU (the
-most that it may take), {core} W per busy core, {kg} kg CO2 per kWh (mean of the world in 2018, IEA). All measurements together:
+**Cost.** Measurements that run at the same time share the seconds of a GPU equally. Electricity: {gpu} W for a GPU (the most
+that an H100 may take), {core} W per busy core, {kg} kg CO2 per kWh (mean of the world in 2018, IEA). All measurements together:
 {total}, on {device}. The supernets alone: {supernets}.
 
-Every command on this page begins with `bench/training/evidence.py -o evidence --device cuda --epochs {plan.epochs}
---supernet-epochs {plan.supernet_epochs} --population {plan.population} --generations {plan.generations}`. Measurements that are
-in the folder are not repeated.
+Every command on this page begins with `bench/training/evidence.py {command}`. Measurements that are in the folder are not
+repeated.
 """
 
 
@@ -115,7 +119,7 @@ def engines(results: Results) -> Iterator[str]:
                 if task == "images" or engine in ("layers", BEST_ENGINE):
                     against = "" if engine == "layers" else shown(difference(found, of["layers"]))
                     rows.append([f"{task}, {ram} KiB", NAMES[engine], *costs_of(found), found.accuracy(), against])
-    heads = ["task, RAM", "engine", "weights, KiB", "million MACs", "test accuracy, %", "less layer by layer, points"]
+    heads = ["task, RAM", "engine", "weights, KiB", "million MACs", "test accuracy, %", "minus layer by layer, points"]
     yield table(heads, rows)
 
 
@@ -131,7 +135,7 @@ def rivals(results: Results) -> Iterator[str]:
             for name, other in others.items():
                 rows.append(["", name, *costs_of(other), other.accuracy(), shown(difference(found, other))])
     yield table(
-        ["task, RAM", "network", "weights, KiB", "million MACs", "test accuracy, %", "evolution less this, points"], rows
+        ["task, RAM", "network", "weights, KiB", "million MACs", "test accuracy, %", "evolution minus this, points"], rows
     )
 
 
@@ -152,14 +156,31 @@ def remedies(results: Results) -> Iterator[str]:
     for ram in LIMITS["images"]:
         found = outcomes(results, "images", "train evolution {place}", BEST_ENGINE, ram)
         others = [outcomes(results, "images", "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS["images"]]
-        best = max(filter(None, others), key=lambda each: each.average("test"), default=found)
+        best = max(filter(None, others), key=lambda each: each.average("validation"), default=found)
         for name, title in REMEDIES.items():
             tried = outcomes(results, "images", name, "evolution {place}", BEST_ENGINE, ram)
             rows.append(
                 [f"{ram} KiB", title, tried.accuracy(), shown(difference(tried, found)), shown(difference(tried, best))]
             )
-    heads = ["RAM", "remedy", "test accuracy, %", "less evolution alone, points", "less the best scaled network, points"]
+    heads = ["RAM", "remedy", "test accuracy, %", "minus evolution alone, points", "minus the best rival, points"]
     yield table(heads, rows)
+
+
+def longer(results: Results) -> Iterator[str]:
+    """Yield the table of longer trainings of searched and of scaled networks."""
+    kinds = {
+        "evolution": ("evolution images", BEST_ENGINE),
+        **{NAMES[name]: (f"rival images {name}", BEST_ENGINE) for name in TABLES},
+    }
+    of = {title: outcomes(results, "images", f"longer {words[0]}", *words[1:], MIDDLE) for title, words in kinds.items()}
+    rows = list[Sequence[object]]()
+    for title, words in kinds.items():
+        first = f"train {words[0]}" if title == "evolution" else words[0]
+        against = "" if title == "evolution" else shown(difference(of["evolution"], of[title]))
+        short = outcomes(results, "images", first, *words[1:], MIDDLE)
+        rows.append([title, short.accuracy(), of[title].accuracy(), shown(difference(of[title], short)), against])
+    heads = ["network", "test accuracy, %", f"with {LONGER} times the epochs, %", "difference, points"]
+    yield table([*heads, "evolution minus this, both with more epochs, points"], rows)
 
 
 def curves(results: Results) -> Iterator[str]:
@@ -181,7 +202,7 @@ def curves(results: Results) -> Iterator[str]:
     for title, other in zip(list(kinds)[1:], last[1:], strict=True):
         by_seed = [last[0][seed] - other[seed] for seed in sorted(set(last[0]) & set(other))]
         if len(by_seed) > 1:
-            yield f"Evolution less {title}, over {len(by_seed)} seeds: {shown(around(mean(by_seed), 0.0, by_seed))} points.\n"
+            yield f"Evolution minus {title}, over {len(by_seed)} seeds: {shown(mean_of(by_seed))} points.\n"
 
 
 def proxies(results: Results) -> Iterator[str]:
@@ -189,9 +210,9 @@ def proxies(results: Results) -> Iterator[str]:
     records = [line["result"] for name, line in results.lines.items() if name.startswith("proxies ")]
     if not records:
         return
-    accuracies = np.array([100 * record["validation"] for record in records])
+    accuracies = np.array([100 * record["test"] for record in records])
     yield (
-        f"{len(records)} networks reach {min(accuracies):.1f} to {max(accuracies):.1f} % on the validation part after "
+        f"{len(records)} networks have {min(accuracies):.1f} to {max(accuracies):.1f} % on the test part after "
         f"{records[0]['epochs']} epochs.\n"
     )
     rng, rows = np.random.default_rng(0), dict[str, tuple[float, list[float]]]()
@@ -208,23 +229,28 @@ def proxies(results: Results) -> Iterator[str]:
 
 def spaces(results: Results) -> Iterator[str]:
     """Yield table 5.6 and the data of figure 5-4: searches in spaces of one image size and width."""
-    best = outcomes(results, "images", "train evolution images-own own")
     prefix = "train evolution images space"
-    settings = sorted({tuple(name.removeprefix(prefix).split()[:2]) for name in results.lines if name.startswith(prefix)})
-    of_setting = {f"{side} px, width {width}": outcomes(results, "images", prefix, side, width) for side, width in settings}
-    huge = outcomes(results, "images", "train evolution images", BEST_ENGINE, MIDDLE)
-    kinds = {"best space, own supernet": best, "huge space": huge, **of_setting}
+    settings = [tuple(name.removeprefix(prefix).split()[:2]) for name in results.lines if name.startswith(prefix)]
+    best, *others = dict.fromkeys(settings) or [("", "")]  # in the order in which they were measured, the best first
+    of_setting = {pair: outcomes(results, "images", prefix, *pair) for pair in (best, *sorted(others))}
+    kinds = {
+        f"{'best' if pair == best else 'random'}: {pair[0]} px, width {pair[1]}": each for pair, each in of_setting.items()
+    }
+    kinds["best, own supernet"] = outcomes(results, "images", "train evolution images-own own")
+    kinds["huge"] = outcomes(results, "images", "train evolution images", BEST_ENGINE, MIDDLE)
     yield table(
-        ["space", "seeds", "weights, KiB", "million MACs", "test accuracy, %", "best space less this, points"],
+        ["space", "seeds", "weights, KiB", "million MACs", "test accuracy, %", "best space minus this, points"],
         [
-            [name, len(each.records), *costs_of(each), each.accuracy(), "" if each is best else shown(difference(best, each))]
+            [
+                name,
+                len(each.records),
+                *costs_of(each),
+                each.accuracy(),
+                "" if each is of_setting[best] else shown(difference(of_setting[best], each)),
+            ]
             for name, each in kinds.items()
         ],
     )
-    points = [(each.average("macs"), each.average("test")) for each in of_setting.values() if each]
-    if len(points) > 2:
-        rank = spearman(*map(list, zip(*points, strict=True)))
-        yield f"Rank correlation of MACs and accuracy over the {len(points)} spaces of one size and width: {rank:+.2f}.\n"
 
 
 def joint(results: Results) -> Iterator[str]:
@@ -236,7 +262,7 @@ def joint(results: Results) -> Iterator[str]:
         for kind, found in of.items():
             against = "" if kind == "fixed" else shown(difference(found, of["fixed"]))
             rows.append([f"{most / 1e6:.0f} M", titles[kind], *costs_of(found), found.accuracy(), against])
-    heads = ["MACs", "searched", "weights, KiB", "million MACs", "test accuracy, %", "less one size and width, points"]
+    heads = ["MACs", "searched", "weights, KiB", "million MACs", "test accuracy, %", "minus one size and width, points"]
     yield table(heads, rows)
 
 
@@ -256,7 +282,7 @@ def bits(results: Results) -> Iterator[str]:
         "million MACs",
         "float, %",
         "quantised, %",
-        "4 bits less 8, points",
+        "4 bits minus 8, points",
     ]
     yield table(heads, rows)
 
@@ -306,6 +332,13 @@ def sections(results: Results) -> list[Section]:
             tuple(REMEDIES),
         ),
         Section(
+            "Longer trainings",
+            f"Images, {MIDDLE} KiB, best engine. Deep networks may only train more slowly, so these were trained for\n"
+            f"{LONGER} times as many epochs, too.",
+            longer(results),
+            ("longer",),
+        ),
+        Section(
             "Evolution beside random search (figure 5-6)",
             f"Images, {MIDDLE} KiB. Best accuracy so far on the validation part with the supernet's weights, in percent: mean\n"
             "(least to most) over the seeds, all of which use one supernet.",
@@ -315,21 +348,21 @@ def sections(results: Results) -> list[Section]:
         Section(
             "Zero-cost proxies",
             f"Random networks for images that fit {MIDDLE} KiB, each trained alone for half as many epochs as the networks\n"
-            'above. The row "supernet" is the accuracy with the weights of the supernet.',
+            'above. The row "supernet" is the accuracy on the validation part with the weights of the supernet.',
             proxies(results),
             ("proxies",),
         ),
         Section(
             "The best space, other spaces and a huge space (table 5.6, figure 5-4)",
-            f"Images, {MIDDLE} KiB. The best space is the image size and the width that stage one chooses. The other spaces\n"
-            "are random ones of the ten best. The huge space holds all sizes and widths. All rows but the first use one\n"
-            "supernet.",
+            f"Images, {MIDDLE} KiB. The best space is the image size and the width that stage one chooses. The random spaces\n"
+            "are drawn from the next nine. The huge space holds all sizes and widths. All rows but one use one supernet.",
             spaces(results),
             ("supernet images-own", *with_trainings([f"evolution {name}" for name in settings])),
         ),
         Section(
             "Joint search of resolution and width (table 5.8)",
-            f"Images, {max(LIMITS['images'])} KiB, with a limit of MACs.",
+            f"Images, {max(LIMITS['images'])} KiB, with a limit of MACs. The one size and width are those that stage one\n"
+            "chooses within the same limits.",
             joint(results),
             with_trainings([f"evolution images {kind}" for kind in kinds]),
         ),
@@ -356,6 +389,8 @@ def page(results: Results) -> str:
         lines = [results.lines[name] for name in names]
         return Cost(len(lines), sum(line["cpu_seconds"] for line in lines), sum(shares[line["key"]] for line in lines))
 
+    tables = [(section, "\n".join(section.tables)) for section in sections(results)]
+    differences = sum(text.count(" [") for _, text in tables)
     total = cost(results.lines)
     supernets = cost(name for name in results.lines if name.startswith("supernet"))
     parts = [
@@ -370,17 +405,32 @@ def page(results: Results) -> str:
             total=total,
             device=results.header["device"],
             supernets=supernets,
+            per_channel=PER_CHANNEL,
+            differences=differences,
+            false=round(0.05 * differences),
+            command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
         )
     ]
-    for section in sections(results):
+    for section, text in tables:
         names = [name for name in results.lines if name.startswith(section.keys)]
         if not names:
             continue
         words = " ".join(f'"{each}"' for each in section.keys)
-        parts.append(f"## {section.title}\n\n{section.words}\n\n" + "\n".join(section.tables))
-        parts.append(f"Command: `--only {words}`. Cost, without supernets: {cost(names)}.\n")
+        parts.append(f"## {section.title}\n\n{section.words}\n\n{text}")
+        parts.append(
+            f"Command: `--only {words}`. Cost{'' if 'supernet' in section.keys[0] else ', without supernets'}: {cost(names)}.\n"
+        )
     parts.append("## Every run\n\n" + every_run(results))
     return "\n".join(parts)
+
+
+def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:
+    """Yield the words of a command without some options and the values of these."""
+    is_left_out = False
+    for word in command:
+        is_left_out = word in options if word.startswith("-") else is_left_out
+        if not is_left_out:
+            yield word
 
 
 def every_run(results: Results) -> str:

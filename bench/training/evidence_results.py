@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean, stdev, variance
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,10 @@ from evidence_jobs import Record, unpacked
 from numpy.typing import NDArray
 
 from tinyweave.nas.journal import entries
-from tinyweave.tasks.evaluation.intervals import Interval, paired_interval, student_t
+from tinyweave.tasks.evaluation.intervals import Z_95, Interval, paired_interval, student_t
 
 GPU_WATTS, CORE_WATTS = 700, 10  # of an H100 at most (its TDP), and of a busy processor core
 KG_PER_KWH = 0.475  # CO2 of electricity, mean of the world in 2018 (IEA, Global Energy & CO2 Status Report)
-Z = 1.96
 
 
 class Results(NamedTuple):
@@ -53,6 +52,28 @@ def read(file: Path) -> Results:
     return Results(lines, {name: why for name, why in failed.items() if name not in lines}, header[-1])
 
 
+class Spread(NamedTuple):
+    """The spread of accuracy over seeds, pooled over all kinds of networks."""
+
+    deviation: float  # standard deviation of the accuracy of one kind of networks, in points
+    freedom: int  # degrees of freedom; 0 if all kinds have one seed
+
+    def half(self, seeds: int) -> float:
+        """Return the half-width of the 95 % interval of a difference of two means over so many seeds, in points."""
+        return student_t(self.freedom) * self.deviation * math.sqrt(2 / seeds) if self.freedom else 0.0
+
+
+def spread_of(results: Results, task: str) -> Spread:
+    """Return the spread over seeds of the trained networks of a task."""
+    kinds = dict[str, list[float]]()
+    for name, line in results.lines.items():
+        if "correct" in line["result"] and f" {task} " in name:
+            kinds.setdefault(name.rsplit(" ", 1)[0], []).append(100 * line["result"]["test"])
+    freedom = sum(len(values) - 1 for values in kinds.values())
+    squares = sum((len(values) - 1) * variance(values) for values in kinds.values() if len(values) > 1)
+    return Spread(math.sqrt(squares / max(1, freedom)), freedom)
+
+
 class Tested(NamedTuple):
     """Networks of one kind, a network per seed or rotation: whether each test sample is classified right."""
 
@@ -60,6 +81,7 @@ class Tested(NamedTuple):
     measured: bool  # whether any seed was measured
     correct: dict[int, NDArray[np.bool_]]
     groups: dict[int, NDArray[np.int64]]  # speaker of each test sample; empty for images
+    spread: Spread  # over seeds, of all networks of the task
 
     def __bool__(self) -> bool:
         """Return whether there is any network."""
@@ -79,8 +101,8 @@ class Tested(NamedTuple):
 
 def outcomes(results: Results, task: str, *words: object) -> Tested:
     """Return the networks whose keys are `words` and a seed; in the words, `{place}` is the folder of the samples."""
-    records, correct, groups = dict[int, Record](), dict[int, NDArray[np.bool_]](), dict[int, NDArray[np.int64]]()
-    measured = False
+    records, measured = dict[int, Record](), False
+    correct, groups = dict[int, NDArray[np.bool_]](), dict[int, NDArray[np.int64]]()
     for seed in range(CURVES):
         place = task if task == "images" else f"{task}-{seed}"
         name = key(*words).format(place=place)
@@ -90,15 +112,15 @@ def outcomes(results: Results, task: str, *words: object) -> Tested:
             records[seed], correct[seed] = record, unpacked(record["correct"], counts["test"])
             if counts["speakers"]:
                 groups[seed] = np.array(list(map(int, counts["speakers"])))
-    return Tested(records, measured, correct, groups)
+    return Tested(records, measured, correct, groups, spread_of(results, task))
 
 
 def difference(first: Tested, second: Tested) -> tuple[float, Interval] | None:
     """Return the mean difference in accuracy, first minus second, and its 95 % interval, both in points; None without seeds.
 
-    Only seeds that both have are compared. For images the interval contains the spread over the test samples and over the
-    seeds: the half-widths of both are added in squares, that of the seeds with Student's t. For keywords, whose rotations have
-    different test samples, it is the interval of `paired_interval`, which resamples speakers.
+    Only seeds that both have are compared. For images the half-width of the interval is the root of the sum of squares of two
+    half-widths: over the test samples, paired, and over the seeds (`Spread.half`). For keywords, whose rotations have different
+    test samples, it is the interval of `paired_interval`, which resamples speakers.
     """
     seeds = sorted(set(first.correct) & set(second.correct))
     if not seeds:
@@ -108,14 +130,14 @@ def difference(first: Tested, second: Tested) -> tuple[float, Interval] | None:
         low, high = paired_interval(pairs[0], pairs[1], np.concatenate([first.groups[seed] for seed in seeds]))
         return 100 * float(pairs[0].mean() - pairs[1].mean()), (100 * low, 100 * high)
     values = np.array([first.correct[seed].astype(float) - second.correct[seed] for seed in seeds])
-    items = Z * values.mean(axis=0).std(ddof=1) / math.sqrt(values.shape[1])
-    return around(100 * float(values.mean()), 100 * items, [100 * float(each.mean()) for each in values])
+    items = Z_95 * values.mean(axis=0).std(ddof=1) / math.sqrt(values.shape[1])
+    middle, half = 100 * float(values.mean()), math.hypot(100 * items, first.spread.half(len(seeds)))
+    return middle, (middle - half, middle + half)
 
 
-def around(middle: float, half: float, by_seed: Sequence[float]) -> tuple[float, Interval]:
-    """Return a mean over seeds, and the interval whose half-width is `half` and the spread over the seeds, added in squares."""
-    spread = student_t(len(by_seed) - 1) * stdev(by_seed) / math.sqrt(len(by_seed)) if len(by_seed) > 1 else 0.0
-    half = math.hypot(half, spread)
+def mean_of(by_seed: Sequence[float]) -> tuple[float, Interval]:
+    """Return the mean of at least two values and its 95 % interval (Student's t)."""
+    middle, half = mean(by_seed), student_t(len(by_seed) - 1) * stdev(by_seed) / math.sqrt(len(by_seed))
     return middle, (middle - half, middle + half)
 
 

@@ -79,7 +79,12 @@ def _with_groups(independent: Interval, values: NDArray[np.float64], groups: Gro
 
 
 def student_t(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t distribution, expanded in 1 / `freedom` (Abramowitz and Stegun 26.7.5)."""
+    """Return the 97.5 % quantile of Student's t distribution, for `freedom` degrees of freedom.
+
+    It is exact for 1 and 2, and within 1 % for more: an expansion in 1 / `freedom` (Abramowitz and Stegun 26.7.5).
+    """
+    if freedom <= 2:
+        return math.tan(0.475 * math.pi) if freedom == 1 else 0.95 / math.sqrt(2 * 0.975 * 0.025)
     z, v = NormalDist().inv_cdf(0.975), freedom
     terms = (
         z,
