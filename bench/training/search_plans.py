@@ -48,7 +48,7 @@ def spaces(side: int, overhead: float) -> dict[str, SearchSpace]:
         "and work again": (PlanGene("best", True, overhead),),
     }
     kinds = {name: replace(space, plans=plans) for name, plans in one.items()}
-    kinds["and the head"] = replace(space, plans=one["and work again"], heads=True)
+    kinds["and the head"] = replace(space, plans=one["and work again"], redistributable=True)
     kinds["all searched"] = with_plan_genes(space, stream_inputs=True, max_mac_overhead=overhead)
     return kinds
 

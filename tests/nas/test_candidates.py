@@ -63,7 +63,7 @@ def test_candidates_are_the_same_if_they_are_priced_in_parallel() -> None:
         calls.append(len(archs))
         return [costs(arch, target) for arch in archs]
 
-    pairs = sample_fitting(SPACE, target, 2, 2, Sampling(3, price=price), progress=lambda *_: None)
+    pairs = sample_fitting(SPACE, target, 2, 2, Sampling(3, costs_of=price), progress=lambda *_: None)
     assert pairs == sample_fitting(SPACE, target, 2, 2, Sampling(3), progress=lambda *_: None) and max(calls) > 1
 
 

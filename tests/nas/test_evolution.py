@@ -151,7 +151,7 @@ def test_limits_below_the_smallest_network_are_refused_at_once(limits: dict[str,
     target = Target(BOARD, api.limits_of(BOARD, **limits), overhead=Overhead(500, 9000))
     least = costs(arch_of(SPACE, smallest(SPACE), 2), target)
     needs = f"{over}.*; it needs {least.ram:,} B of RAM, {least.flash:,} B of Flash, .* ms: raise the limits to that"
-    with pytest.raises(CompileError, match=f"no network of the space 'sensors' fits: its smallest network exceeds {needs}"):
+    with pytest.raises(CompileError, match=f"the smallest network of the space 'sensors' does not fit: it exceeds {needs}"):
         evolve(SPACE, target, 2, SMALL, Evaluator(lambda _: pytest.fail("measured"), lambda _: pytest.fail("quick_costs")))
     enough = {"ram": least.ram, "flash": least.flash, "latency_ms": least.ms}
     check_feasible(SPACE, replace(target, limits=api.limits_of(BOARD, **{key: enough[key] for key in limits})), 2)

@@ -41,7 +41,7 @@ def is_in(space: SearchSpace, choice: Choice) -> bool:
         and {choice.width, *choice.widths} <= set(space.widths)
         and len(choice.widths) == (len(space.groups) if space.by_group else 0)
         and choice.plan in (space.plans or (None,))
-        and choice.redistributed <= space.heads
+        and choice.redistributed <= space.redistributable
         and choice.pooling in space.poolings
         and all(
             len(blocks) in group.depths and all(k in group.kernels and e in group.expansions for k, e in blocks)
@@ -119,7 +119,7 @@ def test_plan_genes_are_ordered_from_most_to_least_ram() -> None:
 
 def test_redistribution_removes_kernels_from_the_head() -> None:
     """The head ends at maps an eighth of the image. Layers with a stride keep a window of 3; depths and expansions stay."""
-    space = replace(MOBILE, heads=True)
+    space = replace(MOBILE, redistributable=True)
     choice = largest(space, (96, 96), 0.5)._replace(redistributed=True)
     kernels = [group.kernels for group in arch_of(space, choice, 10).groups]
     assert kernels == [(1,), (3, 1, 1, 1), (3, 7, 7, 7), (7,) * 4, (7,) * 4, (7,) * 4, (7,)]

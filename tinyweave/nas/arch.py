@@ -31,9 +31,9 @@ MAX_OVERHEAD = 100  # limit of max_mac_overhead
 ACTIVATIONS = ("relu6", "hard_swish")
 # what the classifier reads of the last map: the mean of each channel, its maximum, the means and then the maxima; or all values
 POOLINGS = ("mean", "max", "both", "none")
-# fields that older files lack
+# defaults that `to_json` leaves out
 ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None, "pooling": POOLINGS[0], "stored": 0}
-OLD_DEFAULTS = {"anchors": 0, **ADDED_DEFAULTS}  # fields that the oldest files lack
+OLD_DEFAULTS = {"anchors": 0, **ADDED_DEFAULTS}  # defaults that `from_json` fills in
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
@@ -71,7 +71,7 @@ class Arch:
     classes: int = 0  # 0 for no classifier
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
-    anchors: int = 0  # boxes per pixel of the last map of a detector; 0 for a classifier
+    anchors: int = 0  # boxes per cell (pixel of the last map) of a detector; 0 for a classifier
     activation: str = ACTIVATIONS[0]  # of the first and the last convolution
     plan: PlanGene | None = None  # None: the planner options of the search
     pooling: str = POOLINGS[0]  # between the last map and the classifier, one of POOLINGS
@@ -197,7 +197,7 @@ def head_channels(arch: Arch) -> int:
 
 
 def stride(arch: Arch) -> int:
-    """Return the total stride: the number of image rows per row of the last map."""
+    """Return the total stride along the rows: the number of image rows per row of the last map, for images of several rows."""
     return prod((arch.stem_stride[0], *(group.stride for group in arch.groups)))
 
 
@@ -332,7 +332,7 @@ def from_json(text: str) -> Arch:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CompileError(f"architecture: not JSON: {error}", "give what tinyweave.nas.arch.to_json wrote") from error
-    whole = _fields("the whole", record, Arch.__annotations__)
+    whole = _fields("the file", record, Arch.__annotations__)
     groups = []
     for number, group in enumerate(_tuple("groups", whole["groups"])):
         where = f"groups[{number}]"
@@ -346,11 +346,14 @@ def from_json(text: str) -> Arch:
 def _fields(where: str, record: Any, names: Collection[str]) -> dict[str, Any]:
     """Return a JSON object with defaults added for the fields that older files lack.
 
-    Raise CompileError if the result does not have exactly the fields `names`. `where` names the object in the message.
+    Raise CompileError if a field of `names` is missing or another one is there. `where` names the object in the message.
     """
+    _check(isinstance(record, dict), f"{where} is not an object with the fields {', '.join(names)}")
     known = {name: OLD_DEFAULTS[name] for name in names if name in OLD_DEFAULTS}
-    is_whole = isinstance(record, dict) and set(known | record) == set(names)
-    _check(is_whole, f"{where} must have exactly the fields {', '.join(names)}")
+    for name in names:
+        _check(name in known or name in record, f"{where} lacks the field {name}")
+    for name in record:
+        _check(name in names, f"{where} has the unknown field {name[:40]}", f"give {', '.join(names)}")
     return {**known, **record}
 
 

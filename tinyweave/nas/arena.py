@@ -1,8 +1,9 @@
 """Peak RAM of an architecture without its graph, for searches that evaluate 100,000 networks. In: an Arch. Out: bytes.
 
-The result is the peak RAM of the plan that the planner finds for the graph of `network.to_graph`, after all passes. The fast
-path (`ram_model`) computes it without a graph. It does not support squeeze and excitation, because two ops read the map that
-is scaled. Such networks are planned as graphs.
+The peak RAM is the most bytes that are alive in any step of the best plan for the graph of `network.to_graph`, after all
+passes. Without recomputation it is a lower bound on the arena (`Plan.lower_bound`), which most plans reach. The fast path
+(`ram_model`) computes it without a graph. It does not support squeeze and excitation, because two ops read the map that is
+scaled. Such networks are planned as graphs.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ Chain = list[tuple[Step, ...]]  # for each block, its ops as Steps
 def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | None = None, schedule: str = "best") -> int:
     """Return the peak RAM of a classifier in bytes: the most bytes that are alive in any step of its plan.
 
-    Without recomputation this equals `Plan.lower_bound`, which most plans reach. These cases are planned as graphs, which is
-    100 times slower: schedules other than `best` and `layer`, `best` without a C compiler, and squeeze and excitation.
+    These cases are planned as graphs, which is 100 times slower: squeeze and excitation, the schedule `layer` with streamed
+    inputs, schedules other than `best` and `layer`, and `best` without a C compiler.
 
     Args:
         arch: The network.
@@ -110,8 +111,8 @@ def graph_of(blocks: Sequence[Block], classes: int | None) -> Graph:
     return graph
 
 
-def macs(arch: Arch) -> int:
-    """Return the multiply-accumulates of a network; taps on padding do not count."""
+def macs_without_padding(arch: Arch) -> int:
+    """Return the multiply-accumulates of a network as the plans count them: taps on padding do not count."""
     sequence = blocks(arch)
     return ram_model.macs(_chain(sequence, arch.classes)) + excitation_macs(sequence)
 

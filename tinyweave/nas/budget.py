@@ -1,8 +1,8 @@
 """Divide the time limit of a search by successive halving. In: a time limit, the samples, networks. Out: counts and epochs.
 
-Most of the time is training: a trial of the augmentations on the first network, successive halving, and, most of all, the final
-training of the best network. A search with little time tries fewer networks, rather than training networks too briefly to tell
-them apart: with more than FINALISTS candidates, each candidate of the first rung gets at least MIN_STEPS steps.
+Most of the time goes to a trial of the augmentations, to successive halving, and to the final training of the best network
+(SHARES, FOLDED_SHARES). A search with little time tries fewer networks, rather than training networks too briefly to tell them
+apart: if there are more than FINALISTS candidates, each has time for about MIN_STEPS steps in the first rung.
 
 All times are predictions for a reference core, times the speed of this machine, which is measured once and kept in the user's
 cache folder. Therefore equal searches on one machine train equal networks, even if the machine is busy with other work.
@@ -28,10 +28,9 @@ SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.22, "final": 0.6}  # of t
 FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32}  # the same with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
-MAX_STEPS = 10_000  # training steps of a candidate after which more epochs hardly help to compare it with others
-MAX_FINAL_STEPS = 20_000  # training steps of the final training, at most
-MAX_EPOCHS = 400  # the same in epochs, for small sets of samples, unless these are fewer than ENOUGH_STEPS
-ENOUGH_STEPS = 4_000  # training steps that the smallest sets of samples need, too
+MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 5_000, 20_000  # of each training of this kind
+MAX_EPOCHS = 400  # of each training, or as many epochs as have ENOUGH_STEPS steps if these are more
+ENOUGH_STEPS = 4_000
 MIN_FINAL_STEPS = 2_000  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
@@ -53,7 +52,7 @@ class Budget:
 
     seconds: float  # time limit of the search
     workers: int  # trainings that run in parallel
-    speed: float  # seconds on this machine per second on the reference core
+    slowdown: float  # CPU seconds on this machine per second on the reference core
     samples: int  # for training
     batch: int  # samples per step
     folds: int = 1  # trainings of a candidate, see `halving.folds_of`
@@ -62,7 +61,7 @@ class Budget:
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
         shares = SHARES if self.folds == 1 else FOLDED_SHARES
-        return shares[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
+        return shares[name] * max(self.seconds - FIXED * self.slowdown, 0.3 * self.seconds)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -71,12 +70,12 @@ class Budget:
 
     def step(self, arch: Arch) -> float:
         """Predict the seconds of one training step of a network, on one worker."""
-        return self.speed * step_seconds(arch, self.batch)
+        return self.slowdown * step_seconds(arch, self.batch)
 
     @property
     def sampled(self) -> int:
         """Return how many sampled networks to plan, in order to find candidates that fit the device."""
-        count = int(self.share("planning") * self.workers / (self.speed * PLANNING))
+        count = int(self.share("planning") * self.workers / (self.slowdown * PLANNING))
         return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
     def is_trainable(self, arch: Arch) -> bool:
@@ -86,13 +85,14 @@ class Budget:
     def trial_epochs(self, arch: Arch, trials: int) -> int:
         """Return the number of epochs of each training in `trials` trials of `arch`, which compare augmentations."""
         seconds = self.share("trial") / ceil(trials / self.workers) / self.folds
-        return self._epochs(min(seconds / self.step(arch), MAX_STEPS / 4))
+        return self._epochs(min(seconds / self.step(arch), MAX_TRIAL_STEPS))
 
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates about as large as `arch`.
 
-        The first rung has as many candidates, at most MOST_CANDIDATES, as can be trained for MIN_STEPS steps each. Each rung
-        takes about the same time, and the last has FINALISTS candidates.
+        The first rung has as many candidates, at most MOST_CANDIDATES, as there is time to train for MIN_STEPS steps each. Each
+        rung takes about the same time, unless its trainings reach MAX_RUNG_STEPS. The last has FINALISTS candidates. Epochs are
+        whole numbers.
         """
         steps = self.share("halving") * self.workers / self.step(arch) / self.folds
         for first in range(MOST_CANDIDATES, FINALISTS, -1):
@@ -100,7 +100,7 @@ class Budget:
             while counts[-1] > FINALISTS:
                 counts.append(max(FINALISTS, ceil(counts[-1] * KEPT)))
             if (each := steps / len(counts)) >= MIN_STEPS * first:
-                return tuple(Rung(count, self._epochs(min(each / count, MAX_STEPS / 2))) for count in counts)
+                return tuple(Rung(count, self._epochs(min(each / count, MAX_RUNG_STEPS))) for count in counts)
         return (Rung(FINALISTS, self._epochs(steps / FINALISTS)),)
 
     def final_epochs(self, arch: Arch) -> int:

@@ -42,7 +42,7 @@ class Sampling(NamedTuple):
 
     seed: int = 0
     tries: int = MAX_SAMPLES  # maximum number of networks to draw
-    price: CostFunction | None = None  # plans networks, for example in parallel; None: one by one
+    costs_of: CostFunction | None = None  # plans networks, for example in parallel; None: one by one
     is_trainable: Callable[[Arch], bool] = lambda _: True  # whether a network can be trained in the time that there is
     rank: Callable[[Sequence[Arch]], list[int]] = ranked  # returns the indices of networks, best first
 
@@ -83,10 +83,10 @@ def first_network(
 
 
 def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[Candidate]:
-    """Yield a network with the last pooling of its space, with its costs, if it has another pooling and the result fits.
+    """Yield `arch` with the last pooling of its space, and its costs; nothing if it has this pooling or does not fit with it.
 
-    In spaces for small inputs the classifier then reads the maximum of each channel, too. Samples in which a short event tells
-    the classes apart need the maximum: the mean of a long signal hides it.
+    In spaces for small inputs the classifier then reads the maximum of each channel, too. It is needed if a short event tells
+    the classes apart: the mean of a long signal hides it.
     """
     other = replace(arch, pooling=space.poolings[-1])
     if other != arch and (cost := quick_costs(target, other)) is not None and cost.fit:
@@ -96,12 +96,12 @@ def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[C
 def flat_networks(
     space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
 ) -> Iterator[Candidate]:
-    """Yield plain networks without pooling that fit the target, with their costs; one for each depth at which one fits.
+    """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors.
 
-    Without pooling the classifier knows where in the map a value lies. Samples in which the place has a meaning, such as the
-    hour of a day, need this. The networks have the stem and 0, 1, ... groups of one bottleneck (`space.plain`); of each depth
-    it is the widest that fits, at most of width 1. Detectors have none. `is_trainable` returns whether a network is small
-    enough to be trained in the time that there is.
+    Without pooling the classifier knows where in the map a value lies. It is needed if the position of a value matters, such as
+    the hour of a day. The networks have the stem and 0, 1, ... groups of one bottleneck (`space.plain`). For each number of
+    groups the widest network that fits is yielded, with a width factor of at most 1. `is_trainable` returns whether a network
+    is small enough to be trained in the time that there is.
     """
     for depth in range(0 if space.anchors else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
@@ -146,7 +146,8 @@ def sample_fitting(
 ) -> list[Candidate]:
     """Sample networks that fit a target, rank them, and return the best `count` with their costs.
 
-    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. Raises CompileError if none fits.
+    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. If only the smallest network of the space
+    fits, it is the only candidate.
 
     Args:
         space: The search space.
@@ -155,8 +156,12 @@ def sample_fitting(
         count: Maximum number of networks to return.
         sampling: Seed, number of tries and others.
         progress: Called for each batch of networks.
+
+    Raises:
+        CompileError: Neither a sampled network nor the smallest network of the space fits.
+
     """
-    price = sampling.price or (lambda archs: list(map(partial(quick_costs, target), archs)))
+    costs_of = sampling.costs_of or (lambda archs: list(map(partial(quick_costs, target), archs)))
     rng, fitting = random.Random(sampling.seed), list[Candidate]()
     seen, trainable = set[Arch](), set[Arch]()  # `trainable`: networks that fit, without plans, which do not affect training
     parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
@@ -172,12 +177,14 @@ def sample_fitting(
             if arch not in seen and sampling.is_trainable(arch):
                 batch[arch] = choice
             seen.add(arch)
-        for (arch, choice), cost in zip(batch.items(), price(list(batch)), strict=True):
+        for (arch, choice), cost in zip(batch.items(), costs_of(list(batch)), strict=True):
             if cost is not None and cost.fit and without_plan(arch) not in trainable:
                 fitting.append((arch, cost))
                 trainable.add(without_plan(arch))
                 parents.append(choice)
         progress("sampling networks that fit", min(len(fitting), wanted), wanted)
+    if not fitting and least.fit:
+        return [(arch_of(space, parents[0], classes), least)]
     if not fitting:
         why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
         raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")

@@ -156,7 +156,7 @@ def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
     *_, least = _smallest_fitting(space, target, classes)
     if not least.fit:
         over = ", ".join(f"{name} by {value:,.6g}" for name, value in least.excess.items())
-        why = f"no network of the space '{space.name}' fits: its smallest network exceeds {over}"
+        why = f"the smallest network of the space '{space.name}' does not fit: it exceeds {over}"
         raise CompileError(why, f"it needs {least.needs()}: raise the limits to that, or give another space")
 
 

@@ -5,7 +5,7 @@ rung. Each training is recorded in the folder when it ends, so an interrupted ru
 
 A network is judged by its accuracy on the validation samples. If these are few, it is judged by cross-validation: it is trained
 several times, each time without another part of the samples (a fold), and judged by the mean cross-entropy on the samples that
-it has not seen. Of few samples, many networks classify equally many right; the cross-entropy tells them apart.
+it has not seen. On few samples many networks have the same accuracy; the cross-entropy tells them apart.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .workers import POLL_S, Workers
 if TYPE_CHECKING:
     from .learning.train import Recipe
 
-TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set: of all trainings but the final one, and of this
-FINAL = 0  # in place of a number of folds: the final training, on the parts SEEN
-COPIES = 2  # of the network that the final training averages, at most; each is trained by a worker
+TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
+FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
+COPIES = 2  # at most so many copies of the best network are trained in parallel and averaged
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
 RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
@@ -50,9 +50,9 @@ AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit the
     "sensors": ("sensors_shifted", "sensors", "none"),
 }
 CUTMIX = 0.5  # share of the steps of a long training of an image classifier that paste parts of other images
-CUTMIX_FROM = 500_000  # samples, counted in each epoch anew, that such a training sees at least
-CUTMIX_DECAY = 5e-4  # its weight decay
-ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; without groups an empty one
+CUTMIX_FROM = 300_000  # samples, counted in each epoch anew, that such a training sees at least
+CUTMIX_DECAY = 5e-4  # weight decay of trainings with CutMix
+ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; that of the groups may be empty
 Samples = tuple[NDArray[np.int8], NDArray[Any]]  # values and labels
 
 
@@ -101,16 +101,17 @@ def load_data(folder: Path) -> Dataset:
 
 
 class Score(NamedTuple):
-    """How well a trained network classifies samples that it has not seen."""
+    """The score of a trained network on samples that it has not seen."""
 
-    accuracy: float  # share of right ones; the mean average precision of a detector
+    accuracy: float  # share of samples classified correctly, 0 to 1; of a detector, the mean average precision
     loss: float | None = None  # mean cross-entropy; None for a detector
 
 
 def folds_of(data: Dataset) -> int:
-    """Return in how many folds a data set is cross-validated: FOLDS if it has few validation samples, else 1, which means not.
+    """Return the number of folds of the cross-validation for a data set, or 1 for no cross-validation.
 
-    Detectors are never cross-validated. Each class must have a sample, or a group of samples, in each fold.
+    It is FOLDS if a classifier has fewer than FEW validation samples, and each class has at least FOLDS samples, or FOLDS
+    groups of samples.
     """
     if data.kind == "detection" or data.counts()["validation"] >= FEW:
         return 1
@@ -151,8 +152,8 @@ def train_one(
 ) -> Score:
     """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
 
-    An interrupted training resumes from its last epoch; an interrupted cross-validation begins again. The weights of a fitted
-    network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no augmentation.
+    An interrupted training resumes from its last checkpoint; an interrupted cross-validation begins again. The weights of a
+    fitted network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no augmentation.
 
     Args:
         arch: The architecture as JSON.
@@ -355,16 +356,15 @@ class Trainings(NamedTuple):
 def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
     """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
 
-    With cross-validation these are the pair with the least loss. Otherwise there is one network, and the augmentation is not
-    always the most accurate, because short trainings favour weak augmentations: it is the strongest that is not clearly worse
-    than the best (`clearly_worse_below`). The scores are recorded in the run's folder; trainings that are recorded already are
-    not repeated.
+    With cross-validation these are the pair with the least loss. Otherwise there is one network, and the augmentation is the
+    strongest whose accuracy is not clearly below the best (`clearly_worse_below`), because short trainings favour weak ones.
+    The scores are recorded in the run's folder; trainings that are recorded already are not repeated.
 
     Args:
         networks: The networks to try; one, unless they are cross-validated.
         names: The names of the augmentations to try, the strongest first.
         epochs: Number of epochs of each training.
-        trainings: What the trainings have in common.
+        trainings: The settings that all trainings share.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -446,7 +446,8 @@ def successive_halving(
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
         rungs: The rounds of training.
-        trainings: What the trainings have in common. The seed of a training is that of `trainings` plus the candidate's index.
+        trainings: The settings that all trainings share. The seed of a training is that of `trainings` plus the candidate's
+            index.
         starts: Files of initial weights of the first candidates; those of the others are random.
         fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only
             survivors that fit enter the last one. If no survivor fits, dropped candidates that fit enter it instead; if none
@@ -508,7 +509,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
         arch: The network.
         best: The record of its previous training.
         epochs: Number of epochs of each copy.
-        trainings: What the trainings have in common.
+        trainings: The settings that all trainings share.
     """
     trainings = trainings._replace(folds=FINAL)
     folder, number, workers = trainings.folder, best["rung"] + 1, trainings.workers
@@ -539,8 +540,8 @@ def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> N
     """Average the weights of several copies of a network, and write the average to a file.
 
     Copies that were trained from the same weights can be averaged: the average is about as accurate as an ensemble of them
-    (model soups, arXiv 2203.05482). Its batch normalisation statistics are computed anew. If the average is clearly worse than
-    the best copy on the samples of the training, this copy is written instead.
+    (model soups, arXiv 2203.05482). Its batch normalisation is recalibrated. If the average is clearly worse than
+    the best copy on the training samples, the best copy is written.
 
     Args:
         arch: The architecture as JSON.
@@ -569,7 +570,13 @@ def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> N
 
 
 def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:
-    """Return the score of a network, given its outputs for some samples and their labels; `head` is None for a classifier."""
+    """Return the score of a network, given its outputs for samples and their labels.
+
+    Args:
+        outputs: Class scores [n, classes], or the outputs [n, channels, rows, columns] of a detector's head.
+        labels: Class indices [n], or a detector's boxes [n, boxes, 6].
+        head: The head of a detector; None for a classifier.
+    """
     if head is not None:
         from .learning import detection
 

@@ -40,6 +40,7 @@ from .workers import Workers
 if TYPE_CHECKING:
     from .learning.supernet import Supernet
     from .learning.team import Team
+    from .learning.train import Recipe
 
 SUPERNET, MEASUREMENTS = "supernet.pt", "evolution.jsonl"  # files in the folder of the run
 CHECKPOINTS = "largest.epoch", "supernet.epoch"  # of the two trainings, deleted at the end
@@ -50,6 +51,7 @@ MAX_FINE_TUNING = 100  # epochs
 FINALISTS = 4  # networks that are fine-tuned
 MAX_PROCESSES = 4  # processes that share a supernet: at most one per network of a training step
 SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time limit, by phase
+EXTRACTION = 1.2  # ratio of the time to extract and evaluate a network to the time to evaluate it
 SAMPLES_PER_WIDTH = 16  # networks sampled per width to choose the width
 
 
@@ -80,7 +82,7 @@ def paper_budget(kind: str) -> SupernetBudget:
 
 
 def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
-    """Return a budget that takes about `seconds`, but at most the budget of the TinyNAS paper.
+    """Return a budget that takes about `seconds`. Supernet and evolution are at most those of the TinyNAS paper.
 
     Args:
         seconds: Time limit.
@@ -91,7 +93,8 @@ def budget_within(seconds: float, costs: dict[str, float], kind: str, processes:
     paper = paper_budget(kind)
     counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
     evaluations = processes * counts["evolution"]
-    population = int(min(paper.evolution.population, max(4, sqrt(evaluations * paper.evolution.population / 31))))
+    ratio = paper.evolution.population / (paper.evolution.generations + 1)  # is kept, unless it exceeds the paper's numbers
+    population = int(min(paper.evolution.population, max(4, sqrt(evaluations * ratio))))
     generations = int(min(paper.evolution.generations, max(1, evaluations / population - 1)))
     half = max(1, population // 2)
     evolution = Evolution(population, max(2, population // 5), half, half, generations=generations)
@@ -123,6 +126,9 @@ def choose_width(
         The restricted space, and a record for the run with three keys: `widths`; `share` of the sampled networks that fit (None
         for a joint space); and `enough`, the limits with which the width would be feasible (None if it is).
 
+    Raises:
+        CompileError: The smallest network of the space does not fit.
+
     """
     check_feasible(space, target, classes)
     if space.joint:
@@ -153,8 +159,8 @@ def _chosen(
 
 def train_supernet(
     data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun, *, threads: int
-) -> Path:
-    """Train the supernet of a space and return the file of its weights; if the file exists already, only return it.
+) -> None:
+    """Train the supernet of a space, and write its weights to the file SUPERNET of a run's folder, unless it exists.
 
     First the largest network is trained alone. Then the supernet starts from its weights. If `run` has a team of processes,
     they share the training of the supernet only; the other processes of the team call `join_training`. `threads` is the number
@@ -162,46 +168,59 @@ def train_supernet(
     """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
-    from .learning.train import Recipe, fit, save, thread_count
+    from .learning.train import fit, save, thread_count
 
     team, seed = run.team, run.seed
-    path, values = folder / SUPERNET, data.part("train")
+    path, samples = folder / SUPERNET, data.part("train")
     is_done = path.is_file()
     if team is not None:
-        share = max(1, threads // int(os.environ.get("LOCAL_WORLD_SIZE", team.size)))
+        share = threads_of_process(threads, team.size)
         team.broadcast(None if is_done else (space, budget, seed, share, data_hash(data)))
     if is_done:
-        return path
-    recipe = Recipe(
-        budget.warm_up, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0]
-    )
+        return
+    recipe = recipe_of(data, budget.warm_up)
     states = [folder / name for name in CHECKPOINTS]
     supernet = Supernet(space, len(data.classes), seed=seed)
     with thread_count(threads):
         alone = module_of(supernet.largest, seed)
-        fit(alone, *values, recipe, _phase(run, "largest", "training the largest network", states[0]))
+        fit(alone, *samples, recipe, _phase(run, "largest", "training the largest network", states[0]))
         supernet.load(alone)
         supernet.sort()
     with thread_count(threads if team is None else share):
         fit_supernet(
             supernet,
-            *values,
+            *samples,
             replace(recipe, epochs=budget.epochs),
             replace(_phase(run, "supernet", "training the supernet", states[1]), team=team),
         )
     save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
     for state in states:
         state.unlink(missing_ok=True)
-    return path
+
+
+def recipe_of(data: Dataset, epochs: int) -> Recipe:
+    """Return the hyperparameters with which a supernet, or its largest network, is trained for some epochs."""
+    from .learning.train import Recipe
+
+    return Recipe(epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0])
+
+
+def threads_of_process(threads: int, size: int) -> int:
+    """Return the number of threads of each process, given the threads of the machine.
+
+    torchrun sets LOCAL_WORLD_SIZE to the number of processes on the machine; without it, all `size` processes are there.
+    """
+    return max(1, threads // int(os.environ.get("LOCAL_WORLD_SIZE", size)))
 
 
 def join_training(data: Dataset, team: Team) -> None:
     """Take part in the supernet training of a team, in a process other than the first.
 
-    Return at once if the first process does not train, because the supernet exists already.
+    Return at once if the first process does not train, because the supernet exists already. Raise CompileError if this process
+    has other samples than the first.
     """
     from .learning.supernet import Supernet, fit_supernet
-    from .learning.train import Recipe, thread_count
+    from .learning.train import thread_count
 
     task = team.broadcast()
     if task is None:
@@ -211,11 +230,9 @@ def join_training(data: Dataset, team: Team) -> None:
         raise CompileError(
             f"process {team.rank} of torchrun has other samples than process 0", "give all processes the same folder"
         )
-    recipe = Recipe(
-        budget.epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0]
-    )
+    supernet, recipe = Supernet(space, len(data.classes), seed=seed), recipe_of(data, budget.epochs)
     with thread_count(count):
-        fit_supernet(Supernet(space, len(data.classes), seed=seed), *data.part("train"), recipe, TrainingRun(seed, team=team))
+        fit_supernet(supernet, *data.part("train"), recipe, TrainingRun(seed, team=team))
 
 
 def data_hash(data: Dataset) -> str:
@@ -255,27 +272,37 @@ def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
 _sized = lru_cache(maxsize=4)(sized)
 
 
-def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = None) -> float:
-    """Return the accuracy of a network with the supernet's weights on the validation samples.
+def accuracy_of(arch: str, space: SearchSpace, folder: str) -> float:
+    """Return the accuracy on the validation samples of a network (as JSON) with the supernet's weights; see `extracted`."""
+    from .learning.train import accuracy
 
-    The statistics of its batch normalisation are recalibrated first.
+    module, data = extracted(arch, space, folder)
+    return accuracy(module, *data.part("validation"))
+
+
+def write_weights(arch: str, space: SearchSpace, folder: str, end: str) -> None:
+    """Write the supernet's weights for a network (as JSON) to the file `end`; see `extracted`."""
+    from .learning.train import save
+
+    module, _ = extracted(arch, space, folder)
+    save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
+
+
+def extracted(arch: str, space: SearchSpace, folder: str) -> tuple[Any, Dataset]:
+    """Return a network with the supernet's weights, recalibrated, and the data set with images of its size.
 
     Args:
         arch: The architecture as JSON.
         space: The search space of the supernet.
         folder: Folder of the run.
-        end: File to which the network's weights are written; None for no file.
     """
     from .learning.supernet import recalibrate
-    from .learning.train import accuracy, device, save
+    from .learning.train import device
 
     supernet, data = _loaded(space, folder)
     architecture = archs.from_json(arch)
     data = _sized(data, architecture.image[:2])
-    module = recalibrate(supernet.extract(architecture).to(device()), data.part("train")[0])
-    if end is not None:
-        save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
-    return accuracy(module, *data.part("validation"))
+    return recalibrate(supernet.extract(architecture).to(device()), data.part("train")[0]), data
 
 
 def evolve_and_fine_tune(
@@ -328,7 +355,7 @@ def evolve_and_fine_tune(
     (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
     starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
     missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
-    workers.each(accuracy_of, [(archs.to_json(arch), space, place, start) for arch, start in missing])
+    workers.each(write_weights, [(archs.to_json(arch), space, place, start) for arch, start in missing])
     records = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
     trainings = halving.Trainings(folder, workers, seed, progress=progress)
     trained = halving.successive_halving([each.arch for each in finalists], budget.rungs, trainings, starts=starts)
@@ -359,12 +386,12 @@ def supernet_seconds(
     """
     from .learning.module import module_of
     from .learning.supernet import CALIBRATION_BATCH, CALIBRATION_BATCHES, NETWORKS_PER_STEP, Supernet, fit_supernet
-    from .learning.train import Recipe, accuracy, fit, thread_count
+    from .learning.train import accuracy, fit, thread_count
 
     progress("measuring how fast it trains", 0, 1)
     batch, (values, labels) = halving.batch_of(data), data.part("train")
     some = min(len(values), 6 * batch)
-    recipe = Recipe(1, batch=batch, rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0])
+    recipe = recipe_of(data, 1)
     supernet = Supernet(space, len(data.classes))
 
     def timed(work: Callable[[int], object], number: int) -> float:
@@ -376,7 +403,7 @@ def supernet_seconds(
     with thread_count(threads):
         whole = arch_of(space, largest(space), len(data.classes))
         warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), some)
-    with thread_count(max(1, threads // int(os.environ.get("LOCAL_WORLD_SIZE", size)))):
+    with thread_count(threads_of_process(threads, size)):
         per_step = -(-NETWORKS_PER_STEP // size)
         epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, networks_per_step=per_step), some)
     calibrated, unseen = min(CALIBRATION_BATCH * CALIBRATION_BATCHES, len(values)), len(data.part("validation")[0])
@@ -384,4 +411,9 @@ def supernet_seconds(
         one = module_of(arch)
         evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), some) * (calibrated + unseen)
     rungs = halving.seconds_of_epoch(arch, folder / halving.DATA, workers, progress)
-    return {"warm_up": warm_up * len(values), "epochs": epochs * len(values), "evolution": 1.2 * evaluated, "rungs": rungs}
+    return {
+        "warm_up": warm_up * len(values),
+        "epochs": epochs * len(values),
+        "evolution": EXTRACTION * evaluated,
+        "rungs": rungs,
+    }

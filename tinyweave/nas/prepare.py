@@ -307,7 +307,7 @@ def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
     with pool(options.processes, ray=options.ray) as workers:
         budget = _budget(choice, workers) if choice.is_timed else None
         seconds = INPUT_SHARE / 2 * 60 * choice.minutes * workers.count
-        plans = max(FEWEST_PLANS, int(seconds / (PLANNING * (budget.speed if budget else 1.0))))
+        plans = max(FEWEST_PLANS, int(seconds / (PLANNING * (budget.slowdown if budget else 1.0))))
         estimated = with_estimated_overhead(target, choice.spaces[0], survey.classes)
         aim = Aim(estimated, survey.classes, options.feasible, plans)
         if budget is not None:

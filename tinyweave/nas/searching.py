@@ -142,7 +142,7 @@ class SearchOptions:
     supernet_budget: SupernetBudget | None = None  # epochs and generations of the strategy "supernet", instead of a time limit
     against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
     proxies: Sequence[str] = DEFAULT  # names of PROXIES, which choose the candidates of halving among the networks that fit
-    archs: Sequence[Arch] = ()  # candidates of halving, whether they fit or not, instead of sampled ones
+    archs: Sequence[Arch] = ()  # candidates of `rungs`, instead of sampled ones; they need not fit
 
 
 DEFAULTS = SearchOptions()
@@ -184,8 +184,7 @@ def search(
 ) -> SearchResult:
     """Find the best network for a data set on a device, train it, and deploy it into `folder`/firmware.
 
-    If torchrun started several processes, all of them train the supernet. The processes other than the first exit after that
-    (SystemExit).
+    If torchrun started several processes, all of them train the supernet.
 
     Args:
         data: The data set.
@@ -193,9 +192,13 @@ def search(
         target: The device, its limits, and the planner options.
         folder: Folder of the run. If it holds an interrupted run of the same search, that run resumes.
         options: Strategy, time limit and others.
-        progress: Called during long work.
+        progress: Called with (stage, number done, total), see `Progress`.
+
+    Returns:
+        The network, its accuracy, and its deployment.
 
     Raises:
+        SystemExit: This process of torchrun is not the first. It is raised after the training of the supernet.
         CompileError: No network of the space fits, an option is wrong, the folder holds another search, or another process
             searches in it.
 
@@ -215,7 +218,7 @@ def search(
         this = _Search(data, space, target, folder, options, workers, team, begin, progress)
         identity = _identity(this)
         run = _read_run(folder, identity) or _start_run(this, identity)
-        this = replace(this, baselines=_fit_baselines(this), target=replace(target, overhead=Overhead(**run["beside"])))
+        this = replace(this, baselines=_fit_baselines(this), target=replace(target, overhead=Overhead(**run["overhead"])))
         build = _builder(this.target, folder)
         if options.strategy == "supernet":
             with logged(folder / LOGS if options.tensorboard else None) as log:
@@ -266,19 +269,29 @@ def check_options(options: SearchOptions, kind: str) -> None:
     check_share(options.feasible)
     if options.minutes is not None and not 0 < options.minutes < inf:
         raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
+    if options.archs and options.rungs is None:
+        raise CompileError("archs are given without rungs", "give the rungs of their training, too")
     if options.tensorboard:
         check_tensorboard()
 
 
 def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
-    """Return the strategy of a search, "halving" or "supernet"; raise CompileError for a supernet of detectors.
+    """Return the strategy of a search, "halving" or "supernet".
 
-    `kind` is the kind of the samples, such as "detection". `folder` is the folder of the run.
+    Explicit rungs imply "halving", an explicit supernet budget implies "supernet", and detectors default to "halving". In all
+    other cases `_choose_strategy` decides.
 
-    Explicit rungs or candidates imply "halving", an explicit supernet budget implies "supernet", and detectors default to
-    "halving". In all other cases `_choose_strategy` decides.
+    Args:
+        kind: Kind of the samples, such as "detection".
+        options: Options of the search.
+        folder: Folder of the run.
+        team: The processes that torchrun started; None without torchrun.
+
+    Raises:
+        CompileError: The strategy or a cost in `against` is unknown, or the options exclude each other.
+
     """
-    strategy = "halving" if options.rungs or options.archs else "supernet" if options.supernet_budget else options.strategy
+    strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
     if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
@@ -293,11 +306,11 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
     options = this.options
     halving.save_data(this.data, this.folder / halving.DATA)
     this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
-    run = identity | {"networks": networks_in(this.space), "beside": this.target.overhead._asdict()}
+    run = identity | {"networks": networks_in(this.space), "overhead": this.target.overhead._asdict()}
     if options.strategy == "supernet":
         run |= _plan_supernet(this)
         predicted = {} if options.supernet_budget else {"predicted": options.predicted}
-        run["numbers"]["evolution"] |= {"against": list(options.against)} | predicted
+        run["supernet"]["evolution"] |= {"against": list(options.against)} | predicted
     else:
         run |= _plan_halving(this)
     write_file(this.folder / RUN, json.dumps(run, indent=2))
@@ -307,23 +320,23 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
-    If the options give rungs, only these are trained. Otherwise the rungs are chosen to fit the time limit. The first
-    candidates are then `candidates.first_network`, if it exists, with two poolings, and `candidates.flat_networks`; the last
-    are `candidates.fitted_networks`. The record has more keys:
+    If `options.rungs` is set, these rungs are used, and the candidates are `options.archs` or sampled networks. Otherwise rungs
+    are chosen that fit the time limit. The candidates are then, in this order: `first_network`, `pooled_network`,
+    `flat_networks`, sampled networks, `fitted_networks`. The record has more keys:
 
     - `folds`: number of folds of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
-    - `first`: how many networks, from the first on, are trained with each augmentation; only the best one stays a candidate;
+    - `first`: number of leading candidates that are trained with each augmentation; all of them but the best are dropped;
     - `trial_epochs`: epochs of each of these trainings;
     - `final_epochs`: for each candidate, the epochs of its final training if it becomes the best.
     """
     options, target, workers = this.options, this.target, this.workers
     rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
 
-    def price(archs: Sequence[Arch]) -> list[Costs | None]:
+    def costs_of(archs: Sequence[Arch]) -> list[Costs | None]:
         return workers.each(quick_costs, [(target, arch) for arch in archs])
 
-    sampling = Sampling(options.seed, price=price, rank=rank)
+    sampling = Sampling(options.seed, costs_of=costs_of, rank=rank)
     sampled = partial(sample_fitting, this.space, target, this.classes, progress=this.progress)
     if options.rungs is not None:
         given = [(arch, costs(arch, target)) for arch in options.archs]
@@ -372,9 +385,9 @@ def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
     """Train the candidates of a run by successive halving; return (candidates, a record per training).
 
-    If the rungs were chosen for a time limit, augmentations are compared first, on one or several networks, of which the best
-    stays a candidate; and the best network is trained once more at the end. `run` is the run's record. `build` returns the
-    measured costs of a network.
+    If the rungs were chosen for a time limit, there are two more steps. Before, the augmentations are compared on the first
+    `run["first"]` candidates, and all of these but the best are dropped. After, the best network is trained once more, on the
+    training and validation samples. `run` is the run's record. `build` returns the measured costs of a network.
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
@@ -393,7 +406,7 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
     records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted)
     if is_timed:
         good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds)
-        if folds == 1:  # of those that are not clearly worse, the one that can be trained longest
+        if folds == 1:  # of nearly equal ones the one with the most final epochs
             least = halving.clearly_worse_below(good[0]["accuracy"], this.data.counts()["validation"])
             good = [each for each in good if each["accuracy"] >= least]
             good.sort(key=lambda each: -final_epochs[each["candidate"]])
@@ -414,7 +427,7 @@ def _train_supernet(
 
     `run` is the run's record. `build` returns the measured costs of a network.
     """
-    budget, space = one_shot.from_record(run["numbers"]), replace(this.space, widths=tuple(run["widths"]))
+    budget, space = one_shot.from_record(run["supernet"]), replace(this.space, widths=tuple(run["widths"]))
     one_shot.train_supernet(this.data, space, budget, this.folder, training, threads=this.options.processes)
     return one_shot.evolve_and_fine_tune(
         space,
@@ -431,10 +444,11 @@ def _train_supernet(
 def _deploy_best(this: _Search, candidates: Candidates, records: Records, build: Callable[[Arch], Costs]) -> SearchResult:
     """Quantise and deploy trained candidates, best first, until one fits as measured.
 
-    If none fits, the result is the last candidate. `records` are the records of all trainings. `build` returns the measured
-    costs of a network.
+    If none fits, the result is the best, which does not fit. `records` are the records of all trainings. `build` returns the
+    measured costs of a network.
     """
-    for best in best_first(records):
+    ordered = best_first(records)
+    for best in (*ordered, *(ordered[:1] if len(ordered) > 1 else ())):  # the first once more if none fits
         arch, _ = candidates[best["candidate"]]
         this.progress("quantising the best network", 0, 1)
         own = sized(this.data, arch.image[:2])
@@ -533,13 +547,13 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
         seconds = one_shot.supernet_seconds(
             data, space, arch, this.folder, this.workers, threads=options.processes, size=size, progress=this.progress
         )
-        start, finishing = time.perf_counter(), quantisation_seconds(arch, data)
+        finishing, start = quantisation_seconds(arch, data), time.perf_counter()
         _builder(target, this.folder)(arch)
-        building = time.perf_counter() - start - finishing
+        building = time.perf_counter() - start
         left = this.seconds - (time.perf_counter() - this.begin)
-        left -= finishing + (one_shot.FINALISTS + DEPLOYING) * max(0.0, building)
+        left -= finishing + (one_shot.FINALISTS + DEPLOYING) * building
         budget = one_shot.budget_within(max(0.0, left), seconds, data.kind, this.workers.count)
-    return chosen | {"numbers": budget.record(), "rungs": budget.record()["rungs"], "candidates": []}
+    return chosen | {"supernet": budget.record(), "rungs": budget.record()["rungs"], "candidates": []}
 
 
 def _identity(this: _Search) -> dict[str, Any]:
@@ -584,14 +598,17 @@ def _read_run(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
     path = folder / RUN
     if not path.is_file():
         if rest := [name for name in TRAINED if (folder / name).exists()]:
-            raise CompileError(f"'{folder}' holds {rest[0]} of a search, but no {RUN}", "give another folder, or delete it")
+            why = f"'{folder}' holds {rest[0]} of a search, but no {RUN}"
+            raise CompileError(why, f"give another folder, or delete '{folder}'")
         (folder / BUILT).unlink(missing_ok=True)  # left by a search that was interrupted early, perhaps for another device
         return None
     try:
         run = json.loads(path.read_text())
         other = next((key for key in identity if run.get(key) != json.loads(json.dumps(identity[key]))), None)
     except (ValueError, OSError, AttributeError) as error:
-        raise CompileError(f"'{path}' cannot be read: {error}", "give another folder, or delete it") from error
+        raise CompileError(f"'{path}' cannot be read: {error}", f"give another folder, or delete '{folder}'") from error
+    if other == "version":
+        raise CompileError(f"'{folder}' holds a search of another version of tinyweave", "give another folder")
     if other:
         raise CompileError(f"'{folder}' holds a search with another {other}", "give another folder, or the same command")
     return dict(run)

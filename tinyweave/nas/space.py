@@ -5,9 +5,9 @@ In: a SearchSpace, a random number generator. Out: Choices (networks by their ge
 A space fixes the groups of bottlenecks and their strides. Image size, width (a factor on all channels), depth, kernels and
 expansions are the genes of a network; a Choice holds them.
 
-Sources: TinyNAS (arXiv 2007.10319) for `mobile`; MobileNetV3 (arXiv 1905.02244) with the elastic blocks of once-for-all (arXiv
-1908.09791) and the joint image size and width of MCUNetV2 (arXiv 2110.15352). The other spaces have the form of TinyNAS, for
-smaller inputs.
+Sources: TinyNAS (arXiv 2007.10319) for `mobile`. `mobilenet_v3` has the layers of MobileNetV3 (arXiv 1905.02244), the elastic
+blocks of once-for-all (arXiv 1908.09791), and the joint image size and width of MCUNetV2 (arXiv 2110.15352). The other spaces
+have the form of TinyNAS, for smaller inputs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 from ..ops.window import Size
 from .arch import ACTIVATIONS, POOLINGS, Arch, Group, PlanGene, rounded, verify
+from .redistribute import KERNEL
 
-HEAD = 8  # total stride at which the head ends
+PATCH_STRIDE = 8  # total stride at which the first blocks, which may run by patches, end
 POOLED = ("mean", "max", "both")  # possible poolings in the spaces for small inputs; a supernet holds the last
-KERNEL = 3  # of blocks in the head with stride 2: a smaller kernel would skip pixels
+PLAIN_KERNEL = 3  # of the bottlenecks of plain networks, as in MobileNetV1
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class SearchSpace:
     widths: tuple[float, ...]  # possible factors on all channels except those of the image
     stem: int  # channels of the first convolution at width 1
     groups: tuple[ElasticGroup, ...]
-    last: int = 0  # channels of the last convolution at width 1, never fewer except in a joint space; 0 for none
+    last: int = 0  # channels of the last convolution at width 1; narrower only in a joint space; 0 for none
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
     anchors: int = 0  # boxes per cell of a detector; 0 for a classifier
@@ -58,7 +59,7 @@ class SearchSpace:
     by_group: bool = False  # each group has a width of its own
     plans: tuple[PlanGene, ...] = ()  # possible plans, from most to least RAM; empty: the planner options of the search
     poolings: tuple[str, ...] = POOLINGS[:1]  # possible poolings (`arch.POOLINGS`): one, or POOLED
-    heads: bool = False  # the head may be redistributed, see `Choice.redistributed`
+    redistributable: bool = False  # the first blocks may have small kernels, see `Choice.redistributed`
 
 
 class Choice(NamedTuple):
@@ -69,24 +70,22 @@ class Choice(NamedTuple):
     blocks: tuple[tuple[tuple[int, int], ...], ...]  # kernel and expansion per bottleneck, per group
     widths: tuple[float, ...] = ()  # per group; empty if all groups have `width`
     plan: PlanGene | None = None  # None: the planner options of the search
-    redistributed: bool = (
-        False  # kernels of the head (up to total stride HEAD) are 1, or KERNEL at stride 2, see `redistribute`
-    )
+    redistributed: bool = False  # whether the first blocks have small kernels, see `redistribute`
     pooling: str = POOLINGS[0]  # between the last map and the classifier
 
 
 def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
     """Return the space with two more genes: the plan of a network, and whether its first blocks have smaller kernels.
 
-    The first blocks are those up to total stride HEAD; their kernels become 1, or KERNEL at stride 2 (`Choice.redistributed`).
-    The possible plans, from most to least RAM, are: layer by layer; the best plan without recomputation; with `stream_inputs`,
+    The first blocks are those up to total stride PATCH_STRIDE; their kernels become 1, or KERNEL at stride 2.
+    The possible plans, from most to least RAM, are: `unfused`; the best plan without recomputation; with `stream_inputs`,
     the best plan without recomputation that streams the image by rows; and, if `max_mac_overhead` is above 1, the best plan
     with recomputation, which also streams the image if `stream_inputs` is set.
     """
     plans = [PlanGene("unfused"), PlanGene("best")]
     plans += [PlanGene("best", True)] if stream_inputs else []
     plans += [PlanGene("best", stream_inputs, max_mac_overhead)] if max_mac_overhead and max_mac_overhead > 1 else []
-    return replace(space, name=f"{space.name}_planned", plans=tuple(plans), heads=True)
+    return replace(space, name=f"{space.name}_planned", plans=tuple(plans), redistributable=True)
 
 
 def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
@@ -95,7 +94,7 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
     for group, width, chosen in zip(space.groups, widths, choice.blocks, strict=True):
         kernels, expansions = zip(*chosen, strict=True)
         if choice.redistributed:
-            kernels = tuple(_in_head(group, kernel, index, shrunk) for index, kernel in enumerate(kernels))
+            kernels = tuple(_redistributed(group, kernel, index, shrunk) for index, kernel in enumerate(kernels))
         shrunk *= group.stride
         groups.append(Group(rounded(group.width * width), group.stride, kernels, expansions, group.squeeze, group.activation))
     least = 0.0 if space.joint else 1.0
@@ -107,18 +106,18 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
     return verify(arch)
 
 
-def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
-    """Return the kernel size of a block after the kernels in the network's head are reduced to 1, or to KERNEL at stride 2.
+def _redistributed(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
+    """Return the kernel size of a block after the kernels of the first blocks are reduced to 1, or to KERNEL at stride 2.
 
-    The head is the blocks up to total stride HEAD.
+    The first blocks are those up to total stride PATCH_STRIDE.
 
     Args:
         group: The block's group.
-        kernel: The block's own kernel size, which it keeps if it is not in the head.
+        kernel: The block's own kernel size, which it keeps if it is not one of the first blocks.
         index: Index of the block in its group.
         shrunk: Total stride before the group.
     """
-    if shrunk >= HEAD or (index and shrunk * group.stride >= HEAD):
+    if shrunk >= PATCH_STRIDE or (index and shrunk * group.stride >= PATCH_STRIDE):
         return kernel
     return 1 if index or group.stride == 1 else KERNEL
 
@@ -136,7 +135,7 @@ def _redrawn(space: SearchSpace, choice: Choice, rate: float, rng: random.Random
     """Redraw the genes `plan`, `redistributed` and `pooling` of a network, each with probability `rate`, if they vary."""
     if space.plans and rng.random() < rate:
         choice = choice._replace(plan=rng.choice(space.plans))
-    if space.heads and rng.random() < rate:
+    if space.redistributable and rng.random() < rate:
         choice = choice._replace(redistributed=rng.random() < 1 / 2)
     if len(space.poolings) > 1 and rng.random() < rate:
         choice = choice._replace(pooling=rng.choice(space.poolings))
@@ -176,7 +175,7 @@ def plain(space: SearchSpace, width: float, depth: int) -> Choice:
     convolutions, as in MobileNetV1. The pooling is the first of the space.
     """
     groups = tuple(
-        ((KERNEL if KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)
+        ((PLAIN_KERNEL if PLAIN_KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)
         * min(max(depth, min(s.depths)), max(s.depths))
         for s in space.groups
     )
@@ -228,8 +227,8 @@ def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
 
 
 def networks_in(space: SearchSpace) -> int:
-    """Return the number of networks in a space; networks that differ only in their plan count separately."""
-    plans = max(1, len(space.plans)) * (1 + space.heads)
+    """Return the number of Choices in a space, the product over all genes; different Choices may give equal networks."""
+    plans = max(1, len(space.plans)) * (1 + space.redistributable)
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
     widths: int = len(space.widths) ** (1 + len(space.groups) * space.by_group)
     blocks: int = prod(per_group) * len(space.poolings)

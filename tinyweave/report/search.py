@@ -42,7 +42,7 @@ RECORDED = 300  # most candidates in the record
 def search_record(found: SearchResult, run: Record) -> Record:
     """Return the record of a finished search; `run` is the dict of settings that the search saved in its folder."""
     profile, done = found.deployment.profile, found.deployment
-    archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
+    archs, supernet = [arch for arch, _ in found.candidates], run.get("supernet")
     epochs = sum(each.get("epochs", 0) for each in found.trained)
     epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0
     right = {each["candidate"]: each["accuracy"] for each in found.trained}  # after the last training of each

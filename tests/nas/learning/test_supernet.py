@@ -35,7 +35,7 @@ from tinyweave.nas.training_run import TrainingRun  # noqa: E402
 MOBILE = replace(MOBILE_1280, sizes=((48, 48), (64, 64)), widths=(0.2, 0.3, 0.5))
 V3 = mobilenet_v3(((48, 32), (64, 48)), by_group=True)
 V3 = replace(V3, groups=tuple(replace(group, depths=group.depths[:2]) for group in V3.groups))  # with 40 M MACs it is slow
-V3 = replace(V3, heads=True)
+V3 = replace(V3, redistributable=True)
 SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE, V3)
 
 

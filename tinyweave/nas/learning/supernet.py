@@ -227,10 +227,10 @@ class Supernet(nn.Module):
                 value.copy_(state[name])
 
     def sort(self) -> None:
-        """Sort the inner channels of each block by falling importance, so that smaller networks use the most important ones.
+        """Sort the channels between the layers of each block that has an expansion, by falling importance.
 
-        The importance is the L1 norm of a channel's weights in the projection. The largest network computes the same function
-        as before.
+        Smaller networks then use the most important channels. The importance is the L1 norm of a channel's weights in the
+        projection. The largest network computes the same function as before.
         """
         with torch.no_grad():
             for index, units in enumerate(self.units):

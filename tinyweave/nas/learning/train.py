@@ -77,8 +77,9 @@ def fit(
 ) -> nn.Module:
     """Train a module in place, starting from its current weights, and return it in evaluation mode.
 
-    If the run has a checkpoint file, continue from it. It is written at most every SAVE_EVERY_S seconds. A GPU trains in mixed
-    precision (bfloat16).
+    Each epoch drops its last, incomplete batch; if there are fewer samples than a batch has, an epoch is one step. If the run
+    has a checkpoint file, continue from it. It is written after an epoch, at most every SAVE_EVERY_S seconds. A GPU trains in
+    mixed precision (bfloat16).
 
     Args:
         module: The network.
