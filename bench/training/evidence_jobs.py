@@ -134,7 +134,7 @@ def supernet(training: Training, space: SearchSpace, warm_up: int, seed: int) ->
     """Train the largest network of a space for `warm_up` epochs, then its supernet, and write its weights into the folder."""
     from tinyweave.nas.learning.module import module_of
     from tinyweave.nas.learning.supernet import Supernet, fit_supernet
-    from tinyweave.nas.learning.train import Recipe, accuracy, fit, save
+    from tinyweave.nas.learning.train import Recipe, accuracy, fit, on_cpu, save
 
     data = load_data(training.folder / DATA)
     whole = Supernet(space, len(data.classes), seed=seed)
@@ -144,7 +144,7 @@ def supernet(training: Training, space: SearchSpace, warm_up: int, seed: int) ->
     whole.load(alone)
     whole.sort()
     fit_supernet(whole, *_part(data, "train"), replace(recipe, epochs=training.epochs), TrainingRun(seed))
-    save({name: value.cpu() for name, value in whole.state_dict().items()}, training.folder / SUPERNET)
+    save(on_cpu(whole), training.folder / SUPERNET)
     return {"epochs": training.epochs, "largest_alone": accuracy(alone, *_part(data, "validation"))}
 
 
@@ -221,7 +221,7 @@ def trained(
 ) -> Record:
     """Train a network from random weights, or from the weights `start`, and test it; `end` is a file for its weights."""
     from tinyweave.nas.learning.module import module_of
-    from tinyweave.nas.learning.train import Recipe, accuracy, fit, save, scores
+    from tinyweave.nas.learning.train import Recipe, accuracy, fit, on_cpu, save, scores
 
     data = samples(training.folder, arch.image[:2])
     module = module_of(arch, seed)
@@ -231,7 +231,7 @@ def trained(
     fit(module, *_part(data, "train"), recipe, TrainingRun(seed))
     if end is not None:
         end.parent.mkdir(exist_ok=True)
-        save({name: value.cpu() for name, value in module.state_dict().items()}, end)
+        save(on_cpu(module), end)
     unseen, labels = _part(data, "test")
     correct = scores(module, unseen).argmax(axis=1) == labels
     return {

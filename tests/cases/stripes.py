@@ -61,7 +61,7 @@ def trained(
 
     recipe, state = Recipe(epochs, batch=32, rate=0.05, augmentation="images"), folder / f"state-{number}-{net_seed}"
     for progress in (interrupt, silent) if stop else (silent,):
-        supernet = Supernet(TINY, 2, transformed=True, seed=net_seed)
+        supernet = Supernet(TINY, 2, seed=net_seed)
         with suppress(StopError):
             fit_supernet(supernet, *stripes(96, 0), recipe, TrainingRun(5, state, team, progress=progress), **options)
     return {name: value.detach().numpy() for name, value in supernet.state_dict().items()}

@@ -169,7 +169,7 @@ def train_one(
     import torch
 
     from .learning.module import load_fitted, module_of
-    from .learning.train import fit, save, scores
+    from .learning.train import fit, on_cpu, save, scores
 
     architecture = archs.from_json(arch)
     data = sized(load_data(Path(folder)), architecture.image[:2])
@@ -186,7 +186,7 @@ def train_one(
             fit(module, *seen, recipe_of(data, epochs, len(seen[0]), augmentation), run)
         outputs.append(scores(module, values))
         targets.append(labels)
-    save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
+    save(on_cpu(module), Path(end))
     checkpoint.unlink(missing_ok=True)
     return _score(np.concatenate(outputs), np.concatenate(targets), head)
 
@@ -517,7 +517,7 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     if known is not None:
         return known
     name = f"{WEIGHTS}/final-{best['candidate']}"
-    copies = [f"{name}-{copy}.pt" for copy in range(min(COPIES, workers.count))]
+    copies = [f"{name}-{copy}.pt" for copy in range(1 if is_fitted(arch) else min(COPIES, workers.count))]
     missing = [copy for copy, end in enumerate(copies) if not (folder / end).is_file()]
     calls = [trainings.call(arch, epochs, copies[copy], start=folder / best["weights"], seed=copy) for copy in missing]
     ended = len(copies) - len(missing)

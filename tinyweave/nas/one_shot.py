@@ -168,7 +168,7 @@ def train_supernet(
     """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
-    from .learning.train import fit, save, thread_count
+    from .learning.train import fit, on_cpu, save, thread_count
 
     team, seed = run.team, run.seed
     path, samples = folder / SUPERNET, data.part("train")
@@ -193,7 +193,7 @@ def train_supernet(
             replace(recipe, epochs=budget.epochs),
             replace(_phase(run, "supernet", "training the supernet", states[1]), team=team),
         )
-    save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
+    save(on_cpu(supernet), path)
     for state in states:
         state.unlink(missing_ok=True)
 
@@ -282,10 +282,10 @@ def accuracy_of(arch: str, space: SearchSpace, folder: str) -> float:
 
 def write_weights(arch: str, space: SearchSpace, folder: str, end: str) -> None:
     """Write the supernet's weights for a network (as JSON) to the file `end`; see `extracted`."""
-    from .learning.train import save
+    from .learning.train import on_cpu, save
 
     module, _ = extracted(arch, space, folder)
-    save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
+    save(on_cpu(module), Path(end))
 
 
 def extracted(arch: str, space: SearchSpace, folder: str) -> tuple[Any, Dataset]:

@@ -320,9 +320,32 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 def _plan_halving(this: _Search) -> dict[str, Any]:
     """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
 
-    If `options.rungs` is set, these rungs are used, and the candidates are `options.archs` or sampled networks. Otherwise rungs
-    are chosen that fit the time limit. The candidates are then, in this order: `first_network`, `pooled_network`,
-    `flat_networks`, sampled networks, `fitted_networks`. The record has more keys:
+    If `options.rungs` is set, these rungs are used, and the candidates are `options.archs` or sampled networks. Otherwise both
+    are chosen for the time limit, see `_plan_timed_halving`.
+    """
+    options, target = this.options, this.target
+    rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
+
+    def costs_of(archs: Sequence[Arch]) -> list[Costs | None]:
+        return this.workers.each(quick_costs, [(target, arch) for arch in archs])
+
+    sampling = Sampling(options.seed, costs_of=costs_of, rank=rank)
+    if options.rungs is None:
+        return _plan_timed_halving(this, sampling)
+    given = [(arch, costs(arch, target)) for arch in options.archs]
+    return _halving_record(options.rungs, given or _sampled(this, options.rungs[0].candidates, sampling))
+
+
+def _sampled(this: _Search, count: int, sampling: Sampling) -> Candidates:
+    """Return at most `count` sampled networks that fit; raise CompileError if none fits."""
+    return sample_fitting(this.space, this.target, this.classes, count, sampling, progress=this.progress)
+
+
+def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
+    """Choose rungs and candidates for the time limit; return them as JSON values for the run's record.
+
+    The candidates are, in this order: `first_network`, `pooled_network`, `flat_networks`, sampled networks, `fitted_networks`.
+    The record has more keys than that of `_halving_record`:
 
     - `folds`: number of folds of the cross-validation, see `halving.folds_of`;
     - `augmentations`: names of augmentations to compare first, by short trainings;
@@ -330,47 +353,36 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     - `trial_epochs`: epochs of each of these trainings;
     - `final_epochs`: for each candidate, the epochs of its final training if it becomes the best.
     """
-    options, target, workers = this.options, this.target, this.workers
-    rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
-
-    def costs_of(archs: Sequence[Arch]) -> list[Costs | None]:
-        return workers.each(quick_costs, [(target, arch) for arch in archs])
-
-    sampling = Sampling(options.seed, costs_of=costs_of, rank=rank)
-    sampled = partial(sample_fitting, this.space, target, this.classes, progress=this.progress)
-    if options.rungs is not None:
-        given = [(arch, costs(arch, target)) for arch in options.archs]
-        return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates, sampling))
-    if not costs(arch_of(this.space, smallest(this.space), this.classes), target).fit:
-        sampled(1, sampling)  # if no network fits, this raises the error before the longer steps
+    data, target, workers, space, classes = this.data, this.target, this.workers, this.space, this.classes
+    least = arch_of(space, smallest(space), classes)
+    if not costs(least, target).fit:
+        _sampled(this, 1, sampling)  # if no network fits, this raises the error before the longer steps
     this.progress("measuring how fast it trains", 0, 1)
-    speed = machine_factor(workers)
-    folds = halving.folds_of(this.data)
-    counts, batch = this.data.counts(), halving.batch_of(this.data)
-    budget = Budget(this.seconds, workers.count, speed, counts["train"], batch, folds, counts["validation"])
-    least = 2 * budget.step(arch_of(this.space, smallest(this.space), this.classes))
+    folds, counts = halving.folds_of(data), data.counts()
+    slowdown, batch = machine_factor(workers), halving.batch_of(data)
+    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"])
 
     def is_trainable(arch: Arch) -> bool:
-        return budget.is_trainable(arch) or budget.step(arch) <= least
+        return budget.is_trainable(arch) or budget.step(arch) <= 2 * budget.step(least)
 
     this.progress("choosing the first network", 0, 1)
     build = _builder(target, this.folder)
-    first = first_network(this.space, target, this.classes, is_trainable, lambda arch: build(arch).fit)
+    first = first_network(space, target, classes, is_trainable, lambda arch: build(arch).fit)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
-    others = sampled(most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
-    flat = flat_networks(this.space, target, this.classes, is_trainable)
-    begin = [first, *pooled_network(this.space, target, first[0])] if first else []
-    begin += islice(flat, None if folds > 1 else most // 3)
-    candidates = [*begin, *(pair for pair in others if pair[0] not in {arch for arch, _ in begin})]
+    sampled = _sampled(this, most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
+    flat = flat_networks(space, target, classes, is_trainable)
+    leading = [first, *pooled_network(space, target, first[0])] if first else []
+    leading += islice(flat, None if folds > 1 else most // 3)
+    candidates = [*leading, *(pair for pair in sampled if pair[0] not in {arch for arch, _ in leading})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
-    tried, number = halving.augmentations_of(this.data), max(1, len(begin)) if folds > 1 else 1
-    candidates = candidates[: rungs[0].candidates + number - 1]
-    trial_epochs = budget.trial_epochs(candidates[0][0], number * len(tried))
-    candidates += fitted_networks(this.data, target)
+    augmentations, tried = halving.augmentations_of(data), max(1, len(leading)) if folds > 1 else 1
+    candidates = candidates[: rungs[0].candidates + tried - 1]
+    trial_epochs = budget.trial_epochs(candidates[0][0], tried * len(augmentations))
+    candidates += fitted_networks(data, target)
     return _halving_record(rungs, candidates) | {
         "folds": folds,
-        "first": number,
-        "augmentations": tried,
+        "first": tried,
+        "augmentations": augmentations,
         "trial_epochs": trial_epochs,
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }

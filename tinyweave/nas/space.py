@@ -217,11 +217,9 @@ def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
         groups.append(tuple([*shared, *longer[len(shared) :]][: rng.choice((len(ours), len(theirs)))]))
     size, width = rng.choice((first.size, second.size)), rng.choice((first.width, second.width))
     widths = tuple(map(rng.choice, zip(first.widths, second.widths, strict=True)))
-    plan, redistributed = first.plan, first.redistributed
-    if plan != second.plan:
-        plan = rng.choice((plan, second.plan))
-    if redistributed != second.redistributed:
-        redistributed = rng.choice((redistributed, second.redistributed))
+    plan = first.plan if first.plan == second.plan else rng.choice((first.plan, second.plan))
+    differ = first.redistributed != second.redistributed
+    redistributed = rng.choice((first.redistributed, second.redistributed)) if differ else first.redistributed
     pooling = first.pooling if first.pooling == second.pooling else rng.choice((first.pooling, second.pooling))
     return Choice(size, width, tuple(groups), widths, plan, redistributed, pooling)
 

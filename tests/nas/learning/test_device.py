@@ -44,7 +44,7 @@ def test_samples_and_labels_are_moved_to_the_device_of_the_module(kind: str) -> 
     values, labels = rng.integers(-128, 128, (70, *arch.image)).astype(np.int8), rng.integers(0, CLASSES, 70)
     recipe = train.Recipe(2, batch=32, augmentation=AUGMENTATIONS[kind][0])
     module = train.fit(module_of(arch), values, labels, recipe)
-    whole = supernet.fit_supernet(supernet.Supernet(space, CLASSES), values, labels, recipe, distilled=True)
+    whole = supernet.fit_supernet(supernet.Supernet(space, CLASSES), values, labels, recipe)
     assert {p.device.type for net in (module, whole) for p in net.parameters()} == {"meta"}
 
 

@@ -11,7 +11,6 @@ from cases.stripes import TINY, TINY_V3, stripes
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from tinyweave.nas.arch import blocks  # noqa: E402
 from tinyweave.nas.learning import train  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.supernet import Supernet, centre, fit_supernet, recalibrate, resized  # noqa: E402
@@ -19,7 +18,6 @@ from tinyweave.nas.learning.train import Recipe, accuracy, fit, thread_count  # 
 from tinyweave.nas.space import (  # noqa: E402
     MOBILE_1280,
     Choice,
-    ElasticGroup,
     SearchSpace,
     arch_of,
     keywords,
@@ -45,20 +43,19 @@ def _one_thread():
         yield
 
 
-def supernet_of(space: SearchSpace, *, transformed: bool = False) -> Supernet:
-    """Return a supernet with weights as after training: neither norms nor kernel matrices are identities."""
-    supernet, rng = Supernet(space, 5, transformed=transformed, seed=1), torch.Generator().manual_seed(2)
+def supernet_of(space: SearchSpace) -> Supernet:
+    """Return a supernet with weights as after training: norms are no identities."""
+    supernet, rng = Supernet(space, 5, seed=1), torch.Generator().manual_seed(2)
     with torch.no_grad():
-        for name, value in supernet.named_parameters():
-            if "matrices" in name or value.ndim == 1:
+        for value in supernet.parameters():
+            if value.ndim == 1:
                 value.add_(0.2 * torch.randn(value.shape, generator=rng))
     return supernet
 
 
-@pytest.mark.parametrize("transformed", [False, True], ids=["cropped", "transformed"])
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: f"{space.name}-{space.sizes[0][1]}")
-def test_an_extracted_network_computes_the_same_as_in_the_supernet(space: SearchSpace, transformed: bool) -> None:
-    supernet, rng = supernet_of(space, transformed=transformed), random.Random(3)
+def test_an_extracted_network_computes_the_same_as_in_the_supernet(space: SearchSpace) -> None:
+    supernet, rng = supernet_of(space), random.Random(3)
     choices = [smallest(space), *(sample(space, rng) for _ in range(6)), largest(space, width=min(space.widths))]
     for choice in choices:
         arch = arch_of(space, choice, 5)
@@ -82,19 +79,8 @@ def test_extracted_weights_are_the_first_channels_and_the_kernel_s_centre() -> N
     assert len(first) == 4 and len(supernet.units) == 3, "one block of two"
 
 
-def test_a_smaller_kernel_is_the_centre_of_the_next_larger_one_times_a_matrix() -> None:
-    space = SearchSpace("three", ((8, 8),), 1, (1.0,), 8, (ElasticGroup(16, 1, (1,), (3, 5, 7), (2,)),))
-    unit = supernet_of(space, transformed=True).units[1]["depthwise"]
-    layers = {side: blocks(arch_of(space, Choice((8, 8), 1.0, (((side, 2),),)), 5))[1].layers[1] for side in (3, 5, 7)}
-    five = (unit.weight[:, :, 1:6, 1:6].flatten(1) @ unit.matrices[0]).reshape(16, 1, 5, 5)
-    three = (five[:, :, 1:4, 1:4].flatten(1) @ unit.matrices[1]).reshape(16, 1, 3, 3)
-    for side, expected in ((7, unit.weight), (5, five), (3, three)):
-        assert torch.equal(unit.sliced(layers[side]), expected)
-        assert torch.equal(expected, centre(unit.weight, (side, side))) == (side == 7)
-
-
 def test_the_largest_network_is_unchanged_after_load_and_extract() -> None:
-    supernet, module = Supernet(TINY, 5, transformed=True), module_of(arch_of(TINY, largest(TINY), 5), 7)
+    supernet, module = Supernet(TINY, 5), module_of(arch_of(TINY, largest(TINY), 5), 7)
     supernet.load(module)
     assert all(
         torch.equal(a, b) for a, b in zip(supernet.extract(supernet.largest).parameters(), module.parameters(), strict=True)
@@ -128,16 +114,14 @@ def test_extracted_squeeze_and_excitation_has_the_first_channels() -> None:
     assert torch.equal(alone.expand.bias, whole.expand.bias[:16]) and alone.expand.bias.std() > 0
 
 
-@pytest.mark.parametrize(
-    ("space", "distilled"), [(TINY, False), (TINY, True), (TINY_V3, False)], ids=["plain", "distilled", "squeezed"]
-)
-def test_training_a_supernet_trains_all_of_its_networks(space: SearchSpace, distilled: bool) -> None:
+@pytest.mark.parametrize("space", [TINY, TINY_V3], ids=["plain", "squeezed"])
+def test_training_a_supernet_trains_all_of_its_networks(space: SearchSpace) -> None:
     data, unseen = stripes(512, 0), stripes(200, 1)
     first = fit(module_of(arch_of(space, largest(space), 2)), *data, Recipe(2, batch=32))
-    supernet = Supernet(space, 2, transformed=True)
+    supernet = Supernet(space, 2)
     supernet.load(first)
     supernet.sort()
-    fit_supernet(supernet, *data, Recipe(3, batch=32, rate=0.05), distilled=distilled)
+    fit_supernet(supernet, *data, Recipe(3, batch=32, rate=0.05))
     rng, rates = random.Random(0), list[float]()
     for _ in range(4):
         module = supernet.extract(arch_of(space, sample(space, rng, size=(8, 8)), 2))
@@ -173,13 +157,11 @@ def test_an_interrupted_supernet_training_resumes_to_the_same_weights(
             raise StopError
 
     with thread_count(count):
-        whole = fit_supernet(Supernet(TINY, 2, transformed=True), *data, recipe, TrainingRun(5))
+        whole = fit_supernet(Supernet(TINY, 2), *data, recipe, TrainingRun(5))
         with pytest.raises(StopError):
-            fit_supernet(
-                Supernet(TINY, 2, transformed=True), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop)
-            )
+            fit_supernet(Supernet(TINY, 2), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop))
         seen = list[int]()
-        other = Supernet(TINY, 2, transformed=True, seed=9)
+        other = Supernet(TINY, 2, seed=9)
         fit_supernet(
             other,
             *data,

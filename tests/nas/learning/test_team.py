@@ -19,7 +19,7 @@ from tinyweave.nas.learning.team import Team, is_launched  # noqa: E402
 from tinyweave.nas.learning.train import thread_count  # noqa: E402
 from tinyweave.nas.workers import pool  # noqa: E402
 
-RUNS: list[dict[str, Any]] = [{"epochs": 2, "networks_per_step": 3}, {"epochs": 1, "distilled": True}, {"epochs": 3, "stop": 2}]
+RUNS: list[dict[str, Any]] = [{"epochs": 2, "networks_per_step": 3}, {"epochs": 3, "stop": 2}]
 
 
 def test_two_processes_train_the_same_weights_as_one(tmp_path: Path) -> None:

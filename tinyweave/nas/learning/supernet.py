@@ -22,7 +22,7 @@ from ..arch import Arch, Block, blocks, classifier_macs
 from ..space import SearchSpace, arch_of, largest, sample
 from ..training_run import UNSAVED, TrainingRun
 from .module import ACTIVATIONS, POOLING_MODULES, Excitation, module_of, squeeze_excite
-from .train import GPU_BATCH, Recipe, as_tensor, fit, mixed
+from .train import GPU_BATCH, Recipe, as_tensor, fit, mixed, on_cpu
 
 NETWORKS_PER_STEP = 4  # sampled networks of one training step, whose gradients are added up
 CALIBRATION_BATCHES, CALIBRATION_BATCH = 20, 64  # for batch normalisation statistics: number of batches, samples per batch
@@ -35,31 +35,16 @@ class ElasticUnit(nn.Module):
     Smaller networks use a slice of these weights for their own layer.
     """
 
-    def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
-        """Allocate the weights of the largest layer.
-
-        Args:
-            layer: The layer of the largest network.
-            sides: Possible kernel sizes in the search space.
-            transformed: Whether a smaller kernel is the centre of the next larger kernel times a learned matrix, which is
-                initialised to the identity (once-for-all, section 3.2).
-        """
+    def __init__(self, layer: ChainLayer):
+        """Allocate the weights of `layer`, the layer of the largest network."""
         super().__init__()
         groups = layer.c_in if layer.depthwise else 1
         self.weight = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, groups=groups, bias=False).weight
         self.scale, self.shift = nn.Parameter(torch.ones(layer.c_out)), nn.Parameter(torch.zeros(layer.c_out))
-        self.sides = tuple(sorted(sides, reverse=True))
-        taps = [(min(side, layer.kernel[0]), min(side, layer.kernel[1])) for side in self.sides[1:] if transformed]
-        self.matrices = nn.ParameterList(torch.eye(rows * columns) for rows, columns in taps)
 
     def sliced(self, layer: ChainLayer) -> Tensor:
         """Return the slice of the weights that a layer of a smaller network uses: [c_out, c_in per group, rows, columns]."""
         weight = self.weight[: layer.c_out] if layer.depthwise else self.weight[: layer.c_out, : layer.c_in]
-        for side, matrix in zip(self.sides[1:], self.matrices, strict=False):
-            if max(layer.kernel) > side:
-                break
-            weight = centre(weight, (side, side))
-            weight = (weight.flatten(1) @ matrix).reshape(weight.shape)
         return centre(weight, layer.kernel)
 
     def forward(self, x: Tensor, layer: ChainLayer) -> Tensor:
@@ -109,27 +94,17 @@ class Supernet(nn.Module):
 
     """
 
-    def __init__(self, space: SearchSpace, classes: int, *, transformed: bool = False, seed: int = 0):
-        """Allocate the weights, and initialise them like a random module of the largest network.
-
-        `ElasticUnit` explains `transformed`.
-        """
+    def __init__(self, space: SearchSpace, classes: int, *, seed: int = 0):
+        """Allocate the weights, and initialise them like a random module of the largest network."""
         super().__init__()
         self.space, self.classes = space, classes
         self.largest = arch_of(space, largest(space), classes)
-        sides = [()] + [group.kernels for group in space.groups for _ in range(max(group.depths))] + [()]
         self.first = [1 + sum(max(group.depths) for group in space.groups[:index]) for index in range(len(space.groups) + 1)]
         sequence = blocks(self.largest)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.units = nn.ModuleList(
-                nn.ModuleDict(
-                    {
-                        part: ElasticUnit(layer, sides[index] if layer.depthwise else (), transformed=transformed)
-                        for part, layer in layer_roles(block)
-                    }
-                )
-                for index, block in enumerate(sequence)
+                nn.ModuleDict({part: ElasticUnit(layer) for part, layer in layer_roles(block)}) for block in sequence
             )
             self.excitations = nn.ModuleDict(
                 {
@@ -277,7 +252,6 @@ def fit_supernet(
     run: TrainingRun = UNSAVED,
     *,
     networks_per_step: int = NETWORKS_PER_STEP,
-    distilled: bool = False,
 ) -> Supernet:
     """Train a supernet in place and return it. Each step adds up the gradients of several randomly sampled networks.
 
@@ -290,29 +264,22 @@ def fit_supernet(
         recipe: Hyperparameters of the training.
         run: Seed, checkpoint, team, log and progress.
         networks_per_step: Number of networks in each step.
-        distilled: Whether to use knowledge distillation: the first network of each step is the largest network, and the
-            others learn its scores instead of the labels.
     """
     team = run.team
     if team is not None:
-        supernet.load_state_dict(team.broadcast({name: value.cpu() for name, value in supernet.state_dict().items()}))
+        supernet.load_state_dict(team.broadcast(on_cpu(supernet)))
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
         rng = random.Random(f"{run.seed} {step}")
-        archs = (arch_of(supernet.space, sample(supernet.space, rng), supernet.classes) for _ in range(networks_per_step))
-        learned = targets
-        for index, arch in enumerate(archs):
-            is_teacher, is_ours = distilled and index == 0, team is None or team.evaluates(index)
-            if not is_ours and not is_teacher:
+        for index in range(networks_per_step):
+            arch = arch_of(supernet.space, sample(supernet.space, rng), supernet.classes)
+            if team is not None and not team.evaluates(index):
                 yield None
                 continue
-            arch, smoothing = supernet.largest if is_teacher else arch, 0.0 if learned.ndim > 1 else recipe.smoothing
-            with mixed(samples), torch.set_grad_enabled(is_ours):
+            with mixed(samples):
                 scores = supernet(resized(samples, arch), arch)
-                loss = functional.cross_entropy(scores, learned, label_smoothing=smoothing)
-            yield loss if is_ours else None
-            if is_teacher:
-                learned = scores.detach().float().softmax(1)
+                loss = functional.cross_entropy(scores, targets, label_smoothing=recipe.smoothing)
+            yield loss
 
     fit(supernet, values, labels, recipe, run, losses=losses)
     return supernet

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -222,7 +222,12 @@ def accuracy(module: nn.Module, values: NDArray[np.int8], labels: NDArray[np.int
     return float((scores(module, values).argmax(axis=1) == labels).mean())
 
 
-def save(state: dict[str, object], path: Path) -> None:
+def on_cpu(module: nn.Module) -> dict[str, Tensor]:
+    """Return the state dictionary of a module, on the CPU."""
+    return {name: value.cpu() for name, value in module.state_dict().items()}
+
+
+def save(state: Mapping[str, object], path: Path) -> None:
     """Write a PyTorch state dictionary to a file atomically: an interrupted write leaves the old file."""
     scratch = path.with_name(f"{path.name}.new")
     torch.save(state, content := BytesIO())  # written to a file, torch reports a full disk as an internal error
