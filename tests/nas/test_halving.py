@@ -6,6 +6,7 @@ import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from tinyweave.nas.halving import (
     train_finally,
 )
 from tinyweave.nas.space import arch_of, largest, smallest
-from tinyweave.nas.workers import Workers
+from tinyweave.nas.training_run import Meeting
+from tinyweave.nas.workers import Workers, pool
 from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.evaluation.baselines import STRENGTHS
 
@@ -293,48 +295,58 @@ def test_progress_moves_while_a_network_trains(trainings: Trainings, monkeypatch
 def test_the_final_training_continues_on_training_and_validation_samples_and_is_not_repeated(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train, averaged, weights = Trained({5: 0.75}), list[list[str]](), trainings.folder / halving.WEIGHTS
+    train = Trained({5: 0.75})
     monkeypatch.setattr(halving, "train_one", train)
-
-    def average(arch: str, folder: str, copies: list[str], end: str) -> None:
-        averaged.append([Path(copy).name for copy in copies])
-        Path(end).write_bytes(b"")
-
-    monkeypatch.setattr(halving, "average_copies", average)
+    monkeypatch.setattr(halving, "train_shared", train)
+    monkeypatch.setattr(halving, "batch_of", lambda data: 64)
     (before,) = halving.successive_halving([ARCH], [Rung(1, 2)], trainings._replace(seed=5))
-    many = trainings._replace(seed=5, augmentation="sensors", folds=4, workers=Workers(at_once, 8))
+    many = trainings._replace(seed=5, augmentation="sensors", folds=4, workers=Workers(at_once, 8, can_meet=True))
     record = train_finally(ARCH, before, 7, many)
     first, second = train.calls[1:]
-    for call in (first, second):
-        assert call["folds"] == halving.FINAL and call["epochs"] == 7 and call["augmentation"] == "sensors"
+    for rank, call in enumerate((first, second)):
+        assert call["epochs"] == 7 and call["augmentation"] == "sensors"
         assert call["start"] == str((trainings.folder / before["weights"]).resolve()) and call["start"] != call["end"]
-    assert (first["seed"], second["seed"]) == (5, 6) and averaged == [["final-0-0.pt", "final-0-1.pt"]]
+        assert call["seed"] == 5 and call["meeting"] == Meeting(rank, 2, str(trainings.folder.resolve() / "meeting"))
     assert record == {**before, "rung": 1, "weights": "weights/final-0.pt", "epochs": 7}
     assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 3
-    for path in (trainings.folder / halving.RESULTS, weights / "final-0-1.pt"):  # interrupted while the second copy was trained
-        path.unlink()
-    assert train_finally(ARCH, before, 7, many) == record and len(train.calls) == 4 and (weights / "final-0.pt").is_file()
 
 
-def test_copies_that_were_trained_from_the_same_weights_are_averaged(trainings: Trainings) -> None:
+def test_only_workers_that_run_at_the_same_time_share_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
+    from tinyweave.nas.learning import train
+
+    assert [halving.micro_batches_of(batch) for batch in (16, 63, 64, 128)] == [1, 1, 2, 2]
+    both, one, apart = (Workers(at_once, count, can_meet) for count, can_meet in ((4, True), (1, True), (4, False)))
+    assert [halving.sharing(64, each) for each in (both, one, apart)] == [2, 1, 1] and halving.sharing(63, both) == 1
+    monkeypatch.setattr(train, "device", lambda: SimpleNamespace(type="cuda"))
+    assert halving.sharing(64, both) == 1
+
+
+def test_two_workers_train_the_same_weights_as_one(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    data, weights = str(trainings.folder / halving.DATA), trainings.folder / halving.WEIGHTS
-    halving.train_one(to_json(ARCH), data, 3, 0, start=None, end=str(weights / "start.pt"))
-    files = [str(weights / f"{seed}.pt") for seed in (0, 1)]
-    for seed, file in enumerate(files):
-        halving.train_one(to_json(ARCH), data, 2, seed, start=str(weights / "start.pt"), end=file)
+    from tinyweave.nas.learning.train import thread_count
 
-    def averaged() -> dict[str, Any]:
-        halving.average_copies(to_json(ARCH), data, files, str(weights / "end.pt"))
-        return dict(torch.load(weights / "end.pt", weights_only=True))
-
-    first, second = (torch.load(file, weights_only=True) for file in files)
-    names = [name for name, value in first.items() if value.ndim > 1]
-    end = averaged()
-    assert names and all(torch.allclose(end[name], (first[name] + second[name]) / 2) for name in names)
-    torch.save({name: -value if value.ndim > 1 else value for name, value in first.items()}, files[1])
-    end = averaged()
-    assert all(torch.equal(end[name], first[name]) for name in names), "the average is 0, so the better copy is kept"
+    halving.save_data(waves(2_500), trainings.folder / "more" / halving.DATA)  # with few samples batches are small
+    trainings = trainings._replace(folder=trainings.folder / "more")
+    data, start = str(trainings.folder / halving.DATA), trainings.folder / halving.WEIGHTS / "start.pt"
+    with thread_count(1):
+        start.parent.mkdir()
+        halving.train_one(to_json(ARCH), data, 1, 0, start=None, end=str(start))
+    before = {"rung": 0, "candidate": 0, "accuracy": 0.5, "weights": "weights/start.pt", "epochs": 2}
+    ends, scored, seen = list[dict[str, Any]](), list[str](), list[tuple[str, int, int]]()
+    for count in (1, 2):
+        (trainings.folder / halving.RESULTS).unlink(missing_ok=True)
+        seen.clear()
+        with pool(count) as together:
+            alike = trainings._replace(workers=together, progress=lambda *each: seen.append(each))
+            record = train_finally(ARCH, before, 2, alike)
+        ends.append(torch.load(trainings.folder / record["weights"], weights_only=True))
+        scored.append(seen[-1][0])
+        assert seen[-1][1:] == (2, 2) and not (trainings.folder / "meeting").exists()
+    assert len(ends[0]) > 10 and scored[0].startswith("final training")
+    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
+    first = torch.load(start, weights_only=True)
+    assert not any(torch.equal(value, first[name]) for name, value in ends[0].items() if value.ndim > 1)
 
 
 def test_the_final_training_sees_the_validation_samples(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:

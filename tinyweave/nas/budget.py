@@ -19,19 +19,19 @@ from math import ceil, prod
 from ..files import write_file
 from ..toolchain import cache_folder
 from .arch import Arch, blocks
-from .halving import Rung
+from .halving import Rung, micro_batches_of
 from .space import Choice, arch_of, small_images
 from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
-SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.22, "final": 0.6}  # of the other seconds
+SHARES = {"planning": 0.08, "trial": 0.08, "halving": 0.14, "final": 0.7}  # of the other seconds
 FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32}  # the same with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 5_000, 20_000  # of each training of this kind
 MAX_EPOCHS = 400  # of each training, or as many epochs as have ENOUGH_STEPS steps if these are more
 ENOUGH_STEPS = 4_000
-MIN_FINAL_STEPS = 2_000  # training steps of the final training; networks that are too large for them are no candidates
+MIN_FINAL_STEPS = 2_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
 
@@ -39,6 +39,7 @@ MOST_CANDIDATES, FINALISTS = 48, 2
 PER_LAYER = 0.38e-3  # for each layer, whatever its size
 PER_ELEMENT = 6.0e-9  # for each element of a layer's output, for each sample
 PER_DEPTHWISE_MAC = 0.7e-9  # for each multiply-accumulate of a depthwise layer, for each sample
+EXCHANGE = 5e-3  # if several workers share it: they wait for each other and send their gradients
 PER_INPUT = 30e-9  # for each element of the network's input, for each sample: its augmentation
 MOST_FACTOR = 1e3  # no machine is that slow
 PLANNING = 0.2  # CPU seconds to plan a network on the reference core
@@ -57,6 +58,7 @@ class Budget:
     batch: int  # samples per step
     folds: int = 1  # trainings of a candidate, see `halving.folds_of`
     validation: int = 0  # samples for validation, which only the final training sees, too
+    sharing: int = 1  # workers that share the final training
 
     def share(self, name: str) -> float:
         """Return how many seconds of the time limit are for the part `name` of the search, a key of SHARES."""
@@ -72,6 +74,16 @@ class Budget:
         """Predict the seconds of one training step of a network, on one worker."""
         return self.slowdown * step_seconds(arch, self.batch)
 
+    def final_step(self, arch: Arch) -> float:
+        """Predict the seconds of one step of the final training of a network, whose workers share each batch."""
+        count = micro_batches_of(self.batch)
+        seconds = step_seconds(arch, self.batch // count) * count / self.sharing
+        if self.sharing > 1:
+            seconds += EXCHANGE + PER_INPUT * prod(arch.image) * self.batch * (
+                1 - 1 / self.sharing
+            )  # all augment the whole batch
+        return self.slowdown * seconds
+
     @property
     def sampled(self) -> int:
         """Return how many sampled networks to plan, in order to find candidates that fit the device."""
@@ -79,8 +91,13 @@ class Budget:
         return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
     def is_trainable(self, arch: Arch) -> bool:
-        """Return whether the final training of a network can have MIN_FINAL_STEPS steps within the time limit."""
-        return self._final_steps(arch) >= MIN_FINAL_STEPS
+        """Return whether there is time for the trainings of a network.
+
+        One worker must have time for MIN_FINAL_STEPS steps of the final training. A trial of three augmentations, of one epoch
+        each, may take at most 1.5 times its share.
+        """
+        trial = ceil(3 / self.workers) * self.folds * self.steps_per_epoch * self.step(arch)
+        return self.share("final") / self.step(arch) >= MIN_FINAL_STEPS and trial <= 1.5 * self.share("trial")
 
     def trial_epochs(self, arch: Arch, trials: int) -> int:
         """Return the number of epochs of each training in `trials` trials of `arch`, which compare augmentations."""
@@ -104,11 +121,8 @@ class Budget:
         return (Rung(FINALISTS, self._epochs(steps / FINALISTS)),)
 
     def final_epochs(self, arch: Arch) -> int:
-        """Return the epochs of the final training of a network, on one worker."""
-        return self._epochs(self._final_steps(arch), self.samples + self.validation)
-
-    def _final_steps(self, arch: Arch) -> float:
-        return min(self.share("final") / self.step(arch), MAX_FINAL_STEPS)
+        """Return the epochs of the final training of a network."""
+        return self._epochs(min(self.share("final") / self.final_step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
 
     def _epochs(self, steps: float, samples: int | None = None) -> int:
         """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""

@@ -32,7 +32,7 @@ from ..tasks.dataset import PARTS, Dataset, sized
 from . import arch as archs
 from . import journal
 from .arch import Arch, is_fitted
-from .training_run import TrainingRun
+from .training_run import Meeting, TrainingRun
 from .workers import POLL_S, Workers
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
 FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
-COPIES = 2  # at most so many copies of the best network are trained in parallel and averaged
+MICRO_BATCHES, SHARED_BATCH = 2, 64  # of the final training, which workers share, if a batch has at least so many samples
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
-RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
+RESULTS, TRIALS, WEIGHTS, DATA, MEETING = "results.jsonl", "trials.jsonl", "weights", "data", "meeting"
 AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
     "images": ("images", "images_unflipped", "none"),
     "sounds": ("sounds", "none"),
@@ -189,6 +189,45 @@ def train_one(
     save(on_cpu(module), Path(end))
     checkpoint.unlink(missing_ok=True)
     return _score(np.concatenate(outputs), np.concatenate(targets), head)
+
+
+def train_shared(
+    arch: str, folder: str, epochs: int, seed: int, *, start: str, end: str, augmentation: str | None, meeting: Meeting
+) -> None:
+    """Train one network on the parts SEEN, in processes that share each batch; the first writes the weights to a file.
+
+    Each process calls this function. The weights do not depend on the number of processes. An interrupted training resumes from
+    its last checkpoint. The batch normalisation is recalibrated at the end.
+
+    Args:
+        arch: The architecture as JSON.
+        folder: Folder of the data set, as `save_data` wrote it.
+        epochs: Number of epochs.
+        seed: Seed of the order of the samples, and of their augmentation.
+        start: File of initial weights.
+        end: File for the trained weights.
+        augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
+        meeting: Where the processes meet.
+    """
+    import torch
+
+    from .learning.module import module_of
+    from .learning.supernet import recalibrate
+    from .learning.team import met
+    from .learning.train import fit, on_cpu, save
+
+    architecture = archs.from_json(arch)
+    data, checkpoint = sized(load_data(Path(folder)), architecture.image[:2]), Path(f"{end}.epoch")
+    values, labels = data.part(*SEEN)
+    recipe = replace(recipe_of(data, epochs, len(values), augmentation), micro_batches=micro_batches_of(batch_of(data)))
+    note = None if meeting.rank else _noting(state_file(Path(end)), 0)
+    module = module_of(architecture)
+    module.load_state_dict(torch.load(start, weights_only=True))
+    with met(meeting) as team:
+        fit(module, values, labels, recipe, TrainingRun(seed, checkpoint, team, after_step=note))
+    if not meeting.rank:
+        save(on_cpu(recalibrate(module, values)), Path(end))
+        checkpoint.unlink(missing_ok=True)
 
 
 def state_file(end: Path) -> Path:
@@ -501,72 +540,51 @@ def successive_halving(
 def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
     """Train the best network further, on the training and the validation samples; return a record of this training.
 
-    At most COPIES workers train a copy of the network each, which starts from the network's weights and sees the samples in an
-    order of its own. The result is the average of the copies (`average_copies`). The record has the accuracy of the previous
-    training, since no samples are left to validate it. If the final training is recorded already, return its record.
+    Workers that can meet share the training (`train_shared`). The record has the accuracy of the previous training, since no
+    samples are left to validate it. If the final training is recorded already, return its record.
 
     Args:
         arch: The network.
         best: The record of its previous training.
-        epochs: Number of epochs of each copy.
+        epochs: Number of epochs.
         trainings: The settings that all trainings share.
     """
-    trainings = trainings._replace(folds=FINAL)
-    folder, number, workers = trainings.folder, best["rung"] + 1, trainings.workers
+    folder, number, done = trainings.folder, best["rung"] + 1, 0
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    name = f"{WEIGHTS}/final-{best['candidate']}"
-    copies = [f"{name}-{copy}.pt" for copy in range(1 if is_fitted(arch) else min(COPIES, workers.count))]
-    missing = [copy for copy, end in enumerate(copies) if not (folder / end).is_file()]
-    calls = [trainings.call(arch, epochs, copies[copy], start=folder / best["weights"], seed=copy) for copy in missing]
-    ended = len(copies) - len(missing)
+    start, end, meeting = folder / best["weights"], f"{WEIGHTS}/final-{best['candidate']}.pt", folder.resolve() / MEETING
+    calls: list[Callable[[], Any]] = [trainings._replace(folds=FINAL).call(arch, epochs, end)]
+    if not is_fitted(arch):
+        size = sharing(batch_of(load_data(folder / DATA)), trainings.workers)
+        place, data = folder.resolve(), str(folder.resolve() / DATA)
+        call = partial(train_shared, archs.to_json(arch), data, epochs, trainings.seed, augmentation=trainings.augmentation)
+        call = partial(call, start=str(start.resolve()), end=str(place / end))
+        calls = [partial(call, meeting=Meeting(rank, size, str(meeting))) for rank in range(size)]
 
     def report(running: int, loss: str = "") -> None:
-        trainings.progress(f"final training{loss}{_best([best])}", ended * epochs + running, len(copies) * epochs)
+        trainings.progress(f"final training{loss}{_best([best])}", done + running, epochs)
 
+    meeting.unlink(missing_ok=True)
     report(0)
-    for _ in trainings.as_they_end(calls, [copies[copy] for copy in missing], report):
-        ended += 1
-    place, end = folder.resolve(), f"{name}.pt"
-    ends = [str(place / copy) for copy in copies]
-    workers.submit(partial(average_copies, archs.to_json(arch), str(place / DATA), ends, str(place / end))).result()
+    for _ in trainings.as_they_end(calls, [end] * len(calls), report):
+        done = epochs  # the workers end at the same time
+    meeting.unlink(missing_ok=True)
     record = {**best, "rung": number, "weights": end, "epochs": epochs}
     journal.append(folder / RESULTS, record)
     return record
 
 
-def average_copies(arch: str, folder: str, copies: Sequence[str], end: str) -> None:
-    """Average the weights of several copies of a network, and write the average to a file.
+def micro_batches_of(batch: int) -> int:
+    """Return the number of micro-batches in a batch of the final training: 1 if it has fewer than SHARED_BATCH samples."""
+    return MICRO_BATCHES if batch >= SHARED_BATCH else 1
 
-    Copies that were trained from the same weights can be averaged: the average is about as accurate as an ensemble of them
-    (model soups, arXiv 2203.05482). Its batch normalisation is recalibrated. If the average is clearly worse than
-    the best copy on the training samples, the best copy is written.
 
-    Args:
-        arch: The architecture as JSON.
-        folder: Folder of the data set, as `save_data` wrote it.
-        copies: Files of the weights of the copies.
-        end: File for the average.
-    """
-    import torch
+def sharing(batch: int, workers: Workers) -> int:
+    """Return how many workers share the final training, given the samples of a batch; GPUs are not shared."""
+    from .learning.train import device
 
-    from .learning.module import module_of
-    from .learning.supernet import recalibrate
-    from .learning.train import save, scores
-
-    architecture = archs.from_json(arch)
-    data = sized(load_data(Path(folder)), architecture.image[:2])
-    (values, labels), states = data.part(*SEEN), [torch.load(copy, weights_only=True) for copy in copies]
-    modules = [module_of(architecture) for _ in range(len(states) + 1)]
-    states.append({name: sum(state[name] for state in states) / len(states) for name in states[0]})
-    for module, state in zip(modules, states, strict=True):
-        module.load_state_dict(state)
-    *_, average = modules
-    recalibrate(average, values)
-    right = [_score(scores(module, values), labels, head_of(data)).accuracy for module in modules]
-    best = average if right[-1] >= clearly_worse_below(max(right), len(values)) else modules[right.index(max(right))]
-    save(best.state_dict(), Path(end))
+    return min(micro_batches_of(batch), workers.count) if workers.can_meet and device().type == "cpu" else 1
 
 
 def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:

@@ -360,7 +360,8 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     this.progress("measuring how fast it trains", 0, 1)
     folds, counts = halving.folds_of(data), data.counts()
     slowdown, batch = machine_factor(workers), halving.batch_of(data)
-    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"])
+    sharing = halving.sharing(batch, workers)
+    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"], sharing)
 
     def is_trainable(arch: Arch) -> bool:
         return budget.is_trainable(arch) or budget.step(arch) <= 2 * budget.step(least)

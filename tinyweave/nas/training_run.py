@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..installing import install
 from ..ir import CompileError
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .learning.team import Team
+
+
+class Meeting(NamedTuple):
+    """Where processes of one machine meet to share a training."""
+
+    rank: int  # index of this process
+    size: int  # number of processes
+    file: str  # path; there is no such file when the first process joins
+
 
 Log = Callable[[str, float, int], None]  # called with the name of a curve, a value (y), and its epoch or count (x)
 
@@ -50,7 +59,7 @@ class TrainingRun:
 
     seed: int = 0  # of the order of the samples, of their augmentation, and of the networks that a supernet samples
     checkpoint: Path | None = None  # file from which the training resumes; the first process writes it every few seconds
-    team: Team | None = None  # processes of torchrun that share the training
+    team: Team | None = None  # processes that share the training
     log: Log = unlogged  # called after each epoch with the mean loss of this process and the learning rate
     progress: Progress = silent  # called after each epoch
     after_step: Callable[[int, Tensor], None] | None = None  # called with the epochs done and the loss of the last step

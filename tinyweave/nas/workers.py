@@ -32,6 +32,9 @@ class Workers:
 
     submit: Callable[..., Future[Any]]  # schedules a call, given a function and its arguments
     count: int  # number of calls that run in parallel
+    can_meet: bool = (
+        False  # whether `count` calls always run at the same time on this machine, so that one can wait for another
+    )
 
     def as_they_end(
         self, calls: Sequence[Callable[[], Any]], while_running: Callable[[], None] | None = None
@@ -89,7 +92,7 @@ def _processes(count: int) -> Iterator[Workers]:
     others = set(multiprocessing.active_children())
     with process_pool(count, _one_thread) as executor:
         try:
-            yield Workers(executor.submit, count)
+            yield Workers(executor.submit, count, can_meet=True)
         except BaseException:
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()  # an interrupted training resumes from its last epoch

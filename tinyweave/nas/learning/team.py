@@ -1,13 +1,15 @@
-"""Training of one supernet in several processes, started by torchrun. In: torchrun's environment variables. Out: a Team.
+"""A training that several processes share. In: torchrun's environment variables, or a file where processes meet. Out: a Team.
 
-A training step has several networks and one batch of samples. Each process evaluates some of the networks on the whole batch.
-The gradients of each network are sent to all processes, which add them up in the order of the networks. On CPUs, the weights
-therefore equal, bit for bit, the weights that a single process with the same number of threads computes.
+A training step has several losses: those of several networks of a supernet for one batch, or of one network for the
+micro-batches of a batch. Each process computes some of them. The gradients of each loss are sent to all processes, which add
+them up in the order of the losses. On CPUs, the weights therefore equal, bit for bit, the weights that a single process with
+the same number of threads computes.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from ..training_run import Meeting
+
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # name of the network interface, by platform
 PATIENCE = timedelta(days=30)  # if a process fails, torchrun ends the others
 
 
@@ -34,26 +39,29 @@ class Team:
         return values[0]
 
     def evaluates(self, number: int) -> bool:
-        """Return whether this process evaluates network `number` of a training step."""
+        """Return whether this process computes loss `number` of a training step."""
         return number % self.size == self.rank
 
-    def backward(self, losses: Iterable[Tensor | None], parameters: Sequence[nn.Parameter]) -> None:
-        """Compute the gradients of a step's networks, and store their sum over all processes as the parameters' gradients.
+    def backward(self, losses: Iterable[Tensor | None], parameters: Sequence[nn.Parameter]) -> Tensor | None:
+        """Compute the gradients of a step's losses, and store their sum over all processes as the parameters' gradients.
 
-        `losses` yields one loss per network, or None for a network that another process evaluates.
+        `losses` yields the losses of the step, with None for a loss that another process computes. Return the last loss that
+        this process computed; None if it computed none.
         """
-        ours, count = list[Tensor](), 0
+        ours, count, last = list[Tensor](), 0, None
         for loss in losses:
             count += 1
             if loss is not None:
                 torch.autograd.backward(loss)
                 ours.append(_flat(parameters))
+                last = loss
         places = -(-count // self.size)  # equal per process, padded with zeros
         own = torch.stack(ours + [torch.zeros_like(_flat(parameters))] * (places - len(ours)))
         everyone = [torch.empty_like(own) for _ in range(self.size)]
         distributed.all_gather(everyone, own)
         for number in range(count):
             _add(everyone[number % self.size][number // self.size], parameters)
+        return last
 
 
 def _flat(parameters: Sequence[nn.Parameter]) -> Tensor:
@@ -77,6 +85,18 @@ def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
             parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad + gradient
 
 
+@contextmanager
+def met(meeting: Meeting | None) -> Iterator[Team | None]:
+    """Join the other processes of a meeting and yield the Team; yield None without a meeting, or if this process is alone."""
+    if meeting is None or meeting.size == 1:
+        yield None
+        return
+    if loopback := LOOPBACK.get(sys.platform):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # or gloo would look up the name of the machine
+    with joined(init_method=f"file://{meeting.file}", rank=meeting.rank, world_size=meeting.size) as team:
+        yield team
+
+
 def is_launched() -> bool:
     """Return whether torchrun started this process as one of several."""
     return distributed.is_available() and distributed.is_torchelastic_launched() and int(os.environ.get("WORLD_SIZE", "1")) > 1
@@ -84,7 +104,7 @@ def is_launched() -> bool:
 
 @contextmanager
 def joined(**options: Any) -> Iterator[Team]:
-    """Join the process group of torchrun and yield it as a Team; leave the group after the block.
+    """Join a process group, by default that of torchrun, and yield it as a Team; leave the group after the block.
 
     `options` are passed to torch.distributed.init_process_group.
     """

@@ -28,6 +28,7 @@ from ...tasks.dataset import SCALE
 from ..training_run import UNSAVED, TrainingRun, unlogged
 from . import detection
 from .augment import AUGMENT, pasted
+from .team import Team
 
 EVALUATION_BATCH = 256
 GPU_BATCH = 640  # samples that a GPU evaluates at a time: the batches of a small network take equally long up to there
@@ -53,6 +54,7 @@ class Recipe:
     smoothing: float = 0.05  # label smoothing
     augmentation: str = "none"  # of the samples of a classifier, the name of a function of `augment.AUGMENT`
     cutmix: float = 0.0  # share of the steps of a classifier in which a part of another image is pasted into each image
+    micro_batches: int = 1  # of each batch; each is normalised separately, and the processes of a team share them
     head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
@@ -99,7 +101,7 @@ def fit(
     first = _resume(state, module, optimiser, schedule, generator)
     augment, saved = AUGMENT[recipe.augmentation], -math.inf
     compiled = torch.compile(module) if pays_to_compile(where, recipe.epochs * steps) else module
-    losses = losses or _losses(compiled, recipe, generator)
+    losses = losses or _losses(compiled, recipe, generator, team)
     for epoch in range(first, recipe.epochs):
         module.train()
         sums = list[Tensor]()
@@ -113,9 +115,10 @@ def fit(
                 samples = augment(samples, generator)
             optimiser.zero_grad(set_to_none=True)  # parameters without a gradient are not changed
             each = losses(samples.contiguous(memory_format=torch.channels_last), targets, epoch * steps + number)
-            each, loss = each if run.log is unlogged else _noted(each, sums), None
+            if run.log is not unlogged:
+                each = _noted(each, sums)
             if team is not None:
-                team.backward(each, list(module.parameters()))
+                loss = team.backward(each, list(module.parameters()))
             else:
                 for loss in each:
                     assert loss is not None  # only the losses of a team have gaps
@@ -150,28 +153,34 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
         yield loss
 
 
-def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator) -> Losses:
-    """Return a function (samples, targets, step) that yields the loss of one training step, the default of `fit`.
+def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator, team: Team | None) -> Losses:
+    """Return a function (samples, targets, step) that yields the losses of one training step, the default of `fit`.
 
+    It yields a loss for each micro-batch, whose sum is the loss of the batch; None if another process of the team computes it.
     It is the label-smoothed cross-entropy, or the detection loss if the recipe has a head. If parts of other images are pasted
     into the images, the cross-entropies with the classes of both images are averaged, weighted by area.
     """
 
-    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
-        other, own = targets, 1.0
+    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
+        others, own = targets, 1.0
         if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
             samples, order, own = pasted(samples, generator)
-            other = targets[order]
-        with mixed(samples):
-            output = module(samples)
-            if recipe.head is not None:
-                loss = detection.loss(output.float(), targets, recipe.head)
-            else:
-                loss = functional.cross_entropy(output, targets, label_smoothing=recipe.smoothing)
-                if own < 1:
-                    pasted_loss = functional.cross_entropy(output, other, label_smoothing=recipe.smoothing)
-                    loss = own * loss + (1 - own) * pasted_loss
-        yield loss
+            others = targets[order]
+        chunks = (each.chunk(recipe.micro_batches) for each in (samples, targets, others))
+        for number, (images, target, other) in enumerate(zip(*chunks, strict=True)):
+            if team is not None and not team.evaluates(number):
+                yield None
+                continue
+            with mixed(images):
+                output = module(images)
+                if recipe.head is not None:
+                    loss = detection.loss(output.float(), target, recipe.head)
+                else:
+                    loss = functional.cross_entropy(output, target, label_smoothing=recipe.smoothing)
+                    if own < 1:
+                        pasted_loss = functional.cross_entropy(output, other, label_smoothing=recipe.smoothing)
+                        loss = own * loss + (1 - own) * pasted_loss
+            yield loss * len(images) / len(samples)
 
     return losses
 
