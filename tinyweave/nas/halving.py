@@ -452,18 +452,21 @@ def best_candidates(records: Sequence[dict[str, Any]], folds: int) -> list[dict[
     return sorted(records, key=lambda each: (each["loss"] if folds > 1 else -each["accuracy"], each["candidate"]))
 
 
-def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int]) -> list[dict[str, Any]]:
-    """Return records of cross-validations with the most accurate fitted network first, if no network is more accurate.
+def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int], count: int) -> list[dict[str, Any]]:
+    """Return records of cross-validations with the most accurate fitted network first, if it is not clearly worse than others.
 
-    The best of many trained networks is partly best by chance, since they were chosen by the same samples. A fitted network is
-    as accurate on new samples as its cross-validation says.
+    The best of many trained networks is partly best by chance, since they were chosen by the same samples. The cross-validation
+    of a fitted network is hardly biased, because only two are compared. So a trained network must be clearly more accurate
+    (`clearly_worse_below`).
 
     Args:
         records: The records of the finalists, best first (`best_candidates`).
         fitted: Indices of the candidates that are fitted networks.
+        count: Number of samples that judged each network.
     """
-    best = max(each["accuracy"] for each in records)
-    first = [each for each in records if each["candidate"] in fitted and each["accuracy"] == best][:1]
+    least = clearly_worse_below(max(each["accuracy"] for each in records), count)
+    good = [each for each in records if each["candidate"] in fitted and each["accuracy"] >= least]
+    first = [max(good, key=lambda each: each["accuracy"])] if good else []
     return [*first, *(each for each in records if each not in first)]
 
 

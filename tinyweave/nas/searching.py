@@ -424,7 +424,8 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
             good = [each for each in good if each["accuracy"] >= least]
             good.sort(key=lambda each: -final_epochs[each["candidate"]])
         else:
-            good = halving.fitted_first(good, fitted)
+            counts = this.data.counts()
+            good = halving.fitted_first(good, fitted, counts["train"] + counts["validation"])
         winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
         number = winner["candidate"]
         records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))
