@@ -585,9 +585,12 @@ def micro_batches_of(batch: int) -> int:
 
 def sharing(batch: int, workers: Workers) -> int:
     """Return how many workers share the final training, given the samples of a batch; GPUs are not shared."""
+    from torch import distributed
+
     from .learning.train import device
 
-    return min(micro_batches_of(batch), workers.count) if workers.can_meet and device().type == "cpu" else 1
+    can_share = workers.can_meet and distributed.is_available() and device().type == "cpu"
+    return min(micro_batches_of(batch), workers.count) if can_share else 1
 
 
 def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:

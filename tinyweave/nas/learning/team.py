@@ -93,7 +93,8 @@ def met(meeting: Meeting | None) -> Iterator[Team | None]:
         return
     if loopback := LOOPBACK.get(sys.platform):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # or gloo would look up the name of the machine
-    with joined(init_method=f"file://{meeting.file}", rank=meeting.rank, world_size=meeting.size) as team:
+    store = distributed.FileStore(meeting.file, meeting.size)  # type: ignore[attr-defined]  # not in torch's stubs
+    with joined(store=store, rank=meeting.rank, world_size=meeting.size) as team:
         yield team
 
 
