@@ -128,7 +128,7 @@ def fit(
             optimiser.step()
             schedule.step()
             if run.after_step is not None and loss is not None:
-                run.after_step(epoch, loss.detach())
+                run.after_step(epoch, recipe.micro_batches * loss.detach())
         if checkpoint is not None and (team is None or team.rank == 0) and time.monotonic() >= saved + SAVE_EVERY_S:
             saved = time.monotonic()
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
