@@ -187,7 +187,6 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
     all_jobs.supernet("images", "images", IMAGES)
     for rotation in range(ROTATIONS):
         all_jobs.supernet("keywords", f"keywords-{rotation}", KEYWORDS, rotation)
-    all_jobs.supernet("images", "images-own", own)
     for seed in range(seeds):
         engines_and_rivals(all_jobs, "images", "images", seed, tuple(ENGINES))
     for rotation in range(ROTATIONS):
@@ -199,7 +198,7 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
     for seed in range(seeds):
         remedies(all_jobs, seed)
     for seed in range(seeds):
-        spaces(all_jobs, settings, own, seed)
+        spaces(all_jobs, settings, seed)
     for seed in range(seeds):
         for name, ram in product(RIVALS["images"], LIMITS["images"]):
             rival(all_jobs, "images", "images", name=name, engine="layers", ram=ram, seed=seed)
@@ -207,6 +206,9 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
         joint(all_jobs, seed)
     for seed in range(seeds):
         bits(all_jobs, seed)
+    all_jobs.supernet("images", "images-own", own)
+    for seed in range(seeds):
+        own_supernet(all_jobs, own, seed)
     return all_jobs.list
 
 
@@ -291,11 +293,16 @@ def best_settings(ram: int, most: int | None = None) -> list[Setting]:
     return [*feasible, *(each for each in ranked if each not in feasible)][:SETTINGS]
 
 
-def spaces(all_jobs: Jobs, settings: Sequence[Setting], own: SearchSpace, seed: int) -> None:
-    """Add searches in the best space, with its own supernet and with the common one, and in random ones of the best ten."""
-    training, limits = all_jobs.training("images", "images"), limits_of("images", BEST_ENGINE, MIDDLE)
+def own_supernet(all_jobs: Jobs, own: SearchSpace, seed: int) -> None:
+    """Add a search in the best space, `own`, with a supernet of its own."""
+    limits = limits_of("images", BEST_ENGINE, MIDDLE)
     name = all_jobs.search("evolution", "images-own", limits, "own", seed, space=own, shared=own)
-    all_jobs.train(name, measure.trained_winner, training=training, seed=seed)
+    all_jobs.train(name, measure.trained_winner, training=all_jobs.training("images", "images"), seed=seed)
+
+
+def spaces(all_jobs: Jobs, settings: Sequence[Setting], seed: int) -> None:
+    """Add searches in the best space and in random ones of the best ten, all with the common supernet."""
+    training, limits = all_jobs.training("images", "images"), limits_of("images", BEST_ENGINE, MIDDLE)
     others = random.Random(0).sample(list(settings[1:]), min(SETTINGS_TRIED, len(settings) - 1))
     for setting in (settings[0], *others):
         assert setting.size is not None

@@ -82,7 +82,9 @@ def ram_of(arch: Arch, engine: str) -> int:
     try:
         return least_ram(arch, StageLimits(0, 0, schedule, streams))
     except CompileError:  # the fast form is for square kernels and maps
-        return PlanSearch(graph_of(blocks(arch), arch.classes), Request("best", stream_inputs=streams)).least_bytes
+        return PlanSearch(
+            graph_of(blocks(arch), arch.classes, arch.pooling), Request("best", stream_inputs=streams)
+        ).least_bytes
 
 
 class Training(NamedTuple):

@@ -18,7 +18,20 @@ import one_line  # noqa: F401
 # isort: split
 import numpy as np
 from baselines import TABLES
-from evidence import BATCHES, BEST_ENGINE, CURVES, KIB, LIMITS, LONGER, MACS, MIDDLE, NARROW_FLASH, RIVALS, ROTATIONS
+from evidence import (
+    BATCHES,
+    BEST_ENGINE,
+    CURVES,
+    KIB,
+    LIMITS,
+    LONGER,
+    MACS,
+    MIDDLE,
+    NARROW_FLASH,
+    RIVALS,
+    ROTATIONS,
+    best_settings,
+)
 from evidence_jobs import ENGINES, PER_CHANNEL
 from evidence_results import (
     CORE_WATTS,
@@ -230,9 +243,11 @@ def proxies(results: Results) -> Iterator[str]:
 def spaces(results: Results) -> Iterator[str]:
     """Yield table 5.6 and the data of figure 5-4: searches in spaces of one image size and width."""
     prefix = "train evolution images space"
-    settings = [tuple(name.removeprefix(prefix).split()[:2]) for name in results.lines if name.startswith(prefix)]
-    best, *others = dict.fromkeys(settings) or [("", "")]  # in the order in which they were measured, the best first
-    of_setting = {pair: outcomes(results, "images", prefix, *pair) for pair in (best, *sorted(others))}
+    settings = {tuple(name.removeprefix(prefix).split()[:2]) for name in results.lines if name.startswith(prefix)}
+    first, *_ = best_settings(MIDDLE)
+    assert first.size is not None
+    best = str(first.size[0]), str(first.width)
+    of_setting = {pair: outcomes(results, "images", prefix, *pair) for pair in (best, *sorted(settings - {best}))}
     kinds = {
         f"{'best' if pair == best else 'random'}: {pair[0]} px, width {pair[1]}": each for pair, each in of_setting.items()
     }

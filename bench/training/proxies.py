@@ -1,4 +1,4 @@
-"""How well proxies without training rank networks by what these reach after a short training.
+"""Rank correlation of zero-cost proxies with accuracy after a short training.
 
 In: a folder of labelled samples (--task, --data). Out: per proxy Kendall's and Spearman's rank correlation with the accuracy on
 the validation part of networks that were drawn at random and trained for a few epochs each, and the seconds that it takes. What
@@ -49,9 +49,10 @@ def main() -> int:
         f"{len(archs)} networks, {args.epochs} epochs of {data.counts()['train']} samples: accuracy {np.ptp(reached):.3f} wide"
     )
     print(f"from {min(reached):.3f} to {max(reached):.3f}, one sample of validation is {1 / data.counts()['validation']:.3f}")
+    batches = [first_batch(data, arch) for arch in archs]
     for name in PROXIES:
         begin = time.process_time()
-        values = [score(name, arch, first_batch(data, arch)) for arch in archs]
+        values = [score(name, arch, batch) for arch, batch in zip(archs, batches, strict=True)]
         seconds = (time.process_time() - begin) / len(archs)
         ranks = f"Kendall {kendall(values, reached):+.2f}  Spearman {spearman(values, reached):+.2f}"
         print(f"{name:14} {ranks}  {seconds:.3f} s each")
@@ -62,7 +63,8 @@ def _fewer(data: Dataset, count: int) -> Dataset:
     train = np.flatnonzero(data.parts == PARTS.index("train"))
     left = np.sort(np.random.default_rng(0).permutation(train)[: count or len(train)])
     kept = np.union1d(left, np.flatnonzero(data.parts != PARTS.index("train")))
-    return replace(data, values=data.values[kept], labels=data.labels[kept], parts=data.parts[kept])
+    groups = None if data.groups is None else data.groups[kept]
+    return replace(data, values=data.values[kept], labels=data.labels[kept], parts=data.parts[kept], groups=groups)
 
 
 def trained(arch: Arch, data: Dataset, epochs: int, folder: Path) -> float:

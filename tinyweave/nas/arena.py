@@ -99,12 +99,13 @@ def arena_of(
     return PlanSearch(graph, request).least_bytes
 
 
-def graph_of(blocks: Sequence[Block], classes: int | None) -> Graph:
+def graph_of(blocks: Sequence[Block], classes: int | None, pooling: str = POOLINGS[0]) -> Graph:
     """Return the graph of a network after all passes, except the passes that remove channels and transposes.
 
-    Random weights make some channels of small maps constant, so a pass would remove them. With trained weights it would not.
+    The arguments are those of `network.to_graph`. Random weights make some channels of small maps constant, so a pass would
+    remove them. With trained weights it would not.
     """
-    graph = to_graph("network", blocks, classes)
+    graph = to_graph("network", blocks, classes, pooling=pooling)
     for rewrite in PASSES:
         if rewrite not in (shrink_channels, strip_transposes):
             graph, _ = rewrite(graph)

@@ -33,7 +33,7 @@ def ram(arch: Arch) -> float:
     try:
         return arena(arch)
     except CompileError:  # not supported by the fast path
-        graph = graph_of(blocks(arch), None if arch.anchors else arch.classes)
+        graph = graph_of(blocks(arch), None if arch.anchors else arch.classes, arch.pooling)
         return PlanSearch(graph).least_bytes
 
 

@@ -18,7 +18,7 @@ from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.train import thread_count  # noqa: E402
 from tinyweave.nas.learning.zero_cost import gradient_norm, naswot, synflow, zen, zico  # noqa: E402
 from tinyweave.nas.proxies import PROXIES, check_proxies, ranked, score  # noqa: E402
-from tinyweave.nas.space import arch_of, largest, smallest  # noqa: E402
+from tinyweave.nas.space import arch_of, keywords, largest, smallest  # noqa: E402
 from tinyweave.planning.planner import PlanSearch  # noqa: E402
 
 POINT = Arch((1, 1, 2), 2, (), classes=2, stem_kernel=(1, 1), stem_stride=(1, 1))  # matrix, norm, relu6, matrix
@@ -160,3 +160,14 @@ def test_zen_ignores_residuals_and_leaves_the_module_unchanged() -> None:
     assert zen(module, samples) == score
     made = module[0].layers.train()(torch.randn(64, 1, 4, 4))
     assert (module[1](made) - made).std() > 0, "the residual would be seen"
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_each_proxy_scores_networks_of_each_pooling(name: str) -> None:
+    """The Zen-score is that of the last map, so the pooling does not affect it. The peak RAM is earlier in the network."""
+    space, rng = keywords((12, 10)), np.random.default_rng(0)
+    batch = rng.integers(-128, 128, (8, 12, 10, 1), np.int8), rng.integers(0, 3, 8)
+    archs = [arch_of(space, smallest(space)._replace(pooling=pooling), 3) for pooling in space.poolings]
+    scores = [score(name, arch, batch) for arch in archs]
+    assert all(map(math.isfinite, scores)) and (name not in ("zen", "ram") or len(set(scores)) == 1)
+    assert name not in ("macs", "parameters") or scores[0] == scores[1] < scores[2]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .module import ACTIVATIONS, Bottleneck, Excitation, Mean
+from .module import ACTIVATIONS, POOLING_MODULES, Bottleneck, Excitation
 
 PARTS = 4  # number of parts into which zico splits a batch, to compare their gradients
 NOISE = 0.01  # factor on the noise that zen adds
@@ -111,7 +111,8 @@ def zen(module: nn.Module, samples: Tensor, *, seed: int = 0) -> float:
                 part.residual = False
             if isinstance(part, nn.BatchNorm2d):
                 part.register_forward_pre_hook(measure)
-        body = nn.Sequential(*(part for part in own if not isinstance(part, Mean | nn.Linear)))  # type: ignore[attr-defined]
+        ends = *POOLING_MODULES.values(), nn.Linear
+        body = nn.Sequential(*(part for part in own if not isinstance(part, ends)))  # type: ignore[attr-defined]
         first = torch.randn_like(samples)
         output = body(first)
         scale = sum(math.log(max(math.sqrt(variance), EPSILON)) for variance in variances)
