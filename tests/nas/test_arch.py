@@ -114,7 +114,7 @@ def test_an_architecture_survives_the_round_trip_through_json(arch: Arch) -> Non
         ({"classes": 10**50}, "classes is 1000"),
         ({"groups": {}}, "groups is not a list"),
         ({"groups": [3]}, r"groups\[0\] is not an object with the fields width, stride"),
-        ({"depth": 3}, "the file has the unknown field depth; give image, stem"),
+        ({"depth": 3}, "the file has the unknown field 'depth'; give image, stem"),
         ({"width": None}, r"groups\[1\].width is NoneType"),
         ({"stride": 3}, r"groups\[1\].stride is 3; give a whole number from 1 to 2"),
         ({"kernels": 3}, r"groups\[1\].kernels is not a list"),
@@ -149,6 +149,14 @@ def test_faulty_architectures_are_refused(change: dict[str, Any], message: str) 
     with pytest.raises(CompileError, match=message) as error:
         from_json(json.dumps(record))
     assert len(str(error.value)) < 200 and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("where", "key"), [("the file", "stem"), (r"groups\[1\]", "stride")])
+def test_a_missing_field_is_named(where: str, key: str) -> None:
+    record = json.loads(to_json(SMALL))
+    del (record if key in record else record["groups"][1])[key]
+    with pytest.raises(CompileError, match=f"{where} lacks the field {key}; see"):
+        from_json(json.dumps(record))
 
 
 def test_a_linear_network_is_one_dense_layer_on_the_whole_input() -> None:

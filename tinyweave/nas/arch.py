@@ -353,7 +353,7 @@ def _fields(where: str, record: Any, names: Collection[str]) -> dict[str, Any]:
     for name in names:
         _check(name in known or name in record, f"{where} lacks the field {name}")
     for name in record:
-        _check(name in names, f"{where} has the unknown field {name[:40]}", f"give {', '.join(names)}")
+        _check(name in names, f"{where} has the unknown field {name[:40]!r}", f"give {', '.join(names)}")
     return {**known, **record}
 
 
