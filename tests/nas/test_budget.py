@@ -67,6 +67,17 @@ def test_most_of_the_time_is_training() -> None:
     assert sum(SHARES.values()) == sum(FOLDED_SHARES.values()) == 1 and SHARES.keys() == FOLDED_SHARES.keys()
 
 
+def test_two_workers_need_more_than_half_of_the_time_for_a_final_training() -> None:
+    alone, both = (Budget(300, 2, 1.0, 3_000, 128, sharing=sharing) for sharing in (1, 2))
+    small, large = (arch_of(SPACE, choice(SPACE), 10) for choice in (smallest, largest))
+    for arch in (small, large):
+        assert alone.step(arch) < alone.final_step(arch), "each micro-batch has the time per layer"
+        assert both.final_step(arch) > alone.final_step(arch) / 2
+    assert both.final_step(large) < 0.6 * alone.step(large)
+    few = Budget(300, 2, 1.0, 400, 32)
+    assert few.final_step(small) == few.step(small), "small batches are not divided"
+
+
 def test_little_time_trains_fewer_candidates_rather_than_shorter() -> None:
     counts = list[int]()
     for minutes in (2, 5, 20, 60, 600):
