@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -174,7 +174,7 @@ class Jobs:
     ) -> None:
         """Add a training of a network that the measurement `found` has found: the function reads its Record first.
 
-        The key is `label` and `found`, or `name` if it is given. The keyword arguments are those of the function.
+        Without `name`, the key is `label`, then `found`. The keyword arguments are passed to the function.
         """
         self.list.append(Job(name or key(label, found), partial(function, **arguments), (found,), 1))
 
@@ -279,6 +279,7 @@ def remedies(all_jobs: Jobs, seed: int) -> None:
         all_jobs.list.append(Job(key("finalists", found), finalists, (found, key("train", found)), 2))
 
 
+@lru_cache(maxsize=8)
 def best_settings(ram: int, most: int | None = None) -> list[Setting]:
     """Return the best pairs of image size and width within limits, by stage one; the best first.
 

@@ -70,7 +70,7 @@ class Limits(NamedTuple):
 
 
 def flash_of(arch: Arch, bits: int = BITS) -> float:
-    """Return the bytes of Flash of a network's constants, with weights of so many bits."""
+    """Return the bytes of Flash of a network's constants; `bits` is the number of bits of a weight."""
     channels = sum(layer.c_out for layer in layers(blocks(arch))) + arch.classes
     return weights(arch) * BYTES[bits] + PER_CHANNEL * channels
 
@@ -162,23 +162,21 @@ def _supernet_of(folder: Path, space: SearchSpace) -> Any:
     return whole
 
 
-def extracted(folder: Path, space: SearchSpace, arch: Arch) -> tuple[Any, float]:
-    """Return a network with the weights of the supernet of a folder, and its accuracy on the validation part.
-
-    `space` is the space of the supernet.
-    """
+def extracted(folder: Path, space: SearchSpace, arch: Arch) -> Any:
+    """Return a network with the weights of the supernet of a folder; `space` is the space of the supernet."""
     from tinyweave.nas.learning.supernet import recalibrate
-    from tinyweave.nas.learning.train import accuracy, device
+    from tinyweave.nas.learning.train import device
 
-    data = samples(folder, arch.image[:2])
-    module = recalibrate(_supernet_of(folder, space).extract(arch).to(device()), _part(data, "train")[0])
-    return module, accuracy(module, *_part(data, "validation"))
+    values, _ = _part(samples(folder, arch.image[:2]), "train")
+    return recalibrate(_supernet_of(folder, space).extract(arch).to(device()), values)
 
 
 @lru_cache(maxsize=1 << 16)  # searches with the same seed and other limits draw many equal networks
 def accuracy_by_supernet(folder: Path, space: SearchSpace, arch: Arch) -> float:
     """Return the accuracy on the validation part of a network with the weights of a supernet, see `extracted`."""
-    return extracted(folder, space, arch)[1]
+    from tinyweave.nas.learning.train import accuracy
+
+    return accuracy(extracted(folder, space, arch), *_part(samples(folder, arch.image[:2]), "validation"))
 
 
 def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limits, evolution: Evolution, seed: int) -> Record:
@@ -287,7 +285,7 @@ def tuned_winner(found: Record, training: Training, shared: SearchSpace, seed: i
     if not found:
         return {}
     arch = from_json(found["arch"])
-    start, _ = extracted(training.folder, shared, arch)
+    start = extracted(training.folder, shared, arch)
     return trained(training, arch, seed, start=start.state_dict())
 
 

@@ -59,7 +59,7 @@ class Spread(NamedTuple):
     freedom: int  # degrees of freedom; 0 if all kinds have one seed
 
     def half(self, seeds: int) -> float:
-        """Return the half-width of the 95 % interval of a difference of two means over so many seeds, in points."""
+        """Return the half-width, in points, of the 95 % interval of a difference of two means over `seeds` seeds each."""
         return student_t(self.freedom) * self.deviation * math.sqrt(2 / seeds) if self.freedom else 0.0
 
 

@@ -29,7 +29,7 @@ FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 5_000, 20_000  # of each training of this kind
-MAX_EPOCHS = 400  # of each training, or as many epochs as have ENOUGH_STEPS steps if these are more
+MAX_EPOCHS = 400  # of each training; more if these are fewer than ENOUGH_STEPS steps
 ENOUGH_STEPS = 4_000
 MIN_FINAL_STEPS = 2_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
@@ -107,7 +107,7 @@ class Budget:
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates about as large as `arch`.
 
-        The first rung has as many candidates, at most MOST_CANDIDATES, as there is time to train for MIN_STEPS steps each. Each
+        In the first rung there is time for MIN_STEPS steps of each candidate, and there are at most MOST_CANDIDATES. Each
         rung takes about the same time, unless its trainings reach MAX_RUNG_STEPS. The last has FINALISTS candidates. Epochs are
         whole numbers.
         """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
 FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
-MICRO_BATCHES, SHARED_BATCH = 2, 64  # of the final training, which workers share, if a batch has at least so many samples
+MICRO_BATCHES, SHARED_BATCH = 2, 64  # micro-batches per batch of the final training; smallest batch that is divided
 STEPS = 8  # steps of the training that is timed
 FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
 RESULTS, TRIALS, WEIGHTS, DATA, MEETING = "results.jsonl", "trials.jsonl", "weights", "data", "meeting"
@@ -52,7 +52,7 @@ AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit the
 CUTMIX = 0.5  # share of the steps of a long training of an image classifier that paste parts of other images
 CUTMIX_FROM = 300_000  # samples, counted in each epoch anew, that such a training sees at least
 CUTMIX_DECAY = 5e-4  # weight decay of trainings with CutMix
-ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; that of the groups may be empty
+ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; the file of the groups may be empty
 Samples = tuple[NDArray[np.int8], NDArray[Any]]  # values and labels
 
 
@@ -556,14 +556,16 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     known = read_results(folder).get((number, best["candidate"]))
     if known is not None:
         return known
-    start, end, meeting = folder / best["weights"], f"{WEIGHTS}/final-{best['candidate']}.pt", folder.resolve() / MEETING
-    calls: list[Callable[[], Any]] = [trainings._replace(folds=FINAL).call(arch, epochs, end)]
-    if not is_fitted(arch):
-        size = sharing(batch_of(load_data(folder / DATA)), trainings.workers)
-        place, data = folder.resolve(), str(folder.resolve() / DATA)
-        call = partial(train_shared, archs.to_json(arch), data, epochs, trainings.seed, augmentation=trainings.augmentation)
-        call = partial(call, start=str(start.resolve()), end=str(place / end))
-        calls = [partial(call, meeting=Meeting(rank, size, str(meeting))) for rank in range(size)]
+    place, end = folder.resolve(), f"{WEIGHTS}/final-{best['candidate']}.pt"
+    meeting, calls = place / MEETING, list[Callable[[], Any]]()
+    if is_fitted(arch):
+        calls.append(trainings._replace(folds=FINAL).call(arch, epochs, end))
+    else:
+        about = archs.to_json(arch), str(place / DATA), epochs, trainings.seed
+        call = partial(train_shared, *about, augmentation=trainings.augmentation)
+        call = partial(call, start=str(place / best["weights"]), end=str(place / end))
+        size = sharing(batch_of(load_data(place / DATA)), trainings.workers)
+        calls += [partial(call, meeting=Meeting(rank, size, str(meeting))) for rank in range(size)]
 
     def report(running: int, loss: str = "") -> None:
         trainings.progress(f"final training{loss}{_best([best])}", done + running, epochs)

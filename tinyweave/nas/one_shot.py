@@ -82,7 +82,7 @@ def paper_budget(kind: str) -> SupernetBudget:
 
 
 def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
-    """Return a budget that takes about `seconds`. Supernet and evolution are at most those of the TinyNAS paper.
+    """Return a budget that takes about `seconds`. Training and evolution are at most as long as in the TinyNAS paper.
 
     Args:
         seconds: Time limit.

@@ -164,7 +164,7 @@ def test_zen_ignores_residuals_and_leaves_the_module_unchanged() -> None:
 
 @pytest.mark.parametrize("name", PROXIES)
 def test_each_proxy_scores_networks_of_each_pooling(name: str) -> None:
-    """The Zen-score is that of the last map, so the pooling does not affect it. The peak RAM is earlier in the network."""
+    """The Zen-score is computed from the last map, so the pooling does not affect it. The peak RAM is in an earlier layer."""
     space, rng = keywords((12, 10)), np.random.default_rng(0)
     batch = rng.integers(-128, 128, (8, 12, 10, 1), np.int8), rng.integers(0, 3, 8)
     archs = [arch_of(space, smallest(space)._replace(pooling=pooling), 3) for pooling in space.poolings]

@@ -86,9 +86,9 @@ def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
 
 
 @contextmanager
-def met(meeting: Meeting | None) -> Iterator[Team | None]:
-    """Join the other processes of a meeting and yield the Team; yield None without a meeting, or if this process is alone."""
-    if meeting is None or meeting.size == 1:
+def met(meeting: Meeting) -> Iterator[Team | None]:
+    """Join the other processes of a meeting and yield the Team; yield None if this process is alone."""
+    if meeting.size == 1:
         yield None
         return
     if loopback := LOOPBACK.get(sys.platform):
