@@ -12,12 +12,11 @@ import pytest
 from tinyweave.nas import budget as budgets
 from tinyweave.nas.arch import Arch
 from tinyweave.nas.budget import (
-    ENOUGH_STEPS,
     FILE,
     FINALISTS,
     FIXED,
     FOLDED_SHARES,
-    MAX_EPOCHS,
+    MAX_FINAL_STEPS,
     MIN_STEPS,
     MOST_CANDIDATES,
     PLANNING,
@@ -104,9 +103,10 @@ def test_the_shortest_search_trains_everything_for_one_epoch() -> None:
 
 
 def test_small_sets_of_samples_are_not_trained_for_ever() -> None:
+    """Yet long enough: OSULeaf (200 samples) had 84 % after 4,800 steps, and 89 % after 20,000."""
     arch = archs(1)[0]
-    assert Budget(36_000, 2, 1.0, 200, 16).final_epochs(arch) == MAX_EPOCHS
-    assert Budget(36_000, 2, 1.0, 40, 16).final_epochs(arch) == ENOUGH_STEPS // 2, "two steps per epoch"
+    for samples in (200, 40):
+        assert Budget(36_000, 2, 1.0, samples, 16).final_epochs(arch) == MAX_FINAL_STEPS // (samples // 16)
 
 
 def test_a_step_takes_longer_for_larger_networks_and_batches() -> None:

@@ -29,8 +29,6 @@ FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
 MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 5_000, 20_000  # of each training of this kind
-MAX_EPOCHS = 400  # of each training; more if these are fewer than ENOUGH_STEPS steps
-ENOUGH_STEPS = 4_000
 MIN_FINAL_STEPS = 2_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
@@ -127,7 +125,7 @@ class Budget:
     def _epochs(self, steps: float, samples: int | None = None) -> int:
         """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""
         per_epoch = self.steps_per_epoch if samples is None else max(1, samples // self.batch)
-        return min(max(1, int(steps / per_epoch)), max(MAX_EPOCHS, ENOUGH_STEPS // per_epoch))
+        return max(1, int(steps / per_epoch))
 
 
 def step_seconds(arch: Arch, batch: int) -> float:
