@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from tinyweave.nas.budget import (
     FIXED,
     FOLDED_SHARES,
     MAX_FINAL_STEPS,
+    MAX_RUNG_STEPS,
+    MIN_FOLDED_STEPS,
     MIN_STEPS,
+    MIN_TRIAL_STEPS,
     MOST_CANDIDATES,
     PLANNING,
     SHARES,
@@ -127,3 +131,19 @@ def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: 
     for damaged in ("", "{", "[]", '{"factor": null}', '{"factor": -1}', '{"factor": NaN}'):
         (tmp_path / FILE).write_text(damaged)
         assert machine_factor(one_worker) == 3.5
+
+
+def test_few_samples_are_trained_long_enough_to_tell_networks_apart() -> None:
+    arch = arch_of(SPACE, smallest(SPACE), 10)
+    counts = list[int]()
+    for minutes in (2, 5, 20, 60):
+        budget = Budget(60 * minutes, 2, 1.0, 200, 16, FOLDS)
+        rungs, tried = budget.rungs(arch), budget.tried(arch, 3)
+        counts.append(tried)
+        first, last = (rung.epochs * budget.steps_per_epoch for rung in (rungs[0], rungs[-1]))
+        assert len(rungs) == 1 or first >= MIN_FOLDED_STEPS - budget.steps_per_epoch
+        assert last <= MAX_RUNG_STEPS and (minutes < 20 or last > MAX_RUNG_STEPS / 2)
+        trial = budget.trial_epochs(arch, 3 * tried) * budget.steps_per_epoch
+        assert tried == 1 or trial >= 0.6 * MIN_TRIAL_STEPS, "an odd number of trainings leaves a worker idle"
+        assert replace(budget, folds=1).tried(arch, 3) == 1
+    assert counts == sorted(counts) and counts[0] < counts[-1]

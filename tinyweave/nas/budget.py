@@ -2,7 +2,8 @@
 
 Most of the time goes to a trial of the augmentations, to successive halving, and to the final training of the best network
 (SHARES, FOLDED_SHARES). A search with little time tries fewer networks, rather than training networks too briefly to tell them
-apart: if there are more than FINALISTS candidates, each has time for about MIN_STEPS steps in the first rung.
+apart: if there are more than FINALISTS candidates, each has time for about MIN_STEPS steps in the first rung. With several
+folds there are few samples and small networks, so candidates are trained nearly as long as the best one is in the end.
 
 All times are predictions for a reference core, times the speed of this machine, which is measured once and kept in the user's
 cache folder. Therefore equal searches on one machine train equal networks, even if the machine is busy with other work.
@@ -25,10 +26,12 @@ from .workers import Workers
 
 FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
 SHARES = {"planning": 0.08, "trial": 0.08, "halving": 0.14, "final": 0.7}  # of the other seconds
-FOLDED_SHARES = {"planning": 0.08, "trial": 0.25, "halving": 0.35, "final": 0.32}  # the same with several folds
+FOLDED_SHARES = {"planning": 0.05, "trial": 0.2, "halving": 0.5, "final": 0.25}  # the same with several folds
 FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
 MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
-MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 5_000, 20_000  # of each training of this kind
+MIN_FOLDED_STEPS = 1_500  # the same with several folds: after fewer steps, networks that learn fast look better than they are
+MIN_TRIAL_STEPS = 400  # of each training of a trial with several folds
+MAX_TRIAL_STEPS, MAX_RUNG_STEPS, MAX_FINAL_STEPS = 2_500, 10_000, 20_000  # of each training of this kind
 MIN_FINAL_STEPS = 2_300  # training steps of the final training; networks that are too large for them are no candidates
 KEPT = 1 / 3  # share of the candidates of a rung that enter the next
 MOST_CANDIDATES, FINALISTS = 48, 2
@@ -97,24 +100,36 @@ class Budget:
         trial = ceil(3 / self.workers) * self.folds * self.steps_per_epoch * self.step(arch)
         return self.share("final") / self.step(arch) >= MIN_FINAL_STEPS and trial <= 1.5 * self.share("trial")
 
+    def tried(self, arch: Arch, augmentations: int) -> int:
+        """Return how many networks about as large as `arch` there is time to train with each of `augmentations` augmentations.
+
+        It is at least 1; with one fold it is 1.
+        """
+        trainings = self._trial_steps(arch, 1) / MIN_TRIAL_STEPS
+        return max(1, int(trainings / augmentations)) if self.folds > 1 else 1
+
     def trial_epochs(self, arch: Arch, trials: int) -> int:
         """Return the number of epochs of each training in `trials` trials of `arch`, which compare augmentations."""
-        seconds = self.share("trial") / ceil(trials / self.workers) / self.folds
-        return self._epochs(min(seconds / self.step(arch), MAX_TRIAL_STEPS))
+        return self._epochs(min(self._trial_steps(arch, ceil(trials / self.workers) * self.workers), MAX_TRIAL_STEPS))
+
+    def _trial_steps(self, arch: Arch, trials: int) -> float:
+        """Return the steps of each training of `arch` in a trial for which there is time if there are `trials` of them."""
+        return self.share("trial") * self.workers / trials / self.folds / self.step(arch)
 
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates about as large as `arch`.
 
-        In the first rung there is time for MIN_STEPS steps of each candidate, and there are at most MOST_CANDIDATES. Each
-        rung takes about the same time, unless its trainings reach MAX_RUNG_STEPS. The last has FINALISTS candidates. Epochs are
-        whole numbers.
+        In the first rung there is time for MIN_STEPS steps of each candidate (MIN_FOLDED_STEPS with several folds), and there
+        are at most MOST_CANDIDATES. Each rung takes about the same time, unless its trainings reach MAX_RUNG_STEPS. The last
+        has FINALISTS candidates. Epochs are whole numbers.
         """
         steps = self.share("halving") * self.workers / self.step(arch) / self.folds
+        least = MIN_STEPS if self.folds == 1 else MIN_FOLDED_STEPS
         for first in range(MOST_CANDIDATES, FINALISTS, -1):
             counts = [first]
             while counts[-1] > FINALISTS:
                 counts.append(max(FINALISTS, ceil(counts[-1] * KEPT)))
-            if (each := steps / len(counts)) >= MIN_STEPS * first:
+            if (each := steps / len(counts)) >= least * first:
                 return tuple(Rung(count, self._epochs(min(each / count, MAX_RUNG_STEPS))) for count in counts)
         return (Rung(FINALISTS, self._epochs(steps / FINALISTS)),)
 

@@ -373,10 +373,12 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     sampled = _sampled(this, most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
     flat = flat_networks(space, target, classes, is_trainable)
     leading = [first, *pooled_network(space, target, first[0])] if first else []
-    leading += islice(flat, None if folds > 1 else most // 3)
+    augmentations = halving.augmentations_of(data)
+    tried = budget.tried(first[0] if first else least, len(augmentations))
+    leading += islice(flat, max(0, tried - len(leading)) if folds > 1 else most // 3)
     candidates = [*leading, *(pair for pair in sampled if pair[0] not in {arch for arch, _ in leading})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
-    augmentations, tried = halving.augmentations_of(data), max(1, len(leading)) if folds > 1 else 1
+    tried = min(tried, max(1, len(leading)))
     candidates = candidates[: rungs[0].candidates + tried - 1]
     trial_epochs = budget.trial_epochs(candidates[0][0], tried * len(augmentations))
     candidates += fitted_networks(data, target)
