@@ -367,26 +367,24 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
         return budget.is_trainable(arch) or budget.step(arch) <= 2 * budget.step(least)
 
     this.progress("choosing the first network", 0, 1)
-    build = _builder(target, this.folder)
+    build, augmentations = _builder(target, this.folder), halving.augmentations_of(data)
     first = first_network(space, target, classes, is_trainable, lambda arch: build(arch).fit)
     most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
     sampled = _sampled(this, most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
-    flat = flat_networks(space, target, classes, is_trainable)
-    leading = [first, *pooled_network(space, target, first[0])] if first else []
-    augmentations = halving.augmentations_of(data)
     tried = budget.tried(first[0] if first else least, len(augmentations))
-    leading += islice(flat, max(0, tried - len(leading)) if folds > 1 else most // 3)
+    leading = [first, *pooled_network(space, target, first[0])] if first else []
+    count = max(0, tried - len(leading)) if folds > 1 else most // 3
+    leading += islice(flat_networks(space, target, classes, is_trainable), count)
     candidates = [*leading, *(pair for pair in sampled if pair[0] not in {arch for arch, _ in leading})]
     rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
     tried = min(tried, max(1, len(leading)))
     candidates = candidates[: rungs[0].candidates + tried - 1]
-    trial_epochs = budget.trial_epochs(candidates[0][0], tried * len(augmentations))
     candidates += fitted_networks(data, target)
     return _halving_record(rungs, candidates) | {
         "folds": folds,
         "first": tried,
         "augmentations": augmentations,
-        "trial_epochs": trial_epochs,
+        "trial_epochs": budget.trial_epochs(candidates[0][0], tried * len(augmentations)),
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }
 
