@@ -19,11 +19,13 @@ import multiprocessing
 import os
 import platform
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
@@ -341,11 +343,11 @@ def bits(all_jobs: Jobs, seed: int) -> None:
         all_jobs.train(key("train", name), measure.quantised, "quantise", training=training, file=file, bits=each)
 
 
-def chosen(all_jobs: Sequence[Job], beginnings: Sequence[str]) -> list[Job]:
-    """Return the measurements whose keys begin with one of `beginnings`, and the measurements that these need."""
+def chosen(all_jobs: Sequence[Job], patterns: Sequence[str]) -> list[Job]:
+    """Return the measurements whose keys match one of the patterns, such as "train *", and the measurements that these need."""
     needed = set[str]()
     for job in reversed(all_jobs):  # what a measurement needs is before it
-        if job.key.startswith(tuple(beginnings)) or job.key in needed:
+        if job.key in needed or any(fnmatchcase(job.key, pattern) for pattern in patterns):
             needed |= {job.key, *job.needs}
     return [job for job in all_jobs if job.key in needed]
 
@@ -479,10 +481,14 @@ def results(folder: Path) -> Iterator[tuple[str, Record]]:
 
 
 def device_name() -> str:
-    """Return the name of the GPU, or of the processor if there is none."""
+    """Return the name of the GPU, or the number and the name of the processors if there is no GPU."""
     import torch
 
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    file = Path("/proc/cpuinfo")  # of Linux
+    models = re.findall(r"^model name\s*: (.*)", file.read_text() if file.is_file() else "", re.MULTILINE)
+    return f"{os.cpu_count()} processors ({models[0] if models else platform.machine()})"
 
 
 def main() -> int:
@@ -495,7 +501,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="of each network; by default as many as there is time for")
     parser.add_argument("--supernet-epochs", type=int, help="of each supernet; by default as many as there is time for")
-    parser.add_argument("--only", nargs="+", default=[""], help="measurements whose names begin so, and what these need")
+    parser.add_argument("--only", nargs="+", default=["*"], help="patterns of names of measurements, such as 'proxies *'")
     parser.add_argument("--population", type=int, default=32)
     parser.add_argument("--generations", type=int, default=4)
     args = parser.parse_args()

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
+from textwrap import fill
 from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -31,6 +32,8 @@ from evidence import (
     RIVALS,
     ROTATIONS,
     best_settings,
+    chosen,
+    jobs,
 )
 from evidence_jobs import ENGINES, PER_CHANNEL
 from evidence_results import (
@@ -53,6 +56,7 @@ from tinyweave.nas.proxies import PROXIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FILE = ROOT / "docs" / "EVIDENCE.md", Path(__file__).with_name("evidence.jsonl")
+LINE = 128  # characters of a line of the page
 PLACES = ("images", *(f"keywords-{rotation}" for rotation in range(ROTATIONS)))  # folders of samples
 NAMES = {
     "layers": "layer by layer",
@@ -68,6 +72,12 @@ REMEDIES = {
     "largest": "train the evaluated network with the most MACs",
     "tuned": "start from the supernet's weights",
     "finalists": "train the best three, choose on the validation part",
+}
+JOINT_NAMES = {"fixed": "one size and width", "uniform": "size and one width", "flexible": "size and a width per group"}
+CURVE_NAMES = {
+    f"evolution, {NAMES[BEST_ENGINE]}": f"evolution images {BEST_ENGINE}",
+    f"random search, {NAMES[BEST_ENGINE]}": f"random images {BEST_ENGINE}",
+    f"evolution, {NAMES['layers']}": "evolution images layers",
 }
 
 
@@ -97,13 +107,13 @@ from resampled speakers; the two speakers of a rotation have the same network, s
 "Better" and "worse" mean that the interval excludes 0. The page has {differences} intervals, so about {false} of these words
 are expected by chance alone.
 
-**Cost.** Measurements that run at the same time share the seconds of a GPU equally. Electricity: {gpu} W for a GPU (the most
-that an H100 may take), {core} W per busy core, {kg} kg CO2 per kWh (mean of the world in 2018, IEA). All measurements together:
-{total}, on {device}. The supernets alone: {supernets}.
+**Cost.** {gpu}A busy core takes {core} W (assumed), and electricity {kg} kg CO2 per kWh (mean of the world in 2018, IEA).
+All measurements together: {total}, on {device}. The supernets alone: {supernets}.
 
 Every command on this page begins with `bench/training/evidence.py {command}`. Measurements that are in the folder are not
 repeated.
 """
+GPU = "A GPU takes {} W (the most that an H100 may take); measurements that run at the same time share its seconds equally. "
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -198,21 +208,16 @@ def longer(results: Results) -> Iterator[str]:
 
 def curves(results: Results) -> Iterator[str]:
     """Yield the table of figure 5-6: the best accuracy so far of evolution and random search."""
-    kinds = {
-        f"evolution, {NAMES[BEST_ENGINE]}": ("evolution images", BEST_ENGINE),
-        f"random search, {NAMES[BEST_ENGINE]}": ("random images", BEST_ENGINE),
-        f"evolution, {NAMES['layers']}": ("evolution images", "layers"),
-    }
     plan, rows, last = results.plan, list[Sequence[object]](), list[dict[int, float]]()
     counts = [plan.population * (1 + generation) for generation in range(plan.generations + 1)]
-    for title, words in kinds.items():
-        found = {seed: record["curve"] for seed in range(CURVES) if (record := results.record(*words, MIDDLE, seed))}
+    for title, name in CURVE_NAMES.items():
+        found = {seed: record["curve"] for seed in range(CURVES) if (record := results.record(name, MIDDLE, seed))}
         bests = [[100 * max(curve[:count]) for curve in found.values()] for count in counts]
         last.append({seed: 100 * max(curve) for seed, curve in found.items()})
         cells = (f"{mean(best):.1f} ({min(best):.1f} to {max(best):.1f})" if best else "" for best in bests)
         rows.append([title, len(found), *cells])
     yield table(["search", "seeds", *(f"after {count} networks" for count in counts)], rows)
-    for title, other in zip(list(kinds)[1:], last[1:], strict=True):
+    for title, other in zip(list(CURVE_NAMES)[1:], last[1:], strict=True):
         by_seed = [last[0][seed] - other[seed] for seed in sorted(set(last[0]) & set(other))]
         if len(by_seed) > 1:
             yield f"Evolution minus {title}, over {len(by_seed)} seeds: {shown(mean_of(by_seed))} points.\n"
@@ -270,13 +275,12 @@ def spaces(results: Results) -> Iterator[str]:
 
 def joint(results: Results) -> Iterator[str]:
     """Yield table 5.8: joint search of image size and width within limits of multiply-accumulates."""
-    titles = {"fixed": "one size and width", "uniform": "size and one width", "flexible": "size and a width per group"}
     rows = list[Sequence[object]]()
     for most in MACS:
-        of = {kind: outcomes(results, "images", "train evolution {place}", kind, most) for kind in titles}
+        of = {kind: outcomes(results, "images", "train evolution {place}", kind, most) for kind in JOINT_NAMES}
         for kind, found in of.items():
             against = "" if kind == "fixed" else shown(difference(found, of["fixed"]))
-            rows.append([f"{most / 1e6:.0f} M", titles[kind], *costs_of(found), found.accuracy(), against])
+            rows.append([f"{most / 1e6:.0f} M", JOINT_NAMES[kind], *costs_of(found), found.accuracy(), against])
     heads = ["MACs", "searched", "weights, KiB", "million MACs", "test accuracy, %", "minus one size and width, points"]
     yield table(heads, rows)
 
@@ -303,21 +307,16 @@ def bits(results: Results) -> Iterator[str]:
 
 
 class Section(NamedTuple):
-    """A section of the page: its title, its words, its tables, and the beginnings of the keys that it is made of."""
+    """A section of the page: its title, its words, its tables, and the patterns of the keys of its measurements."""
 
     title: str
     words: str
     tables: Iterator[str]
-    keys: tuple[str, ...]
+    patterns: tuple[str, ...]
 
 
 def sections(results: Results) -> list[Section]:
     """Return the sections with tables."""
-    by_engine = [f"evolution {place} {engine}" for place in PLACES for engine in ENGINES]
-    at_random = [f"random {place} {BEST_ENGINE}" for place in PLACES]
-    middle = [f"{how} images {engine} {MIDDLE}" for how in ("evolution", "random") for engine in ("layers", BEST_ENGINE)]
-    settings = ("images-own", "images space")
-    kinds = ("fixed", "uniform", "flexible")
     return [
         Section(
             "What a better engine buys",
@@ -325,75 +324,70 @@ def sections(results: Results) -> list[Section]:
             "network's RAM differs: layer by layer, or the first layers by patches with at most 15 % recomputation, both as\n"
             "the thesis counts them (without skip connections); or by the plans of tinyweave, without recomputation.",
             engines(results),
-            with_trainings(by_engine),
+            tuple(f"train evolution * {engine} *" for engine in ENGINES),
         ),
         Section(
             "Search beside scaled networks and random search (tables 5.1 and 5.2)",
             "All networks run with the best engine (fused, image by rows). Of each scaled family at most two networks are\n"
             "trained: those with the most MACs that fit. The validation part chooses between them.",
             rivals(results),
-            with_trainings([*(name for name in by_engine if BEST_ENGINE in name), *at_random], "rival"),
+            (f"train evolution * {BEST_ENGINE} *", f"train random * {BEST_ENGINE} *", f"rival * {BEST_ENGINE} *"),
         ),
         Section(
             "Engine and network together (table 5.1)",
             "Test accuracies of images in percent.",
             without_engine(results),
-            ("rival images", "train evolution images layers", f"train evolution images {BEST_ENGINE}"),
+            ("rival images *", "train evolution images layers *", f"train evolution images {BEST_ENGINE} *"),
         ),
         Section(
             "Three remedies",
             "What was tried on each search of images, whether it wins or not.",
             remedies(results),
-            tuple(REMEDIES),
+            tuple(f"{name} *" for name in REMEDIES),
         ),
         Section(
             "Longer trainings",
             f"Images, {MIDDLE} KiB, best engine. Deep networks may only train more slowly, so these were trained for\n"
             f"{LONGER} times as many epochs, too.",
             longer(results),
-            ("longer",),
+            ("longer *",),
         ),
         Section(
             "Evolution beside random search (figure 5-6)",
             f"Images, {MIDDLE} KiB. Best accuracy so far on the validation part with the supernet's weights, in percent: mean\n"
             "(least to most) over the seeds, all of which use one supernet.",
             curves(results),
-            tuple(middle),
+            tuple(f"{name} {MIDDLE} *" for name in CURVE_NAMES.values()),
         ),
         Section(
             "Zero-cost proxies",
             f"Random networks for images that fit {MIDDLE} KiB, each trained alone for half as many epochs as the networks\n"
             'above. The row "supernet" is the accuracy on the validation part with the weights of the supernet.',
             proxies(results),
-            ("proxies",),
+            ("proxies *",),
         ),
         Section(
             "The best space, other spaces and a huge space (table 5.6, figure 5-4)",
             f"Images, {MIDDLE} KiB. The best space is the image size and the width that stage one chooses. The random spaces\n"
             "are drawn from the next nine. The huge space holds all sizes and widths. All rows but one use one supernet.",
             spaces(results),
-            ("supernet images-own", *with_trainings([f"evolution {name}" for name in settings])),
+            ("supernet images-own", "train evolution images-own *", "train evolution images space *"),
         ),
         Section(
             "Joint search of resolution and width (table 5.8)",
             f"Images, {max(LIMITS['images'])} KiB, with a limit of MACs. The one size and width are those that stage one\n"
             "chooses within the same limits.",
             joint(results),
-            with_trainings([f"evolution images {kind}" for kind in kinds]),
+            tuple(f"train evolution images {kind} *" for kind in JOINT_NAMES),
         ),
         Section(
             "4-bit weights beside 8-bit weights in equal Flash (tables 5.3 and 5.4)",
             f"Images, {MIDDLE} KiB. A search may use twice as many weights if each has 4 bits. The networks are quantised\n"
             "without further training.",
             bits(results),
-            with_trainings(["evolution images bits"], "quantise"),
+            ("quantise *",),
         ),
     ]
-
-
-def with_trainings(searches: Sequence[str], *others: str) -> tuple[str, ...]:
-    """Return the beginnings of the keys of searches, of the trainings of what they find, and of other measurements."""
-    return *searches, *(f"train {name}" for name in searches), *others
 
 
 def page(results: Results) -> str:
@@ -408,35 +402,41 @@ def page(results: Results) -> str:
     differences = sum(text.count(" [") for _, text in tables)
     total = cost(results.lines)
     supernets = cost(name for name in results.lines if name.startswith("supernet"))
-    parts = [
-        INTRODUCTION.format(
-            images=counts["images"],
-            keywords=counts["keywords-0"],
-            plan=plan,
-            batches=BATCHES,
-            gpu=GPU_WATTS,
-            core=CORE_WATTS,
-            kg=KG_PER_KWH,
-            total=total,
-            device=results.header["device"],
-            supernets=supernets,
-            per_channel=PER_CHANNEL,
-            differences=differences,
-            false=round(0.05 * differences),
-            command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
-        )
-    ]
+    introduction = INTRODUCTION.format(
+        images=counts["images"],
+        keywords=counts["keywords-0"],
+        plan=plan,
+        batches=BATCHES,
+        gpu=GPU.format(GPU_WATTS) if total.gpu else "",
+        core=CORE_WATTS,
+        kg=KG_PER_KWH,
+        total=total,
+        device=results.header["device"],
+        supernets=supernets,
+        per_channel=PER_CHANNEL,
+        differences=differences,
+        false=round(0.05 * differences),
+        command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
+    )
+    parts = [filled(introduction)]
+    all_jobs = jobs(Path(), plan, CURVES)
     for section, text in tables:
-        names = [name for name in results.lines if name.startswith(section.keys)]
-        if not names:
+        names = [job.key for job in chosen(all_jobs, section.patterns) if job.key in results.lines]
+        trained = [name for name in names if not name.startswith("supernet ") or name in section.patterns]
+        if not trained:
             continue
-        words = " ".join(f'"{each}"' for each in section.keys)
-        parts.append(f"## {section.title}\n\n{section.words}\n\n{text}")
-        parts.append(
-            f"Command: `--only {words}`. Cost{'' if 'supernet' in section.keys[0] else ', without supernets'}: {cost(names)}.\n"
-        )
+        parts.append(f"## {section.title}\n\n{filled(section.words)}\n{text}")
+        words = " ".join(f"'{each}'" for each in section.patterns)
+        others = ", without the common supernets" if len(trained) < len(names) else ""
+        parts.append(filled(f"Command: `--only {words}`. Cost{others}: {cost(trained)}."))
     parts.append("## Every run\n\n" + every_run(results))
     return "\n".join(parts)
+
+
+def filled(text: str) -> str:
+    """Return a text with lines of at most LINE characters; an empty line separates paragraphs."""
+    paragraphs = (fill(each, LINE, break_long_words=False, break_on_hyphens=False) for each in text.strip().split("\n\n"))
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:

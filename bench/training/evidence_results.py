@@ -160,7 +160,7 @@ class Cost(NamedTuple):
     def __str__(self) -> str:
         """Return the cost in words."""
         kwh = (self.cpu * CORE_WATTS + self.gpu * GPU_WATTS) / 3.6e6
-        hours = f"{self.cpu / 3600:.2f} core-hours, {self.gpu:.0f} GPU seconds"
+        hours = f"{self.cpu / 3600:.2f} core-hours{f', {self.gpu:.0f} GPU seconds' if self.gpu else ''}"
         return f"{self.measurements} measurements, {hours}, {KG_PER_KWH * kwh:.3f} kg CO2"
 
 
