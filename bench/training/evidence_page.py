@@ -1,11 +1,12 @@
-"""Write docs/EVIDENCE.md from the measurements of `evidence.py`: tables with their commands, intervals and costs.
+"""Write docs/EVIDENCE.md from the measurements of `evidence.py` and `small_sets.py`: tables with commands, intervals, costs.
 
-In: the file of measurements (--results). Out: the page, printed, or written to docs/EVIDENCE.md with --write.
+In: the files of measurements (--results, --sets). Out: the page, printed, or written to docs/EVIDENCE.md with --write.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import one_line  # noqa: F401
 
 # isort: split
 import numpy as np
+import small_sets
 from baselines import TABLES
 from evidence import (
     BATCHES,
@@ -52,10 +54,13 @@ from evidence_results import (
 )
 from proxies import spearman
 
+from tinyweave.nas.journal import entries
 from tinyweave.nas.proxies import PROXIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FILE = ROOT / "docs" / "EVIDENCE.md", Path(__file__).with_name("evidence.jsonl")
+SETS_FILE = Path(__file__).with_name(small_sets.RESULTS)
+DRAW_SEED = 20261128  # of `small_sets.py --draw`, chosen after the last change of the search
 LINE = 128  # characters of a line of the page
 PLACES = ("images", *(f"keywords-{rotation}" for rotation in range(ROTATIONS)))  # folders of samples
 NAMES = {
@@ -81,11 +86,14 @@ CURVE_NAMES = {
 }
 
 
-INTRODUCTION = """# Evidence in small
+LEAD = """# Evidence for the search
 
-The tables of the MCUNet thesis (MIT, 2024), measured anew in small: what a search finds beside scaled networks and random
-search, what a better engine buys, and which space is best. `bench/training/evidence_page.py` generates this page from
-`bench/training/evidence.jsonl`, which lists every run. [Find a network](SEARCH.md) describes the search itself.
+How good are the networks that `tinyweave search` finds? On small data sets they are compared with simple classifiers and with a
+network made by hand. Then the tables of the MCUNet thesis (MIT, 2024) are measured anew in small: searched and scaled networks,
+what a better engine buys, and which space is best. `bench/training/evidence_page.py` generates this page from the files
+`small_sets.jsonl` and `evidence.jsonl` in its folder, which list every run. [Find a network](SEARCH.md) describes the search.
+"""
+INTRODUCTION = """## The thesis' tables in small
 
 **Samples.** Images are a fifth of CIFAR-10 at 32 px: {images[train]:,} for training, {images[validation]:,} for validation,
 {images[test]:,} for the test. Keywords are spoken digits of six speakers. In each of three rotations {keywords[train]:,}
@@ -104,16 +112,46 @@ multiplier and shift.
 Differences have 95 % intervals. Intervals of images are paired over the test samples, and contain the spread over the seeds
 (Student's t; its variance is pooled over all trained networks), but not that of other supernets. Intervals of keywords come
 from resampled speakers; the two speakers of a rotation have the same network, so these intervals are rather too narrow.
-"Better" and "worse" mean that the interval excludes 0. The page has {differences} intervals, so about {false} of these words
+"Better" and "worse" mean that the interval excludes 0. The tables have {differences} intervals, so about {false} of these words
 are expected by chance alone.
 
 **Cost.** {gpu}A busy core takes {core} W (assumed), and electricity {kg} kg CO2 per kWh (mean of the world in 2018, IEA).
 All measurements together: {total}, on {device}. The supernets alone: {supernets}.
 
-Every command on this page begins with `bench/training/evidence.py {command}`. Measurements that are in the folder are not
+Every command below begins with `bench/training/evidence.py {command}`. Measurements that are in the folder are not
 repeated.
 """
 GPU = "A GPU takes {} W (the most that an H100 may take); measurements that run at the same time share its seconds equally. "
+
+
+SMALL_SETS = """## Searches on small data sets
+
+Each set was searched with `--minutes {minutes:g}` on two processors, for an nRF52840, within these limits of RAM, Flash and
+time: {limits}. The best baseline is the best of majority class, logistic regression and k nearest neighbours on the test
+samples. The network by hand is the largest plain network (3x3 depthwise separable convolutions) that fits these limits; it was
+trained for as many CPU seconds as the search took. All networks are int8. The search did not use the test samples. The 95 %
+intervals of differences are in points and paired over the test samples, or over speakers or photographs that have several.
+
+Thirteen of the sets were also searched while the search was developed. After its last change, five sets were drawn at random
+(`--draw {seed}`): {drawn}. {new} had not been searched before.
+"""
+
+
+def small_sets_section(lines: Sequence[small_sets.Line]) -> str:
+    """Return the section with the searches on small data sets, given the results of `small_sets.py`."""
+    drawn = random.Random(DRAW_SEED).sample(small_sets.POOL, small_sets.DRAWN)
+    new = [line["set"] for line in lines if line["set"] not in small_sets.SETS]
+    limits = (f"{task} {ram} / {flash} / {ms:g} ms" for task, (ram, flash, ms) in small_sets.LIMITS.items())
+    words = SMALL_SETS.format(
+        minutes=lines[0]["minutes"], limits=", ".join(limits), seed=DRAW_SEED, drawn=", ".join(drawn), new=" and ".join(new)
+    )
+    names = " ".join(line["set"] for line in lines)
+    seconds = sum(line["cpu_seconds"] + (line["by_hand_cpu_seconds"] or 0) for line in lines)
+    cost = Cost(2 * len(lines), seconds, 0)
+    head, *paragraphs = words.split("\n\n")
+    rows = "\n".join(small_sets.report(lines))
+    command = filled(f"Command: `bench/training/small_sets.py -o DIR {names}`. Cost: {cost}.")
+    return "\n".join((f"{head}\n", *map(filled, paragraphs), rows, "", command))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -390,8 +428,8 @@ def sections(results: Results) -> list[Section]:
     ]
 
 
-def page(results: Results) -> str:
-    """Return the page."""
+def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
+    """Return the page, given the measurements of `evidence.py` and the results of `small_sets.py`."""
     plan, counts, shares = results.plan, results.header["samples"], gpu_seconds(results)
 
     def cost(names: Iterable[str]) -> Cost:
@@ -418,18 +456,18 @@ def page(results: Results) -> str:
         false=round(0.05 * differences),
         command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
     )
-    parts = [filled(introduction)]
+    parts = [filled(LEAD), small_sets_section(sets), filled(introduction)]
     all_jobs = jobs(Path(), plan, CURVES)
     for section, text in tables:
         names = [job.key for job in chosen(all_jobs, section.patterns) if job.key in results.lines]
         trained = [name for name in names if not name.startswith("supernet ") or name in section.patterns]
         if not trained:
             continue
-        parts.append(f"## {section.title}\n\n{filled(section.words)}\n{text}")
+        parts.append(f"### {section.title}\n\n{filled(section.words)}\n{text}")
         words = " ".join(f"'{each}'" for each in section.patterns)
         others = ", without the common supernets" if len(trained) < len(names) else ""
         parts.append(filled(f"Command: `--only {words}`. Cost{others}: {cost(trained)}."))
-    parts.append("## Every run\n\n" + every_run(results))
+    parts.append("### Every run\n\n" + every_run(results))
     return "\n".join(parts)
 
 
@@ -467,9 +505,10 @@ def every_run(results: Results) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=FILE)
+    parser.add_argument("--sets", type=Path, default=SETS_FILE)
     parser.add_argument("--write", action="store_true", help="to docs/EVIDENCE.md")
     args = parser.parse_args()
-    text = page(read(args.results))
+    text = page(read(args.results), list(entries(args.sets)))
     if args.write:
         PAGE.write_text(text)
     else:

@@ -1,8 +1,10 @@
 """Searches on small data sets, beside simple classifiers and a network made by hand that is trained for as many CPU seconds.
 
 In: names of sets, a time limit. Out: a row per set: int8 accuracy of the search's network and of the network by hand (the plain
-network that fills the limits), accuracy of the best simple classifier, and 95 % intervals of the paired differences. The best
-simple classifier is the best on the test samples, so the search is compared with the highest of three numbers.
+network that fills the limits), accuracy of the best simple classifier, and 95 % intervals of the paired differences (in
+points). The best simple classifier is the best on the test samples, so the search is compared with the highest of three
+numbers. The file RESULTS in the folder -o has a line of JSON per set.
+
 The sets are of three kinds:
 
 - images: digits of scikit-learn, drawn shapes, faces with and without a mask, four classes of CIFAR-10;
@@ -30,7 +32,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import suppress
 from functools import partial
@@ -90,12 +92,12 @@ HAND_AUGMENTATION = {  # of the network by hand, where an engineer would not tak
 }
 STAGES = ("data", "searches", "hands")
 SET, SEARCHED, LINE = "set.pickle", "searched-{}.json", "line-{}.json"  # file names in a set's folder; the number is the seed
+RESULTS = "small_sets.jsonl"  # file with a line per set, in the folder -o
 THREADS = 2  # processors of a search
 TIMED_S = 10.0  # CPU seconds of the training that is timed
 TRAINING = ("augmentations", "rung", "final training")  # what the search's progress begins with while networks train
 LATE = 1.1  # times --minutes, after which a search is late
 Line = dict[str, Any]
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
 
 
 def digits(folder: Path) -> Path:
@@ -341,7 +343,7 @@ def row(line: Line) -> str:
         span(line["baseline_interval"]),
         *by_hand,
         *(f"{line['needs'][name]:,} of {line['limits'][name]:,}" for name in ("ram", "flash")),
-        f"{line['needs']['latency_ms']:.2g} of {line['limits']['latency_ms']:g}",
+        f"{line['needs']['latency_ms']:.3g} of {line['limits']['latency_ms']:g}",
         f"{line['seconds']:.0f}",
         f"{100 * line['training_share']:.0f}",
     ]
@@ -358,6 +360,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="searches at the same time, each on two processors")
     parser.add_argument("--only", choices=STAGES, help="the stage to run; by default all")
     args = parser.parse_args()
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # CPU seconds are compared
     if args.draw is not None and args.sets:
         raise CompileError("--draw chooses the sets", "leave out the names or --draw")
     sets = args.sets or (SETS if args.draw is None else random.Random(args.draw).sample(POOL, DRAWN))
@@ -400,31 +403,42 @@ def main() -> int:
         return 0
     if not lines:
         raise CompileError(f"no set in '{args.out}' has a result", "leave out --only, so that the stages before it run, too")
-    return print_table(lines, len(sets))
+    write_file(args.out / RESULTS, "".join(f"{json.dumps(line)}\n" for line in lines))
+    print("\n".join(report(lines)))
+    return 1 if below(lines) or wrong(lines) or len(lines) < len(sets) else 0
 
 
-def print_table(lines: list[Line], count: int) -> int:
-    """Print a row per set and a summary; return 1 if one of `count` sets is missing, below a baseline or above a limit."""
+def report(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown, with a row per set, and then the lines of a list that sums it up."""
     units = "RAM, B | Flash, B | ms | seconds | CPU time in training, %"
-    print(f"| set | test samples | search, % | best baseline, % | difference | by hand, % | difference | {units} |")
-    print("|---" + "|---:" * 11 + "|")
-    for line in lines:
-        print(row(line))
-    lost = [line["set"] for line in lines if line["baseline_interval"][1] < 0]
-    print(f"below the best baseline: {', '.join(lost) or 'none'}")
-    print(f"later than {LATE} x --minutes: {', '.join(line['set'] for line in lines if line['in_time'] is False) or 'none'}")
-    over = [line["set"] for line in lines if not (line["fits"] and line["bytes_equal"])]
-    print(f"above a limit, or with other bytes than the reference: {', '.join(over) or 'none'}")
+    yield f"| set | test samples | search, % | best baseline, % | minus baseline | by hand, % | minus by hand | {units} |"
+    yield "|---" + "|---:" * 11 + "|"
+    yield from map(row, lines)
+    yield ""
+    late = [line["set"] for line in lines if line["in_time"] is False]
+    yield f"- Below the best baseline, with an interval that excludes 0: {', '.join(below(lines)) or 'none'}."
+    yield f"- Later than {LATE} x `--minutes`: {', '.join(late) or 'none'}."
+    yield f"- Above a limit, or with other bytes than the reference: {', '.join(wrong(lines)) or 'none'}."
     if rivals := [line for line in lines if "by_hand" in line]:
         gains = [line["search"] - line["by_hand"] for line in rivals]
         gain, halves = np.mean(gains), [np.subtract(*line["by_hand_interval"]) / 2 for line in rivals]
         half = np.linalg.norm(halves) / len(rivals)
-        print(f"in the mean of {len(rivals)} sets {100 * gain:+.1f} points from the network by hand; 95 % interval")
-        print(f"for other test samples of these sets: {span((gain - half, gain + half))}")
+        means = [f"for other test samples of these sets: {span((gain - half, gain + half))}"]
         if len(rivals) > 2:  # it includes the chance of a training
             half = student_t(len(rivals) - 1) * np.std(gains, ddof=1) / math.sqrt(len(rivals))
-            print(f"for other sets: {span((gain - half, gain + half))}")
-    return 1 if lost or over or len(lines) < count else 0
+            means.append(f"for other sets: {span((gain - half, gain + half))}")
+        mean = f"{100 * gain:+.1f} points from the network by hand"
+        yield f"- Mean of {len(rivals)} sets: {mean}. 95 % interval {'; '.join(means)}."
+
+
+def below(lines: Sequence[Line]) -> list[str]:
+    """Return the names of the sets whose search is below the best baseline."""
+    return [line["set"] for line in lines if line["baseline_interval"][1] < 0]
+
+
+def wrong(lines: Sequence[Line]) -> list[str]:
+    """Return the names of the sets whose network exceeds a limit or gives other bytes than the reference."""
+    return [line["set"] for line in lines if not (line["fits"] and line["bytes_equal"])]
 
 
 def run_missing(used: list[int], each: int, calls: dict[Path, Callable[[], None]]) -> None:

@@ -75,10 +75,35 @@ def written(folder: Path) -> Path:
     return file
 
 
+def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> dict[str, Any]:
+    """Return the result of `small_sets.py` for a set on which the network by hand has 85 %."""
+    return {
+        "set": name,
+        "minutes": 5.0,
+        "test": 400,
+        "search": accuracy,
+        "interval": [accuracy - 0.05, accuracy + 0.05],
+        "baseline": "k-NN",
+        "baseline_accuracy": 0.8,
+        "baseline_interval": over_baseline,
+        "by_hand": 0.85,
+        "by_hand_interval": [accuracy - 0.86, accuracy - 0.84],
+        "needs": {"ram": 900, "flash": 2000, "latency_ms": 1.5},
+        "limits": {"ram": 1000, "flash": 3000, "latency_ms": 2.0},
+        "fits": True,
+        "bytes_equal": True,
+        "in_time": True,
+        "seconds": 250.0,
+        "cpu_seconds": 400.0,
+        "by_hand_cpu_seconds": None,
+        "training_share": 0.9,
+    }
+
+
 def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(tmp_path: Path) -> None:
     results = read(written(tmp_path))
-    text = page(results)
-    assert text.count("\n## ") == 11 and text.count("Command: `--only ") == 10 and "nan" not in text
+    text = page(results, [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))])
+    assert text.count("\n### ") == 11 and text.count("Command: `--only ") == 10 and "nan" not in text
     intervals = re.findall(r"[+-][\d.]+ \[([+-][\d.]+), ([+-][\d.]+)\]( \*\*better\*\*| \*\*worse\*\*)?", text)
     assert len(intervals) > 60
     for low, high, verdict in intervals:
@@ -87,6 +112,9 @@ def test_the_page_has_all_tables_and_says_better_only_where_the_interval_exclude
     assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
     assert "| macs | +1.00 | +1.00 to +1.00 |" in text and "| zen | -1.00" in text
     assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in text
+    assert "| digits | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 | 900 of 1,000 |" in text
+    assert "an interval that excludes 0: UnitTest." in text and "UnitTest had not been searched before." in text
+    assert "- Mean of 2 sets: -15.0 points from the network by hand." in text, "+5 and -35"
     assert "Failed: none." in text and "begins with `bench/training/evidence.py --epochs 5 --seeds 3`" in text
 
 
