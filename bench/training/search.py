@@ -24,7 +24,8 @@ from tinyweave.nas.arch import Arch
 from tinyweave.nas.costs import Target
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import Preparation, task_of
-from tinyweave.nas.searching import STRATEGIES, SearchOptions, SearchResult, search, with_measured_overhead
+from tinyweave.nas.search_options import STRATEGIES, SearchOptions
+from tinyweave.nas.searching import SearchResult, search, with_measured_overhead
 
 SIDES = (16, 24, 32, 48, 64, 80, 96, 128, 160)  # of images that baselines may have, up to the search's own
 FEW = 4  # networks of a family that are trained

@@ -60,7 +60,8 @@ from tinyweave.nas.costs import Target, with_measured_overhead
 from tinyweave.nas.halving import DATA, FINAL, SEEN, augmentations_of, recipe_of, save_data, train_one
 from tinyweave.nas.int8 import evaluate_int8
 from tinyweave.nas.prepare import Preparation, task_of
-from tinyweave.nas.searching import SearchOptions, SearchResult, search
+from tinyweave.nas.search_options import SearchOptions
+from tinyweave.nas.searching import SearchResult, search
 from tinyweave.nas.space import SearchSpace
 from tinyweave.nas.workers import pool, process_pool
 from tinyweave.parent import end_with_parent

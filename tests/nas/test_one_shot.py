@@ -19,15 +19,17 @@ from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
 from tinyweave import api  # noqa: E402
 from tinyweave.installing import install  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
-from tinyweave.nas import halving, one_shot, searching, training_run  # noqa: E402
+from tinyweave.nas import halving, one_shot, search_options, training_run  # noqa: E402
 from tinyweave.nas.arch import Arch, macs, to_json  # noqa: E402
 from tinyweave.nas.costs import Costs, Target, costs  # noqa: E402
 from tinyweave.nas.evolution import Evolution  # noqa: E402
 from tinyweave.nas.halving import Rung  # noqa: E402
 from tinyweave.nas.one_shot import SupernetBudget, budget_within, choose_width, from_record, paper_budget  # noqa: E402
-from tinyweave.nas.searching import SearchOptions, SearchResult, search  # noqa: E402
+from tinyweave.nas.search_options import SearchOptions  # noqa: E402
+from tinyweave.nas.searching import SearchResult, search  # noqa: E402
 from tinyweave.nas.space import SearchSpace, arch_of, sample, small_images, smallest  # noqa: E402
 from tinyweave.nas.workers import Workers  # noqa: E402
+from tinyweave.report import search as search_report  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 from tinyweave.report.search import card, search_record  # noqa: E402
 
@@ -82,6 +84,20 @@ def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -
     assert "measured with the weights of a supernet: 8 of the" in card(record) and "2 of them trained further" in card(record)
 
 
+def test_a_short_record_has_the_whole_front_and_the_chosen_network(
+    found: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = json.loads((found.folder / "search.json").read_text())
+    whole = search_record(found, run)
+    monkeypatch.setattr(search_report, "RECORDED", 1)
+    short = search_record(found, run)
+    assert len(short["candidates"]) < len(whole["candidates"])
+    for record in (whole, short):
+        record["front"] = [(each["arch"], record["candidates"][each["candidate"]]) for each in record["front"]]
+        record["chosen"] = record["candidates"][record["chosen"]]
+    assert short["front"] == whole["front"] and short["chosen"] == whole["chosen"]
+
+
 class StopError(Exception):
     pass
 
@@ -107,7 +123,7 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(CompileError, match="holds a search with another"):
         search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
-    assert searching._choose_strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
+    assert search_options._choose_strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
 
 
 def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
@@ -145,14 +161,27 @@ def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch,
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SearchOptions("halving", predicted=4), "--predicted has no effect in a search by halving"),
+        (SearchOptions("halving", tensorboard=True), "--tensorboard has no effect in a search by halving"),
+        (SearchOptions("supernet", proxies=("ram",)), "--proxies has no effect in a search by supernet"),
+    ],
+)
+def test_options_of_the_other_strategy_are_refused(options: SearchOptions, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=message):
+        search_options.strategy_for("images", options, tmp_path, None)
+
+
 def test_the_default_strategy_depends_on_gpu_minutes_and_objectives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def chosen(strategy: str = "auto", minutes: float | None = None, against: tuple[str, ...] = ()) -> str:
-        return searching._choose_strategy(strategy, minutes, against, tmp_path)
+        return search_options._choose_strategy(strategy, minutes, against, tmp_path)
 
-    monkeypatch.setattr(searching, "has_gpu", lambda: False)
+    monkeypatch.setattr(search_options, "has_gpu", lambda: False)
     assert [chosen(minutes=minutes) for minutes in (None, 20, 179, 180)] == ["halving"] * 3 + ["supernet"]
     assert chosen("supernet", 5) == "supernet" == chosen(against=("ram",)) and chosen("halving", 500) == "halving"
-    monkeypatch.setattr(searching, "has_gpu", lambda: True)
+    monkeypatch.setattr(search_options, "has_gpu", lambda: True)
     assert chosen() == "supernet" and chosen("halving") == "halving"
     for wrong, message in ((("luck",), "--strategy luck is unknown"), (("auto", 1, ("watts",)), "--against watts is unknown")):
         with pytest.raises(CompileError, match=message):

@@ -21,13 +21,13 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.media import write_recording
-from tinyweave.nas import prepare, searching
+from tinyweave.nas import prepare, search_options, searching
 from tinyweave.nas.arch import Arch, macs
 from tinyweave.nas.budget import Budget
 from tinyweave.nas.costs import Target, with_estimated_overhead
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import STAGE_ONE, Preparation, prepared_for, task_of, task_within
-from tinyweave.nas.searching import SearchOptions
+from tinyweave.nas.search_options import SearchOptions
 from tinyweave.nas.space import SearchSpace, arch_of, plain, small_images, smallest
 from tinyweave.nas.stage_one import Aim, Setting, best_input
 from tinyweave.nas.workers import Workers
@@ -158,11 +158,11 @@ def test_a_search_continues_with_the_input_that_was_chosen(
     )
     task_within("images", folder, Preparation(), target(ram="8k"), run, options=TIMED)
     assert quick.call_count == 2, "another question"
-    (run / searching.RUN).write_text("{}")
+    (run / search_options.RUN).write_text("{}")
     with pytest.raises(CompileError, match="holds a search with another limits; give another folder, or the same command"):
         task_within("images", folder, Preparation(), target(), run, options=TIMED)
     assert quick.call_count == 2, "a run of the folder is not overwritten"
-    (run / searching.RUN).unlink()
+    (run / search_options.RUN).unlink()
     (run / STAGE_ONE).write_text("{")
     assert task_within("images", folder, Preparation(), target(), run, options=TIMED)[0].preparation == data.preparation
     assert quick.call_count == 3, "a damaged file is no answer"

@@ -27,7 +27,8 @@ from tinyweave.nas.costs import Overhead, Target, costs, plan_untrained, too_lar
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import Preparation, task_of
 from tinyweave.nas.proxies import ranked
-from tinyweave.nas.searching import SearchOptions, SearchResult, best_first, search, with_measured_overhead
+from tinyweave.nas.search_options import SearchOptions
+from tinyweave.nas.searching import SearchResult, best_first, search, with_measured_overhead
 from tinyweave.nas.space import Choice, arch_of, keywords, largest, mobilenet_v3, sample, sensors, small_images, smallest
 from tinyweave.nas.workers import Workers
 from tinyweave.report.schema import faults, kind_of

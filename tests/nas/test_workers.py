@@ -20,7 +20,8 @@ import torch
 from tinyweave.installing import install
 from tinyweave.ir import CompileError
 from tinyweave.nas import workers
-from tinyweave.nas.searching import SearchOptions, search
+from tinyweave.nas.search_options import SearchOptions
+from tinyweave.nas.searching import search
 from tinyweave.nas.workers import Workers, pool
 
 
@@ -55,7 +56,8 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     from cases.waves import NUMBERS, SPACE, TARGET, waves
-    from tinyweave.nas.searching import SearchOptions, search
+    from tinyweave.nas.search_options import SearchOptions
+from tinyweave.nas.searching import search
     options = SearchOptions(supernet_budget=NUMBERS, processes=1, ray="ray" in sys.argv)
     found = search(waves(400), SPACE, TARGET, Path(sys.argv[2]), options)
     print("rank", os.environ.get("RANK", "0"), found.deployment.verification.ok)

@@ -528,12 +528,12 @@ def search(
     Raises:
         CompileError: the samples cannot be read, a Dataset has no `space`, no network of the space fits, or an option is wrong.
     """
-    from ..nas import costs, prepare, searching
+    from ..nas import costs, prepare, search_options, searching
 
     written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
     limits = api.request_of(chosen, target).limits
     aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
-    given = searching.SearchOptions(
+    given = search_options.SearchOptions(
         strategy=strategy,
         minutes=minutes,
         seed=seed,
@@ -594,7 +594,7 @@ def train(
     Raises:
         CompileError: the samples cannot be read or do not fit the network, or an option is wrong.
     """
-    from ..nas import arch, costs, halving, prepare, searching
+    from ..nas import arch, costs, halving, prepare, search_options, searching
 
     written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
     given = arch.read_arch(network) if isinstance(network, (str, Path)) else network
@@ -604,7 +604,7 @@ def train(
     prepare.check_network(given, samples)
     limits = api.request_of(chosen, target).limits
     aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
-    once = searching.SearchOptions(seed=seed, processes=1, rungs=[halving.Rung(1, epochs)], archs=[given])
+    once = search_options.SearchOptions(seed=seed, processes=1, rungs=[halving.Rung(1, epochs)], archs=[given])
     return searching.search(samples, space, aim, written_to, once)
 
 

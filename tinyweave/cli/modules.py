@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, toolchain
     from ..api import guarding, results
     from ..explorer import server
-    from ..nas import arch, costs, halving, prepare, searching
+    from ..nas import arch, costs, halving, prepare, search_options, searching
     from ..nas import space as spaces
     from ..report import (
         columns,
@@ -37,7 +37,7 @@ else:
     NAMES = {
         "api": "guarding results",
         "explorer": "server",
-        "nas": "arch costs halving prepare searching",
+        "nas": "arch costs halving prepare search_options searching",
         "report": "columns counts figure front front_figure markdown measured page quantisation schema tables text "
         "viewers words",
     }

@@ -26,6 +26,7 @@ from .modules import (
     page,
     prepare,
     records,
+    search_options,
     search_report,
     searching,
     spaces,
@@ -132,7 +133,8 @@ def search(
         float,
         option(
             "--feasible X",
-            "Supernet: least share of networks of a width that must fit the device, so that this width is chosen.",
+            "Least share of the networks of an input size, or of a supernet's width, that must fit the device, so that the "
+            "search may choose it.",
         ),
     ] = 0.8,
     tensorboard: Annotated[
@@ -188,7 +190,7 @@ def search(
     )
     target = _target(chosen)
     with _says_how_to_continue(chosen["out"]), nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
-        given = searching.SearchOptions(
+        given = search_options.SearchOptions(
             strategy=strategy,
             minutes=minutes,
             seed=chosen["seed"],
@@ -249,7 +251,7 @@ def train(
             searched,
             target,
             chosen["out"],
-            searching.SearchOptions(seed=chosen["seed"], processes=1, rungs=[halving.Rung(1, epochs)], archs=[given]),
+            search_options.SearchOptions(seed=chosen["seed"], processes=1, rungs=[halving.Rung(1, epochs)], archs=[given]),
             progress=report,
         )
     return _finish(found, as_json=as_json)
@@ -300,7 +302,7 @@ def _size(given: str) -> tuple[int, int]:
 
 def _finish(found: searching.SearchResult, *, as_json: bool) -> int:
     """Write the reports of a finished search into its folder, print the result, and return the exit code."""
-    run = json.loads((found.folder / searching.RUN).read_text())
+    run = json.loads((found.folder / search_options.RUN).read_text())
     record = search_report.search_record(found, run)
     contents = {
         CARD: search_report.card(record),

@@ -32,12 +32,12 @@ from ..tasks.images import read_images, survey_images
 from ..tasks.sensors import read_sensors
 from ..tasks.sounds import features_of, read_sounds, survey_sounds
 from ..tasks.visual_wake_words import DEFAULT_LABEL, read_visual_wake_words, survey_visual_wake_words
-from . import halving, searching
+from . import halving
 from .arch import Arch, stride, to_json
 from .budget import PLANNING, Budget, machine_factor
 from .candidates import first_network
 from .costs import Target, with_estimated_overhead
-from .searching import MINUTES, SearchOptions
+from .search_options import MINUTES, RUN, SearchOptions, check_options, strategy_for
 from .space import MOBILE, SearchSpace, detectors, keywords, mobilenet_v3, sensors, small_images
 from .stage_one import Aim, Setting, best_input
 from .workers import Workers, pool
@@ -147,7 +147,7 @@ class _Choice:
         """Return whether the search is one by successive halving with a time limit."""
         from .learning.team import is_launched
 
-        strategy = "supernet" if is_launched() else searching.strategy_for(KINDS[self.task], self.options, self.run, None)
+        strategy = "supernet" if is_launched() else strategy_for(KINDS[self.task], self.options, self.run, None)
         return strategy == "halving" and self.options.rungs is None
 
 
@@ -183,7 +183,7 @@ def task_within(
     inputs = _inputs(task, prepared, survey) if survey else (prepared,)
     if survey is None or len(inputs) == 1:
         return *task_of(task, path, inputs[0], progress), options
-    searching.check_options(options, KINDS[task])
+    check_options(options, KINDS[task])
     spaces = tuple(_space_of(task, each, survey) for each in inputs)
     choice = _Choice(task, path, inputs, spaces, survey, target, run, options, progress)
     number, record = _known(choice) or _choose(choice)
@@ -285,7 +285,7 @@ def _known(choice: _Choice) -> tuple[int, dict[str, Any]] | None:
                 return found["number"], found["record"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-    if (choice.run / searching.RUN).is_file():
+    if (choice.run / RUN).is_file():
         raise CompileError(f"'{choice.run}' holds a search with another {other}", "give another folder, or the same command")
     return None
 

@@ -20,9 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from itertools import islice
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,6 @@ from numpy.typing import NDArray
 
 from ..api.results import Deployment
 from ..files import write_file
-from ..installing import install
 from ..ir import CompileError
 from ..notebook import table
 from ..progress import Progress, silent
@@ -42,26 +39,22 @@ from .arch import Arch, from_json, is_fitted, to_json
 from .budget import MOST_CANDIDATES, Budget, machine_factor
 from .candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
-from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
 from .int8 import evaluate_int8, quantisation_seconds
 from .journal import Ledger
-from .one_shot import SupernetBudget
-from .proxies import DEFAULT, check_proxies, first_batch, ranked
+from .proxies import DEFAULT, first_batch, ranked
+from .search_options import DEFAULTS, MINUTES, RUN, SearchOptions, check_options, has_gpu, strategy_for
 from .space import SearchSpace, arch_of, networks_in, smallest
-from .stage_one import FEASIBLE, check_share
+from .stage_one import FEASIBLE
 from .trained import companion_bytes, deploy
-from .training_run import TrainingRun, check_tensorboard, logged
+from .training_run import TrainingRun, logged
 from .workers import Workers, pool
 
 if TYPE_CHECKING:
     from .learning.team import Team
 
-STRATEGIES = ("auto", "halving", "supernet")
-MINUTES = 20  # default time limit
-HOURS = 3  # time limit from which a supernet pays without a GPU
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
-RUN, BUILT, LOGS, LOCK = "search.json", "built.jsonl", "tensorboard", "search.lock"
+BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
 VERSION = 10  # of RUN
 SHOWN = 10  # most candidates that a notebook shows
@@ -124,28 +117,6 @@ class SearchResult:
     @property
     def _measure(self) -> str:
         return "mAP" if self.data.kind == "detection" else "accuracy"
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of `search`."""
-
-    strategy: str = "auto"  # "auto": a supernet with a GPU, `against` or at least HOURS; halving otherwise
-    minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
-    seed: int = 0
-    processes: int = 2  # that train and plan networks in parallel
-    ray: bool = False  # run them on a Ray cluster, see `workers.pool`
-    tensorboard: bool = False  # log the training of a supernet to the folder LOGS
-    predicted: int = 1  # children bred per evaluated child, see `Evolution`
-    feasible: float = FEASIBLE  # share of the networks of a width that must fit, see `one_shot.choose_width`
-    rungs: Sequence[Rung] | None = None  # rounds of successive halving, instead of a time limit
-    supernet_budget: SupernetBudget | None = None  # epochs and generations of the strategy "supernet", instead of a time limit
-    against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
-    proxies: Sequence[str] = DEFAULT  # names of PROXIES, which choose the candidates of halving among the networks that fit
-    archs: Sequence[Arch] = ()  # candidates of `rungs`, instead of sampled ones; they need not fit
-
-
-DEFAULTS = SearchOptions()
 
 
 @dataclass(frozen=True)
@@ -258,44 +229,6 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
     best = max(found, key=lambda each: each.validation)
     this.progress(f"to beat: {best.name}, {100 * best.validation:.1f} %", 1, 1)
     return tuple(found)
-
-
-def check_options(options: SearchOptions, kind: str) -> None:
-    """Raise CompileError if PyTorch is missing or an option is out of range. `kind` is the kind of the samples."""
-    if find_spec("torch") is None:
-        raise CompileError("training needs PyTorch, which is not installed", install("search"))
-    check_proxies(options.proxies, kind)
-    check_predicted(options.predicted)
-    check_share(options.feasible)
-    if options.minutes is not None and not 0 < options.minutes < inf:
-        raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
-    if options.archs and options.rungs is None:
-        raise CompileError("archs are given without rungs", "give the rungs of their training, too")
-    if options.tensorboard:
-        check_tensorboard()
-
-
-def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
-    """Return the strategy of a search, "halving" or "supernet".
-
-    Explicit rungs imply "halving", an explicit supernet budget implies "supernet", and detectors default to "halving". In all
-    other cases `_choose_strategy` decides.
-
-    Args:
-        kind: Kind of the samples, such as "detection".
-        options: Options of the search.
-        folder: Folder of the run.
-        team: The processes that torchrun started; None without torchrun.
-
-    Raises:
-        CompileError: The strategy or a cost in `against` is unknown, or the options exclude each other.
-
-    """
-    strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
-    if kind == "detection" and strategy == "supernet":
-        raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
-    strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
-    return _choose_strategy(strategy, options.minutes, options.against, folder, team)
 
 
 def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
@@ -505,41 +438,6 @@ def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     last = {record["candidate"]: record for record in trained if "weights" in record}
     return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
-
-
-def _choose_strategy(
-    strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None
-) -> str:
-    """Return "halving" or "supernet", or raise CompileError if the options exclude each other.
-
-    Under torchrun (`team` is not None) it is "supernet". For "auto", it is the strategy of the run in the folder. If the
-    folder holds no run, it is "supernet" if `against` names costs, there is a GPU, or the time limit is at least HOURS.
-    """
-    if strategy not in STRATEGIES:
-        raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
-    if unknown := set(against) - set(OBJECTIVES):
-        raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
-    if against and strategy == "halving":
-        raise CompileError("halving has one objective, accuracy", "leave out --against, or give --strategy supernet")
-    if team is not None:
-        if strategy == "halving":
-            raise CompileError("torchrun trains supernets only", "give --strategy supernet, or start without torchrun")
-        if team.size > one_shot.MAX_PROCESSES:
-            raise CompileError(f"torchrun starts {team.size} processes", f"at most {one_shot.MAX_PROCESSES} share a supernet")
-        return "supernet"
-    if strategy != "auto":
-        return strategy
-    if (folder / RUN).is_file():
-        with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
-            return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
-    return "supernet" if against or has_gpu() or (minutes or 0) >= 60 * HOURS else "halving"
-
-
-def has_gpu() -> bool:
-    """Return whether PyTorch finds a CUDA GPU."""
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 def _plan_supernet(this: _Search) -> dict[str, Any]:

@@ -36,7 +36,7 @@ TOO_MUCH = {
     "latency_ms": "ms too long",
 }  # key of an excess -> words
 SHOWN = 10  # most candidates in the table of the model card
-RECORDED = 300  # most candidates in the record
+RECORDED = 300  # candidates in the record, besides those of the Pareto front
 
 
 def search_record(found: SearchResult, run: Record) -> Record:
@@ -48,8 +48,10 @@ def search_record(found: SearchResult, run: Record) -> Record:
     right = {each["candidate"]: each["accuracy"] for each in found.trained}  # after the last training of each
     candidates = [
         {key: getattr(cost, key) for key in ("ram", "flash", "macs", "ms", "mj")} | {"accuracy": right.get(number)}
-        for number, (_, cost) in enumerate(found.candidates[:RECORDED])
+        for number, (_, cost) in enumerate(found.candidates)
     ]
+    front, chosen = _front(candidates, run["against"] or ["ram"]), archs.index(found.arch)
+    recorded = sorted({*range(min(RECORDED, len(candidates))), *front, chosen})
     labels = found.data.part("test")[1]
     matrix, said = None, None
     if found.predicted is not None:
@@ -98,11 +100,9 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "epochs": epochs,
             "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
         },
-        "candidates": candidates,
-        "chosen": archs.index(found.arch),
-        "front": [
-            {"candidate": number, "arch": to_json(archs[number])} for number in _front(candidates, run["against"] or ["ram"])
-        ],
+        "candidates": [candidates[number] for number in recorded],
+        "chosen": recorded.index(chosen),
+        "front": [{"candidate": recorded.index(number), "arch": to_json(archs[number])} for number in front],
     }
 
 
