@@ -28,6 +28,7 @@ from tinyweave.nas.one_shot import SupernetBudget, budget_within, choose_width, 
 from tinyweave.nas.search_options import SearchOptions  # noqa: E402
 from tinyweave.nas.searching import SearchResult, search  # noqa: E402
 from tinyweave.nas.space import SearchSpace, arch_of, sample, small_images, smallest  # noqa: E402
+from tinyweave.nas.training_run import TrainingRun  # noqa: E402
 from tinyweave.nas.workers import Workers  # noqa: E402
 from tinyweave.report import search as search_report  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
@@ -152,6 +153,16 @@ def test_losses_rates_and_accuracies_are_logged_to_tensorboard(found: SearchResu
     bests = [value for _, value in told["evolution/best accuracy"]]
     assert bests == sorted(bests) and len(bests) == len(found.candidates)
     assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if each["rung"] == 0))
+
+
+def test_progress_shows_the_loss_at_most_twice_per_second() -> None:
+    shown = list[tuple[str, int, int]]()
+    run = one_shot._phase(TrainingRun(progress=lambda *told: shown.append(told)), "x", "training", Path("unused"), epochs=3)
+    assert run.after_step is not None
+    for loss in (0.5, 0.4):
+        run.after_step(0, torch.tensor(loss))
+    run.progress("", 1, 3)
+    assert shown == [("training: loss 0.500", 0, 3), ("training: loss 0.500", 1, 3)]
 
 
 def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

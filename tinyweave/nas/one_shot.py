@@ -35,9 +35,11 @@ from .journal import Ledger
 from .space import SearchSpace, arch_of, largest, sample
 from .stage_one import FEASIBLE, Setting, best_setting, limits_for_share, most_feasible
 from .training_run import UNSAVED, TrainingRun, unlogged
-from .workers import Workers
+from .workers import POLL_S, Workers
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .learning.supernet import Supernet
     from .learning.team import Team
     from .learning.train import Recipe
@@ -183,7 +185,7 @@ def train_supernet(
     supernet = Supernet(space, len(data.classes), seed=seed)
     with thread_count(threads):
         alone = module_of(supernet.largest, seed)
-        fit(alone, *samples, recipe, _phase(run, "largest", "training the largest network", states[0]))
+        fit(alone, *samples, recipe, _phase(run, "largest", "training the largest network", states[0], budget.warm_up))
         supernet.load(alone)
         supernet.sort()
     with thread_count(threads if team is None else share):
@@ -191,7 +193,7 @@ def train_supernet(
             supernet,
             *samples,
             replace(recipe, epochs=budget.epochs),
-            replace(_phase(run, "supernet", "training the supernet", states[1]), team=team),
+            replace(_phase(run, "supernet", "training the supernet", states[1], budget.epochs), team=team),
         )
     save(on_cpu(supernet), path)
     for state in states:
@@ -243,16 +245,26 @@ def data_hash(data: Dataset) -> str:
     return total.hexdigest()
 
 
-def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path) -> TrainingRun:
-    """Return a copy of `run` for one phase: without a team, with its own checkpoint.
+def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path, epochs: int) -> TrainingRun:
+    """Return a copy of `run` for one phase of `epochs` epochs: without a team, with its own checkpoint.
 
-    Names of logged curves get the prefix `log_prefix`; progress messages have the text `title`.
+    Names of logged curves get the prefix `log_prefix`. Progress messages have the text `title` and the loss of the last step,
+    and are sent after each epoch and at most twice per second.
     """
+    loss_text, due = "", 0.0
+
+    def after_step(done: int, loss: Tensor) -> None:
+        nonlocal loss_text, due
+        if (now := time.monotonic()) >= due:
+            loss_text, due = f": loss {float(loss):.3f}", now + POLL_S
+            run.progress(title + loss_text, done, epochs)
+
     return TrainingRun(
         run.seed,
         checkpoint,
         log=run.log if run.log is unlogged else lambda name, value, at: run.log(f"{log_prefix}/{name}", value, at),
-        progress=lambda _, done, total: run.progress(title, done, total),
+        progress=lambda _, done, total: run.progress(title + loss_text, done, total),
+        after_step=after_step,
     )
 
 
