@@ -128,9 +128,10 @@ SMALL_SETS = """## Searches on small data sets
 
 Each set was searched with `--minutes {minutes:g}` on two processors, for an nRF52840, within these limits of RAM, Flash and
 time: {limits}. The best baseline is the best of majority class, logistic regression and k nearest neighbours on the test
-samples. The network by hand is the largest plain network (3x3 depthwise separable convolutions) that fits these limits; it was
-trained for as many CPU seconds as the search took. All networks are int8. The search did not use the test samples. The 95 %
-intervals of differences are in points and paired over the test samples, or over speakers or photographs that have several.
+samples. The network by hand is the largest plain network that fits these limits (kernels of 3 and the smallest expansions; for
+images a chain of depthwise separable convolutions). It was trained for as many CPU seconds as the search took. All networks are
+int8. The search did not use the test samples. The 95 % intervals of differences are in points and paired over the test samples,
+or over speakers or photographs that have several.
 
 Thirteen of the sets were also searched while the search was developed. After its last change, five sets were drawn at random
 (`--draw {seed}`): {drawn}. {new} had not been searched before.

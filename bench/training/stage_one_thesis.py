@@ -73,15 +73,17 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         "",
         paragraph(
             "`tinyweave search` chooses the size of a network's input as stage one of TinyNAS does "
-            "([how](SEARCH.md#what-it-does)). This page runs stage one with the limits of the MCUNet thesis, and compares the "
-            "choice with that of the thesis. A setting is a pair of width and image size: w0.5-r144 is a width of 0.5 and "
-            "images of 144 x 144 pixels."
+            "([how](TINYNAS.md#stage-one-the-size-of-the-input)). This page runs stage one with the limits of the MCUNet "
+            "thesis, and compares the choice with that of the thesis. A setting is a pair of width and image size: w0.5-r144 "
+            "is a width of 0.5 and images of 144 x 144 pixels."
         ),
         "",
         paragraph(
             f"`bench/training/stage_one_thesis.py --count {count} -o FOLDER` samples {count:,} networks of each of 108 "
-            "settings (12 image sizes and 9 widths; 100 classes), counts the networks that fit, and chooses the best setting. "
-            "It does so with two models of RAM: that of the thesis, in which a network runs layer by layer, and that of "
+            "settings (12 image sizes and 9 widths; 100 classes), counts the networks whose arena and weights fit (stack and "
+            "code are not counted), and chooses the setting with the largest mean of multiply-accumulates, as in figures 3-2 "
+            "and 5-5. (`tinyweave search` compares 80th percentiles.) There are two models of RAM: that of the thesis, in "
+            "which a network runs layer by layer, and that of "
             f"tinyweave's best plans. One process on a busy machine took {seconds['layer']:.0f} s layer by layer and "
             f"{seconds['best']:.0f} s with best plans. The thesis states about 2 CPU hours for stage one."
         ),
@@ -102,9 +104,9 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         ),
         item(
             f"- Our means are {min(ratios):.2f} to {max(ratios):.2f} times those of the thesis. The means differ even if all "
-            "sampled networks fit, so the thesis sampled from another space. Its text states a space of 3.3e25 networks and "
-            "its appendix 2e19; ours has 2e20. The thesis also prints a mean (52.0 M) above the 80th percentile "
-            f"({PRINTED_P80} M) of the same setting, which is hardly possible."
+            "sampled networks fit, so the thesis sampled from another space. Its text states 3.3e25 networks for "
+            "each setting and its appendix 2e19; ours has 2e20. The thesis also prints a mean (52.0 M) above the 80th "
+            f"percentile ({PRINTED_P80} M) of the same setting, which is hardly possible."
         ),
         item(
             f"- With best plans (fused layers, no recomputation) {chosen['best']} fits the same memory. Its mean is "
@@ -137,8 +139,8 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         "![Best settings with best plans](images/stage_one_5_5_best.svg)",
         "",
         paragraph(
-            "Figure 5-4 and tables 5.6 and 5.8 (the accuracy that the chosen setting gains) need trainings on ImageNet, and "
-            "are not reproduced."
+            "Figure 5-4 and tables 5.6 and 5.8 (the accuracy that the chosen setting gains) need trainings on ImageNet. "
+            "[Evidence for the search](EVIDENCE.md) repeats them in small."
         ),
         "",
     ]
