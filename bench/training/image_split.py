@@ -32,10 +32,9 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.nas.arch import Arch, macs, stride, to_json
 from tinyweave.nas.halving import augmentations_of, batch_of
-from tinyweave.nas.int8 import quantise
+from tinyweave.nas.int8 import int8_outputs, precision, quantise
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import Recipe, fit, save, scores
-from tinyweave.nas.precision import int8_outputs, precision
 from tinyweave.nas.redistribute import by_patches, head_of, redistributed
 from tinyweave.nas.training_run import TrainingRun
 from tinyweave.planning.fuse.row_schedule import plan_macs

@@ -27,10 +27,9 @@ import tinyweave as tw
 from tinyweave import api, cli
 from tinyweave.nas.arch import Arch, from_json, macs, stride, to_json
 from tinyweave.nas.halving import WEIGHTS, load_data, save_data, train_one
-from tinyweave.nas.int8 import quantise
+from tinyweave.nas.int8 import THRESHOLD, quant_of, quantise
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import scores
-from tinyweave.nas.precision import THRESHOLD, quant_of
 from tinyweave.simulate import target
 from tinyweave.tasks.average_precision import Match, average_precision, match_voc, matched
 from tinyweave.tasks.boxes import as_rows, head_of

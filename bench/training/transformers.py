@@ -28,9 +28,9 @@ from torch.nn import functional
 
 import tinyweave as tw
 from tinyweave.files import write_file
+from tinyweave.nas.int8 import int8_outputs
 from tinyweave.nas.learning.augment import AUGMENT
 from tinyweave.nas.learning.train import accuracy, as_tensor, save, thread_count
-from tinyweave.nas.precision import int8_outputs
 from tinyweave.tasks.dataset import SCALE, Dataset
 from tinyweave.tasks.images import read_images
 from tinyweave.tasks.sounds import read_sounds

@@ -21,7 +21,7 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.files import write_below
 from tinyweave.media import write_recording
-from tinyweave.nas.precision import int8_outputs
+from tinyweave.nas.int8 import int8_outputs
 from tinyweave.report.recognised import Heard, confusion, recognised_svg
 from tinyweave.simulate import target
 from tinyweave.tasks import listening

@@ -17,7 +17,7 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.camera.jpeg import decode
 from tinyweave.files import write_below
-from tinyweave.nas.precision import int8_outputs, quant_of
+from tinyweave.nas.int8 import int8_outputs, quant_of
 from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
 from tinyweave.tasks.boxes import Head, head_of

@@ -24,8 +24,8 @@ from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.files import write_below
 from tinyweave.nas.arch import Arch, Group, blocks, stride
+from tinyweave.nas.int8 import int8_outputs, quant_of
 from tinyweave.nas.network import to_graph
-from tinyweave.nas.precision import int8_outputs, quant_of
 from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
 from tinyweave.tasks.boxes import Head, as_text, head_of

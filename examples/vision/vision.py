@@ -20,7 +20,7 @@ from tinyweave.devices import find
 from tinyweave.files import read_file
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import from_json
-from tinyweave.nas.precision import quant_of
+from tinyweave.nas.int8 import quant_of
 from tinyweave.nas.trained import open_trained, outputs_on_core
 from tinyweave.report.recognised import confusion, recognised_svg
 from tinyweave.tasks.boxes import as_rows, head_of

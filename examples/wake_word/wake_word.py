@@ -23,7 +23,7 @@ import tinyweave as tw
 from tinyweave import api, toolchain
 from tinyweave.files import write_below
 from tinyweave.media import read_recording, write_recording
-from tinyweave.nas.precision import int8_outputs
+from tinyweave.nas.int8 import int8_outputs
 from tinyweave.packages import Package
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import Cycles, milliseconds

@@ -14,7 +14,7 @@ from pages import check_output
 
 import tinyweave as tw
 from tinyweave import api, toolchain
-from tinyweave.nas.precision import quant_of
+from tinyweave.nas.int8 import quant_of
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "photograph"))

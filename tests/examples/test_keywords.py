@@ -13,7 +13,7 @@ import pytest
 
 import tinyweave as tw
 from tinyweave import ops
-from tinyweave.nas.precision import int8_outputs
+from tinyweave.nas.int8 import int8_outputs
 from tinyweave.simulate import litert
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "keywords"

@@ -19,7 +19,7 @@ pytest.importorskip("torch", reason="needs torch")
 from tinyweave import api, toolchain
 from tinyweave.cli import main
 from tinyweave.nas import arch, halving, searching
-from tinyweave.nas.precision import int8_outputs, quant_of
+from tinyweave.nas.int8 import int8_outputs, quant_of
 from tinyweave.report.schema import faults
 from tinyweave.tasks.average_precision import means, voc
 from tinyweave.tasks.boxes import MOST, as_rows, head_of

@@ -15,7 +15,7 @@ from packages.export import needs
 
 import tinyweave as tw
 from tinyweave import api, toolchain
-from tinyweave.nas.precision import int8_outputs
+from tinyweave.nas.int8 import int8_outputs
 from tinyweave.packages import firmware_files
 from tinyweave.simulate import firmware
 from tinyweave.simulate.run import Fault

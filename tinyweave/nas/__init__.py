@@ -14,7 +14,7 @@ Modules in the order in which a search uses them:
 - `budget`, `candidates`, `halving`: strategy "halving": successive halving (arXiv 1502.07943) within a time limit.
 - `one_shot`, `evolution`, `predictor`: strategy "supernet": stage two of TinyNAS (section 3.2): train a once-for-all supernet
   (arXiv 1908.09791), evolve networks with its weights, fine-tune the best.
-- `int8`, `precision`, `trained`: quantise the best network, evaluate and deploy it.
+- `int8`, `trained`: quantise the best network, evaluate and deploy it.
 - `searching`: `search`, which runs all of the above. `workers` and `training_run` execute its trainings; `journal` records
   their results, so that an interrupted run resumes.
 

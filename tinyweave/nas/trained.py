@@ -25,7 +25,7 @@ from ..tasks.dataset import Dataset
 from ..tasks.features import LogMel
 from .costs import NAME, Target
 from .halving import DATA, load_data
-from .precision import int8_outputs, quant_of
+from .int8 import int8_outputs, quant_of
 
 FIRMWARE = "firmware"
 VERIFIED = 5  # test samples whose outputs are compared
