@@ -519,11 +519,11 @@ def main() -> int:
     try:
         write_samples(args.out, args.shared)
         plan = planned(args.out, executor, deadline - time.perf_counter(), args)
+        all_jobs = jobs(args.out, plan, args.seeds)
         header = {"command": sys.argv[1:], "plan": plan._asdict(), "device": device_name(), "begin": time.time()}
-        append(args.out / RESULTS, header | {"samples": counted(args.out)})
+        append(args.out / RESULTS, header | {"samples": counted(args.out), "measurements": len(all_jobs)})
         print(plan, flush=True)
-        wanted = chosen(jobs(args.out, plan, args.seeds), args.only)
-        run(wanted, executor, args.out, args.processes, deadline)
+        run(chosen(all_jobs, args.only), executor, args.out, args.processes, deadline)
     finally:
         for process in multiprocessing.active_children():
             process.terminate()

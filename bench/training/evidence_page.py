@@ -121,6 +121,10 @@ All measurements together: {total}, on {device}. The supernets alone: {supernets
 Every command below begins with `bench/training/evidence.py {command}`. Measurements that are in the folder are not
 repeated.
 """
+UNFINISHED = """
+**Unfinished.** So far {done} of {all} measurements were made. The tables say "not measured" where a network is missing. Means
+are of the seeds or rotations that were measured.
+"""
 GPU = "A GPU takes {} W (the most that an H100 may take); measurements that run at the same time share its seconds equally. "
 
 
@@ -138,13 +142,18 @@ Thirteen of the sets were also searched while the search was developed. After it
 """
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas between them, and "and" before the last."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def small_sets_section(lines: Sequence[small_sets.Line]) -> str:
     """Return the section with the searches on small data sets, given the results of `small_sets.py`."""
     drawn = random.Random(DRAW_SEED).sample(small_sets.POOL, small_sets.DRAWN)
     new = [line["set"] for line in lines if line["set"] not in small_sets.SETS]
     limits = (f"{task} {ram} / {flash} / {ms:g} ms" for task, (ram, flash, ms) in small_sets.LIMITS.items())
     words = SMALL_SETS.format(
-        minutes=lines[0]["minutes"], limits=", ".join(limits), seed=DRAW_SEED, drawn=", ".join(drawn), new=" and ".join(new)
+        minutes=lines[0]["minutes"], limits=", ".join(limits), seed=DRAW_SEED, drawn=", ".join(drawn), new=listed(new)
     )
     names = " ".join(line["set"] for line in lines)
     seconds = sum(line["cpu_seconds"] + (line["by_hand_cpu_seconds"] or 0) for line in lines)
@@ -458,6 +467,8 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
     )
     parts = [filled(LEAD), small_sets_section(sets), filled(introduction)]
+    if len(results.lines) < results.header["measurements"]:
+        parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
     all_jobs = jobs(Path(), plan, CURVES)
     for section, text in tables:
         names = [job.key for job in chosen(all_jobs, section.patterns) if job.key in results.lines]

@@ -66,9 +66,10 @@ def written(folder: Path) -> Path:
     speakers = "".join("01"[number % 2] for number in range(TEST))
     counts = {"train": 10, "validation": 5, "test": TEST}
     samples = {place: counts | {"speakers": "" if place == "images" else speakers} for place in evidence_page.PLACES}
-    header = {"plan": PLAN._asdict(), "device": "NVIDIA X", "samples": samples}
+    all_jobs = evidence.jobs(folder, PLAN, 3)
+    header = {"plan": PLAN._asdict(), "device": "NVIDIA X", "samples": samples, "measurements": len(all_jobs)}
     lines: list[dict[str, Any]] = [header | {"command": ["-o", "x", "--epochs", "5", "--only", "a", "b", "--seeds", "3"]}]
-    for number, job in enumerate(evidence.jobs(folder, PLAN, 3)):
+    for number, job in enumerate(all_jobs):
         seconds = {"begin": number / 2, "seconds": 1.0, "cpu_seconds": 36.0, "device": "NVIDIA X"}
         lines.append({"key": job.key, **seconds, "result": record_of(job.key, rng)})
     file.write_text("\n".join(map(json.dumps, lines)))
@@ -115,7 +116,16 @@ def test_the_page_has_all_tables_and_says_better_only_where_the_interval_exclude
     assert "| digits | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 | 900 of 1,000 |" in text
     assert "an interval that excludes 0: UnitTest." in text and "UnitTest had not been searched before." in text
     assert "- Mean of 2 sets: -15.0 points from the network by hand." in text, "+5 and -35"
+    assert "Unfinished" not in text and "not measured" not in text
     assert "Failed: none." in text and "begins with `bench/training/evidence.py --epochs 5 --seeds 3`" in text
+
+
+def test_an_unfinished_page_says_so(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    some = {name: line for name, line in results.lines.items() if " streamed " in name or name.startswith("supernet")}
+    text = page(results._replace(lines=some), [set_line("digits", 0.9, (0.01, 0.03))])
+    assert f"So far {len(some)} of {len(results.lines)} measurements were made." in text
+    assert "| images, 8 KiB | layer by layer |  |  | not measured |  |" in text and "### Zero-cost proxies" not in text
 
 
 def test_the_gpu_is_shared_by_measurements_that_overlap(tmp_path: Path) -> None:
