@@ -182,7 +182,7 @@ class Jobs:
 
 
 def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
-    """Return all measurements, the most valuable first."""
+    """Return all measurements, the most valuable first: all tables with one seed, then with the next."""
     all_jobs = Jobs(folder, plan)
     settings = best_settings(MIDDLE)
     own = replace(IMAGES, sizes=(settings[0].size or IMAGES.sizes[0],), widths=(settings[0].width,))
@@ -191,25 +191,20 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
         all_jobs.supernet("keywords", f"keywords-{rotation}", KEYWORDS, rotation)
     for seed in range(seeds):
         engines_and_rivals(all_jobs, "images", "images", seed, tuple(ENGINES))
-    for rotation in range(ROTATIONS):
-        engines_and_rivals(all_jobs, "keywords", f"keywords-{rotation}", rotation, ("layers", BEST_ENGINE))
-    for seed in range(seeds):
-        longer(all_jobs, seed)
-    proxies(all_jobs)
-    curves(all_jobs, seeds)
-    for seed in range(seeds):
+        if seed == 0:
+            for rotation in range(ROTATIONS):
+                engines_and_rivals(all_jobs, "keywords", f"keywords-{rotation}", rotation, ("layers", BEST_ENGINE))
         remedies(all_jobs, seed)
-    for seed in range(seeds):
+        longer(all_jobs, seed)
+        bits(all_jobs, seed)
+        joint(all_jobs, seed)
         spaces(all_jobs, settings, seed)
-    for seed in range(seeds):
         for name, ram in product(RIVALS["images"], LIMITS["images"]):
             rival(all_jobs, "images", "images", name=name, engine="layers", ram=ram, seed=seed)
-    for seed in range(seeds):
-        joint(all_jobs, seed)
-    for seed in range(seeds):
-        bits(all_jobs, seed)
-    all_jobs.supernet("images", "images-own", own)
-    for seed in range(seeds):
+        if seed == 0:
+            proxies(all_jobs)
+            curves(all_jobs, seeds)
+            all_jobs.supernet("images", "images-own", own)
         own_supernet(all_jobs, own, seed)
     return all_jobs.list
 

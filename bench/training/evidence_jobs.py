@@ -6,6 +6,8 @@ an Arch; `correct` is a hexadecimal number that has a 1 bit for each test sample
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tinyweave.files import write_file
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, blocks, from_json, layers, macs, to_json, weights
 from tinyweave.nas.arena import graph_of
@@ -37,6 +40,7 @@ ENGINES: dict[str, tuple[Schedule, bool]] = {  # name -> schedule, whether the i
     "fused": ("best", False),
     "streamed": ("best", True),
 }
+TRAINED = "trained"  # subfolder for the Records of trained networks
 FINALISTS = 3  # best networks of a search that its Record holds
 MEASURED_S, STEPS = 3.0, 8  # seconds for which the speed of training is measured, and steps at a time
 FREE = Target(None, PlanLimits())  # evolution plans the smallest network on it; what fits is decided by `Limits`
@@ -219,10 +223,17 @@ def searched(folder: Path, spaces: tuple[SearchSpace, SearchSpace], limits: Limi
 def trained(
     training: Training, arch: Arch, seed: int, *, start: dict[str, Any] | None = None, end: Path | None = None
 ) -> Record:
-    """Train a network from random weights, or from the weights `start`, and test it; `end` is a file for its weights."""
+    """Train a network from random weights, or from the weights `start`, and test it; `end` is a file for its weights.
+
+    Without `start` and `end`, a network that was trained before with this recipe and seed is not trained again: several
+    searches find the same network. Its Record is in a file of the subfolder TRAINED.
+    """
     from tinyweave.nas.learning.module import module_of
     from tinyweave.nas.learning.train import Recipe, accuracy, fit, on_cpu, save, scores
 
+    known = training.folder / TRAINED / f"{digest(to_json(arch), training.epochs, training.batch, seed)}.json"
+    if start is None and end is None and known.is_file():
+        return dict(json.loads(known.read_text()))
     data = samples(training.folder, arch.image[:2])
     module = module_of(arch, seed)
     if start is not None:
@@ -234,7 +245,7 @@ def trained(
         save(on_cpu(module), end)
     unseen, labels = _part(data, "test")
     correct = scores(module, unseen).argmax(axis=1) == labels
-    return {
+    record = {
         "arch": to_json(arch),
         "weights": weights(arch),
         "macs": macs(arch),
@@ -243,6 +254,15 @@ def trained(
         "test": float(correct.mean()),
         "correct": packed(correct),
     }
+    if start is None:
+        known.parent.mkdir(exist_ok=True)
+        write_file(known, json.dumps(record))
+    return record
+
+
+def digest(*values: object) -> str:
+    """Return the SHA-256 of values as text."""
+    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def packed(correct: np.ndarray) -> str:

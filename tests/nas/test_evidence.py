@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,13 +17,16 @@ sys.path.append(str(Path(__file__).parents[2] / "bench" / "training"))
 
 # isort: split
 import evidence
+import evidence_jobs
 import evidence_page
 from evidence_jobs import ENGINES, Limits, flash_of, packed, ram_of, sampled_fitting, unpacked
 from evidence_page import page
 from evidence_results import Spread, difference, gpu_seconds, outcomes, read
 
 from tinyweave.nas.arch import blocks, macs, weights
+from tinyweave.nas.halving import DATA, save_data
 from tinyweave.nas.proxies import PROXIES
+from tinyweave.nas.space import arch_of, smallest
 from tinyweave.tasks.dataset import PARTS, Dataset
 
 # these scripts add `bench`, whose folder `planning` would hide that of the tests
@@ -184,6 +188,24 @@ def test_limits_count_bits_and_each_engine_counts_its_ram() -> None:
     needs = [[ram_of(arch, engine) for engine in ("fused", "patches", "layers")] for arch in archs]
     assert all(max(fused, patches) <= layers and fused < layers for fused, patches, layers in needs)
     assert any(patches < layers for _, patches, layers in needs)
+
+
+def test_a_network_that_several_searches_find_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = pytest.importorskip("tinyweave.nas.learning.train", reason="needs torch")
+    rng = np.random.default_rng(0)
+    parts, labels = np.repeat(np.arange(3, dtype=np.uint8), 20), rng.integers(0, 2, 60)
+    data = Dataset("images", ("a", "b"), rng.integers(-128, 128, (60, 20, 20, 3)).astype(np.int8), labels, parts, {})
+    save_data(data, tmp_path / DATA)
+    arch, training = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 2), evidence_jobs.Training(tmp_path, 1, 10)
+    first, other = (evidence_jobs.trained(training, arch, seed) for seed in (0, 1))
+    assert first != other, "another seed"
+    monkeypatch.setattr(train, "fit", Mock(side_effect=AssertionError))
+    assert evidence_jobs.trained(training, arch, 0) == first and evidence_jobs.trained(training, arch, 1) == other
+    for changed in (training._replace(epochs=2), training._replace(batch=20)):
+        with pytest.raises(AssertionError):
+            evidence_jobs.trained(changed, arch, 0)
+    with pytest.raises(AssertionError):
+        evidence_jobs.trained(training, arch, 0, end=tmp_path / "weights.pt")
 
 
 def test_every_speaker_is_tested_in_one_rotation() -> None:
