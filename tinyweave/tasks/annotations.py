@@ -47,13 +47,18 @@ class Annotated:
     path: Path
     size: tuple[int, int] | None  # rows and columns according to the annotation; None if it does not state them
     boxes: tuple[LabelledBox, ...]
-    part: str | None = None  # part (training, validation, test) whose list names the image; None without lists
+    part: str | None = None  # part, from a VOC list or the name of the COCO file; None if neither says it
 
 
 def read_annotations(folder: Path) -> list[Annotated]:
     """Return the annotated images of a VOC or COCO folder, sorted by path. Images without an annotation are skipped.
 
-    If there is a validation part, but no test part, the validation part is returned as test part.
+    If a VOC folder has lists in ImageSets/Main, images that no list names are skipped, too. If there is a validation part but
+    no test part, the validation part becomes the test part.
+
+    Raises:
+        CompileError: the folder has no annotations, an annotation is faulty, or an image is missing or annotated twice.
+
     """
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is not a folder", FORMS)
@@ -129,7 +134,7 @@ def _xml(path: Path) -> Element:
     builder, parser = TreeBuilder(), expat.ParserCreate()
 
     def refuse(*_: object) -> NoReturn:
-        raise CompileError(f"'{path}' declares a document type", "delete it: annotations need none")
+        raise CompileError(f"'{path}' declares a document type", "delete its <!DOCTYPE> declaration")
 
     parser.StartDoctypeDeclHandler = refuse
     parser.StartElementHandler = builder.start

@@ -58,10 +58,16 @@ class Head:
     def detected(self, values: NDArray[np.int8], quant: Quant, threshold: float) -> NDArray[np.void]:
         """Decode the int8 output into boxes (dtype BOX) by falling score, with the same bytes as boxes.c.
 
+        Boxes of equal score are in the order of rows, columns, anchors.
+
         Args:
             values: the output of the network.
             quant: its quantisation.
-            threshold: the least score, 0 to 1. Ties are broken in the order of rows, columns, anchors.
+            threshold: the least score, above 0 and at most 1.
+
+        Raises:
+            CompileError: the threshold is out of range.
+
         """
         probability, growth = self.tables(quant)
         cells = self._cells(values).astype(np.int64) + 128

@@ -1,7 +1,7 @@
 """Labelled samples, split into training, validation and test. In: a folder. Out: a Dataset.
 
-The network's input is int8 with scale 1 / 128, so the device computes nothing before the first layer. The hash of a file's name
-decides its part, as in Speech Commands (arXiv 1804.03209), so new files do not move other files to another part.
+Samples are stored as the network's int8 input, with scale 1 / 128. The hash of a group's name decides the part of its files, as
+in Speech Commands (arXiv 1804.03209). New files then do not move other files to another part, except by `topped_up`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RESIZE_BATCH = 256  # samples that are resized at a time
 SURVEYED = 64  # most image files whose size `survey` reads
 MIN_OF_CLASS = 5  # training samples per class at least
 MIN_VALIDATION = 10  # validation files per class, if there are enough, see `topped_up`
-MAX_SHARE = 4  # at most 1 / MAX_SHARE of the files of a class move to validation
+MAX_SHARE = 4  # validation needs at most 1 / MAX_SHARE of the files of a class; whole groups may move more
 FEW = 30  # a class with fewer samples is named in `advice`
 SCALE = 1 / 128  # real value of one step of the network's input
 FOLDERS = "give a folder with one subfolder of files per class"
@@ -111,8 +111,8 @@ def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
 def pooled(values: NDArray[np.int8], size: tuple[int, int]) -> NDArray[np.int8]:
     """Resize samples [samples, rows, columns, channels] to `size` (rows, columns) by averaging values.
 
-    Output value i is the rounded mean of the values floor(i * side / new) up to ceil((i + 1) * side / new), as in torch's area
-    interpolation.
+    On each axis, output i is the mean of the inputs floor(i * side / new) to ceil((i + 1) * side / new) - 1, as in torch's area
+    interpolation. Means are rounded to the nearest integer, ties upwards.
     """
     if values.shape[1:3] == size:
         return values
@@ -142,7 +142,7 @@ class LabelledFile:
 def share_of(group: str) -> float:
     """Return the hash of a group's name as a number from 0 to 1, which decides its part.
 
-    Below TEST it is in the test part, then up to TEST + VALIDATION in validation, else in training.
+    Below TEST, the group is in the test part; below TEST + VALIDATION, in validation; else in training.
     """
     return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
@@ -269,7 +269,7 @@ def group_indices(names: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def advice(data: Dataset) -> list[str]:
-    """Return a line for each weakness of a data set of a classifier, with what to do: classes of few samples, few groups."""
+    """Return a line of advice per weakness of a classifier's data set: a class below FEW samples, a test part of few groups."""
     counts = np.bincount(data.labels, minlength=len(data.classes))
     lines = [
         f"class '{data.classes[label]}' has {counts[label]} samples; below {FEW} a network learns little: add samples"

@@ -108,7 +108,10 @@ def read_detection(
 
 
 def survey_detection(folder: Path, classes: Sequence[str] = ()) -> Survey:
-    """Return the number of classes and images, and the median size of the images, that `read_detection` would read."""
+    """Return the number of classes, the images of each part, and the median image size of a VOC or COCO folder.
+
+    In a small folder, the images of each part may differ from those of `read_detection`.
+    """
     images = read_annotations(folder)
     return survey(_files(folder, images), sizes_of(images), len(_classes(folder, images, classes)))
 

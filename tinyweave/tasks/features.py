@@ -1,9 +1,9 @@
 """Log-mel features and MFCC of sound in integers, frame by frame, and C that computes the same bytes. In: samples. Out: int8.
 
-Each frame is multiplied by a Hann window and transformed: a real FFT of 2n values by a complex FFT of n. The power is summed in
-triangular mel bands. A feature is the logarithm of this sum, in eighths of a doubling. MFCC (Davis and Mermelstein,
+Each frame is multiplied by a Hann window. Its real FFT of 2n values is computed with a complex FFT of n values. The power is
+summed in triangular mel bands. A feature is the logarithm of this sum, in eighths of a doubling. MFCC (Davis and Mermelstein,
 10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of the log-mel features. No intermediate value
-needs more than 63 bits. `wake_word` has the parameters of another framework.
+needs more than 63 bits. `wake_word` has the features of MLPerf Tiny.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .c_tables import Table, header, texts
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 WINDOW_BITS, TWIDDLE_BITS = 15, 30
-STEPS = 8  # features per doubling of power
+STEPS = 8  # feature steps per doubling of power
 QUIETEST = 20 * STEPS  # the logarithm that maps to -128; 127 is 32 doublings (96 dB) louder
 GAIN = 4  # factor on all MFCC but the first, which is the mean of the bands
 HOP_MS = 20.0  # from one frame to the next, by default

@@ -46,7 +46,7 @@ def survey_images(path: Path) -> Survey:
         if isinstance(value, Path | bytes):
             return image_size(value, str(file))
         shape = np.shape(value)
-        return (shape[0], shape[1]) if len(shape) > 1 else (1, 1)  # other arrays are no images, as `read_images` says
+        return (shape[0], shape[1]) if len(shape) > 1 else (1, 1)  # `read_images` rejects other arrays
 
     return survey(list(samples) or by_folder(path, IMAGES), size_of)
 

@@ -42,23 +42,24 @@ class Recording(NamedTuple):
 
 
 def read_sensors(path: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
-    """Cut recordings into samples [1, window, channels], whose first rows are `stride` rows apart; or read whole series.
+    """Cut recordings into samples [1, window, channels], one every `stride` rows, or read whole series as samples.
 
-    A recording has a row per moment and a column per channel. All its samples are in the same part (training, validation,
-    test). The stride is half a window if it is None.
+    A recording has a row per time step and a column per channel. All its samples are in the same part (training, validation,
+    test). Recordings of a table that are shorter than a window are skipped.
 
     Args:
         path: a folder with a subfolder of recordings per class, or a file of labelled recordings or series, or a folder of
             such files. A series is one sample. A shorter series than the longest is filled up with its last row.
         window: rows of a sample of recordings.
-        stride: rows from the start of one sample of a recording to the next.
+        stride: rows from the start of one sample of a recording to the next; None for half a window.
         progress: called for each recording.
 
     Raises:
-        CompileError: a file is shorter than a window, has another number of columns, or holds text.
+        CompileError: a file or all recordings of a class are shorter than a window, a file has another number of columns, text
+            or NaN, or a part has too few samples of a class.
     """
     if window < 1 or (stride is not None and stride < 1):
-        apart = "" if stride is None else f", one each {stride} rows,"
+        apart = "" if stride is None else f" with a stride of {stride} rows"
         raise CompileError(f"windows of {window} rows{apart} are out of range", "give whole numbers above 0")
     if found := sample_files(path, TABLES):
         recordings, rows = _from_files(path, read_samples(found), window)
@@ -97,9 +98,13 @@ def read_sensors(path: Path, window: int = 128, stride: int | None = None, progr
 
 
 def _from_files(path: Path, samples: dict[LabelledFile, Sample], window: int) -> tuple[list[Recording], int | None]:
-    """Return the recordings of a table with at least `window` rows, and None; or series of equal length, and their rows.
+    """Return (recordings, None) for tables of recordings, and (series, length) for files of series.
 
-    Series are filled up with their last row to the length of the longest.
+    Recordings with fewer than `window` rows are left out. Series are padded with their last row to the longest length.
+
+    Raises:
+        CompileError: a class has no recording of at least `window` rows.
+
     """
     series = {file: as_series(sample.value, sample.place) for file, sample in samples.items()}
     longest = max(map(len, series.values()))

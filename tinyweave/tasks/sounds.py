@@ -82,7 +82,7 @@ Hear = Callable[[Path], tuple[int, NDArray[np.float64]]]
 def _found(path: Path, *, by_speaker: bool) -> tuple[list[LabelledFile], Hear]:
     """Return the recordings at a path with their classes, and a function that reads one: its rate in Hz, and its samples.
 
-    Recordings in a .parquet file have paths that only this function can open.
+    Only the returned function can open the paths of recordings in a .parquet file.
     """
     samples = read_samples(found) if (found := sample_files(path, FILES)) else {}
     inside = {file.path: sample for file, sample in samples.items()}

@@ -1,7 +1,7 @@
 """Random augmentation of training samples, one or more functions per kind of sample.
 
-In, out: samples [batch, channels, rows, columns] in -1 .. 1. Rows of sounds are frames in time, columns are frequency bands,
-and -1 is silence. All random numbers are drawn from `generator`.
+In, out: samples [batch, channels, rows, columns] in -1 .. 1. Rows of sounds are frames in time, columns are log-mel bands
+or MFCC. -1 is silence in a log-mel band. All random numbers are drawn from `generator`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 MAX_SHIFT = 1 / 8  # largest shift, as a share of an image's side
 MAX_DELAY = 1 / 6  # largest shift, as a share of a recording's length
-MAX_GAIN = 0.12  # largest change of loudness (6 dB), as a share of the range of features
+MAX_GAIN = 0.12  # largest change of loudness (6 dB), in units of the samples, which are in -1 .. 1
 MAX_MASK = 1 / 6  # largest mask, as a share of a recording's frames or bands
 
 
@@ -69,7 +69,7 @@ def pasted(x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, float
     The part is a rectangle of random size and place, the same for all images of the batch.
 
     Returns:
-        The images; int64 [batch], the index of the other image for each image; the share of each image that is still its own.
+        The images; the index of the other image for each image, int64 [batch]; the share of each image that is not pasted over.
 
     """
 

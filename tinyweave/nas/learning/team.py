@@ -22,7 +22,7 @@ from torch import Tensor, distributed, nn
 from ..training_run import Meeting
 
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # name of the network interface, by platform
-PATIENCE = timedelta(days=30)  # if a process fails, torchrun ends the others
+PATIENCE = timedelta(days=30)  # timeout of collective operations, in effect none: torchrun ends all processes if one fails
 
 
 @dataclass(frozen=True)

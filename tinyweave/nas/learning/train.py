@@ -31,11 +31,11 @@ from .augment import AUGMENT, pasted
 from .team import Team
 
 EVALUATION_BATCH = 256
-GPU_BATCH = 640  # samples that a GPU evaluates at a time: the batches of a small network take equally long up to there
+GPU_BATCH = 640  # evaluation batch on a GPU: for a small network, smaller batches take as long
 SAVE_EVERY_S = 5.0  # seconds between two checkpoints: for small sets of samples, one takes as long as an epoch
 COMPILED_STEPS = 20_000  # steps on a GPU from which torch.compile is used: it takes longer than a short training
 MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
-MAX_INPUTS = 1024  # of a dense layer that is trained with the whole learning rate; with more inputs it would diverge
+MAX_INPUTS = 1024  # a dense layer with more inputs gets a lower learning rate, because it would diverge
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
 """Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
 that another process of a team computes."""

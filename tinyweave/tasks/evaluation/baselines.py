@@ -30,7 +30,7 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression, the inver
 NEVER = -100.0  # bias of a class that logistic regression has not seen
 NEIGHBOURS = (1, 3, 7, 15)  # k
 STRENGTH_SAMPLES, STRENGTH_FOLDS = 2_000, 3  # of the cross-validation by which `logistic_regression` chooses C
-SMOOTHING = 0.05  # of the labels by which `nearest_neighbours` chooses the scale of its logits, so that it is not infinite
+SMOOTHING = 0.05  # label smoothing when `nearest_neighbours` chooses its logit scale; it keeps the scale finite
 LOGIT_SCALES = np.geomspace(0.1, 100, 25)  # from which it chooses, relative to the standard deviation of the logits
 MAJORITY, LOGISTIC, NEAREST = "majority class", "logistic regression", "k-NN"
 
@@ -140,7 +140,7 @@ def nearest_neighbours(values: NDArray[np.int8], labels: NDArray[np.int64], clas
 
     For a sample x and a stored sample p, the output is c * (mean squared distance of x from all stored samples - squared
     distance of x from p). The class of the largest output is that of the nearest neighbour. Output i belongs to the class
-    i % `classes`. The largest output of each class is its logit. The constant c scales the logits; it is chosen for the least
+    i % `classes`. The logit of a class is its largest output or 0. The constant c scales the logits; it is chosen for the least
     cross-entropy in a cross-validation.
 
     Args:

@@ -63,7 +63,7 @@ def wilson(share: float, count: int) -> Interval:
 def _with_groups(independent: Interval, values: NDArray[np.float64], groups: Groups) -> Interval:
     """Widen the interval of independent samples to contain the cluster bootstrap's interval of the mean of `values`.
 
-    Groups with equal sums and sizes are interchangeable, so a bootstrap sample is a multinomial draw of distinct groups.
+    Groups of equal sum and size have the same effect. So the bootstrap draws a count for each distinct (sum, size) pair.
     """
     if groups is None or len(np.unique(groups)) < 2:
         return independent

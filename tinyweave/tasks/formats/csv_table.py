@@ -1,8 +1,8 @@
 """Tables of sensor values (.csv, .tsv): a header, a column of labels, columns of values. In: a path. Out: Samples.
 
-A row is a moment, and successive rows with the same label, group and recording are one recording. But if all columns of values
-are numbered, at least MIN_NUMBERED times each (x_0, x_1 .. x_99), a row is one sample: a series with a channel per name. So it
-is in a .tsv file without a header, as the UCR archive has them: the first column is the label, the others are the series.
+By default, a row is one time step. Successive rows with the same label, group, recording and part are one recording. If all
+value columns are numbered, with at least MIN_NUMBERED numbers per name (x_0, x_1 .. x_99), each row is a whole series, with one
+channel per name. A .tsv file of numbers without a header (UCR archive) has the label in column 1, then the series.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series,
 
 RECORDINGS = ("recording", "recording_id", "file", "session", "trial")
 IGNORED = ("", "time", "timestamp", "date", "datetime", "index", "row", "unnamed: 0")
-NO_VALUES = {*LABELS, *GROUPS, *RECORDINGS, *PARTS, *IGNORED}  # a second column of labels as values would give them away
+NO_VALUES = {*LABELS, *GROUPS, *RECORDINGS, *PARTS, *IGNORED}  # a second label column as a value would leak the label
 DELIMITERS = ",;\t"
 MIN_NUMBERED = 16  # rows of a series in one line; fewer numbered columns are the channels of a sensor
 
@@ -40,7 +40,12 @@ class Columns(NamedTuple):
 
 
 def read_table(path: Path) -> list[Sample]:
-    """Read a table with one header line; the columns are separated by commas, semicolons or tabs."""
+    """Read a table with columns separated by commas, semicolons or tabs. A .tsv file of numbers needs no header line.
+
+    Raises:
+        CompileError: a row lacks cells or a label, a value is not a number, or there is no column of labels or of values.
+
+    """
     text = read_file(path, MAX_ARRAYS, MEND).decode("utf-8-sig", errors="replace")
     first = text.partition("\n")[0]
     delimiter = max(DELIMITERS, key=first.count)

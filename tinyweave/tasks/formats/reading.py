@@ -26,15 +26,18 @@ HUB = "data"  # folder of the .parquet files in a repository of the Hugging Face
 
 
 def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files of many samples at `path`: the file itself, or the files in a folder that have one of the suffixes.
+    """Return the files at `path` that hold many samples each: `path` itself, or the files in it with one of the suffixes.
 
-    If `path` is a file with "train" in its name, the file with "test" instead is returned, too, if it exists. The folder may
-    also be the subfolder HUB of `path`, for .parquet files. Return [] if `path` does not exist, or if the folder has
-    subfolders, which stand for classes.
+    If `path` is a file with "train" in its name, also return the file with "test" in its place, if it exists. If `path` has a
+    subfolder HUB with .parquet files, return these. Return [] if `path` does not exist, or has subfolders, one per class.
+
+    Raises:
+        CompileError: the file `path` has another suffix, or the folder has files with different suffixes.
+
     """
     if path.is_file():
         if path.suffix.lower() not in suffixes:
-            raise CompileError(f"'{path}' is no file of samples", f"{FOLDERS}, or a file {', '.join(suffixes)}")
+            raise CompileError(f"'{path}' does not have a supported suffix", f"{FOLDERS}, or a file {', '.join(suffixes)}")
         partner = re.sub("train", lambda match: "TEST" if match[0].isupper() else "test", path.name, flags=re.IGNORECASE)
         other = path.with_name(partner)
         return [path, other] if other != path and other.is_file() else [path]
@@ -51,8 +54,8 @@ def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
     """Read files of many samples; return each sample, by a `LabelledFile` with the class, group and part of the sample.
 
     The part may be in the names of several files, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group
-    is a group of its own. But if there are several files, and their names say no parts, each file is a group: often each has
-    the recordings of one subject.
+    is a group of its own. If there are several files and no file name contains a part, such
+    samples are grouped by file: often a file has the recordings of one subject.
     """
     by_file = len(files) > 1 and not any(map(part_in_name, files))
     found = dict[LabelledFile, Sample]()

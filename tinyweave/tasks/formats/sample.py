@@ -54,7 +54,7 @@ def as_part(text: str, place: str) -> str:
 
 
 def as_label(value: Any) -> str:
-    """Return a label as one line of printable text; whole numbers have no decimal point."""
+    """Return a label as one line of printable text. A whole float loses its decimal point; the text "1.0" is not changed."""
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, float | np.floating) and float(value).is_integer():
