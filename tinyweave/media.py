@@ -147,6 +147,8 @@ def recording_of_bytes(raw: bytes, name: str) -> tuple[int, NDArray[np.float64]]
         if kind is None:
             raise ValueError(f"samples of {8 * width} bits are not supported")
         values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
+        if not len(values):
+            raise ValueError("it holds no samples")
     except (wave.Error, ValueError, EOFError, OSError, RuntimeError, OverflowError) as error:
         why = str(error) or "it is cut short or damaged"
         raise CompileError(f"'{name}' cannot be read as a wav file: {why}", MEND) from error
@@ -181,7 +183,10 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
                 raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {limit:,} are supported")
             with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # np.load returns members that are not arrays as bytes
                 return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
-        return {"": np.load(BytesIO(raw), allow_pickle=False)}
+        array = np.load(BytesIO(raw), allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it is an archive; its name must end with .npz")
+        return {"": array}
     except DAMAGED as error:
         said = " ".join(str(error).split())
         raise CompileError(f"'{path}' is not a NumPy file: {said}", "save it with numpy.save or numpy.savez") from error

@@ -139,6 +139,19 @@ def test_logistic_regression_of_one_class_always_predicts_it() -> None:
     assert not weights.any() and biases.argmax() == 1
 
 
+def test_few_samples_and_rare_classes_have_baselines(blobs: Dataset) -> None:
+    """There are fewer training samples than the largest k, or the samples that choose the regularisation lack a class."""
+    pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
+    few = np.sort(np.concatenate([np.flatnonzero(blobs.parts == part)[:count] for part, count in ((0, 10), (1, 4), (2, 4))]))
+    small = replace(blobs, values=blobs.values[few], labels=blobs.labels[few] % 2, parts=blobs.parts[few], classes=("a", "b"))
+    *_, nearest = baselines(small)
+    assert nearest.setting in ("k = 1", "k = 3", "k = 7")
+    for labels in (np.arange(5000) >= 4998, np.arange(5000) >= 4999, np.maximum(0, np.arange(5000) - 4997)):
+        values = np.random.default_rng(0).integers(-128, 128, (5000, 1, 2, 1)).astype(np.int8)
+        weights, _ = tested.logistic_regression(values, labels.astype(np.int64), 3)
+        assert np.isfinite(weights).all() and weights.any()
+
+
 def test_scores_of_nearest_neighbours_are_bold_if_they_are_mostly_right_and_zero_for_an_unseen_class() -> None:
     pytest.importorskip("sklearn", reason=SCIKIT_LEARN)
     rng, labels, bold = np.random.default_rng(0), np.arange(60) % 2 * 2, list[float]()

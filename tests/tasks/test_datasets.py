@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import time
 import wave
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +17,7 @@ import pytest
 from PIL import Image
 
 from tinyweave.ir import CompileError
+from tinyweave.tasks import sensors as reading
 from tinyweave.tasks.dataset import (
     PARTS,
     TEST,
@@ -25,6 +29,7 @@ from tinyweave.tasks.dataset import (
     parts_of,
     share_of,
     sized,
+    sorted_classes,
     topped_up,
 )
 from tinyweave.tasks.features import LogMel
@@ -184,6 +189,49 @@ def test_folders_named_train_test_and_val_give_the_parts(tmp_path: Path) -> None
     assert read_images(tmp_path, (4, 4)).counts() == {"train": 100, "validation": 14, "test": 24}
 
 
+def test_folders_may_have_other_names_of_parts(tmp_path: Path) -> None:
+    for part, count in (("training", 50), ("valid", 8), ("Testing", 12)):
+        images(tmp_path / part, count=count)
+    assert read_images(tmp_path, (4, 4)).counts() == {"train": 100, "validation": 16, "test": 24}
+
+
+def test_a_validation_folder_without_a_test_folder_is_the_test_part(tmp_path: Path) -> None:
+    """As ImageNet has its folders."""
+    images(tmp_path / "train", count=50)
+    images(tmp_path / "val", count=12)
+    counts = read_images(tmp_path, (4, 4)).counts()
+    assert counts["test"] == 24 and 20 <= counts["validation"] < 30 and sum(counts.values()) == 124
+
+
+def test_hidden_folders_are_ignored(tmp_path: Path) -> None:
+    images(images(tmp_path) / ".ipynb_checkpoints")
+    images(tmp_path / ".hidden", ("bird",))
+    assert read_images(tmp_path, (4, 4)).counts() == read_images(images(tmp_path / "x" / "y"), (4, 4)).counts()
+
+
+def test_file_names_need_not_be_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff.png")
+    images(tmp_path)
+    try:
+        (tmp_path / "cat" / "0.png").rename(tmp_path / "cat" / name)
+    except OSError:
+        pytest.skip("this file system refuses such names")
+    assert sum(read_images(tmp_path, (4, 4)).counts().values()) == 2 * COUNT
+
+
+def test_very_many_classes_are_split_in_time() -> None:
+    """A table with a number to predict in its column of labels has a class per row."""
+    files = [LabelledFile(Path(str(number)), str(number / 7), str(number)) for number in range(20_000)]
+    begin = time.process_time()
+    assert len(parts_of(files)) == 20_000
+    assert time.process_time() - begin < 10, "it was 0.5 s for 1,400 files, and grew with their square"
+
+
+def test_labels_of_very_many_digits_are_names() -> None:
+    long = "9" * 5000
+    assert sorted_classes([long, "10", "9", "b"]) == ("9", "10", long, "b")
+
+
 def test_advice_names_what_is_weak_in_a_data_set() -> None:
     labels, parts = np.array([0] * 40 + [1] * 29), np.array([2] * 20 + [0] * 49, np.uint8)
     data = Dataset("sensors", ("many", "few"), np.zeros((69, 1, 4, 1), np.int8), labels, parts, {})
@@ -213,6 +261,16 @@ def test_no_speaker_is_in_two_parts(tmp_path: Path) -> None:
         "".join(f"{label}/{n}_nohash_1.wav\n" for label in ("yes", "no") for n in (1, 2))
     )
     assert read_sounds(tmp_path, 0.5, 16).counts() == {"train": 114, "validation": 2, "test": 4}
+
+
+def test_a_list_of_the_test_part_alone_leaves_samples_for_validation(tmp_path: Path) -> None:
+    tested = [f"./{label}/{speaker}_nohash_1.wav" for label in ("yes", "no") for speaker in (1, 2)]
+    (sounds(tmp_path) / "testing_list.txt").write_text("\n".join(tested))
+    counts = read_sounds(tmp_path, 0.5, 16).counts()
+    assert counts["test"] == 4 and 20 <= counts["validation"] <= 40 and sum(counts.values()) == 120
+    (tmp_path / "testing_list.txt").write_text("sounds/yes/1_nohash_1.wav\n")
+    with pytest.raises(CompileError, match=r"name no recording of it, for example 'sounds/yes/1_nohash_1.wav'; give paths"):
+        read_sounds(tmp_path, 0.5, 16)
 
 
 def test_no_speaker_is_in_two_parts_if_only_train_and_test_have_folders(tmp_path: Path) -> None:
@@ -260,6 +318,17 @@ def test_rows_of_sensors_become_scaled_windows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_rows(tmp_path / "rest" / "0.csv"), [[1, 2], [3, 4]], "a byte order mark is no name")
 
 
+def archived() -> bytes:
+    np.savez(buffer := io.BytesIO(), x=np.zeros(3))
+    return buffer.getvalue()
+
+
+def silent_wav() -> bytes:
+    with wave.open(buffer := io.BytesIO(), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+    return buffer.getvalue()
+
+
 def damaged(folder: Path, name: str, content: str | bytes) -> Path:
     path = folder / name
     path.parent.mkdir(exist_ok=True)
@@ -295,6 +364,10 @@ def damaged(folder: Path, name: str, content: str | bytes) -> Path:
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n"), "fewer rows than a window, 16"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2\n" * 20), "has 2 columns, .* has 3"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.npy", b"\x93NUMPY"), "x.npy' is not a NumPy file"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.npy", archived()), "x.npy' is not a NumPy file: it is an archive;"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1e300,2,3\n" * 20), "x.csv' holds values beyond 1e\\+30"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,\n1,2,3\n"), "x.csv', line 1 is not a row of 3 numbers"),
+        (read_sounds, lambda p: damaged(sounds(p), "yes/x.wav", silent_wav()), "x.wav' cannot be read .* it holds no samples"),
     ],
 )
 def test_a_faulty_folder_is_refused_in_one_line(tmp_path: Path, read: Any, make: Callable[[Path], Path], message: str) -> None:
@@ -311,8 +384,17 @@ def test_seconds_out_of_range_are_refused(tmp_path: Path, seconds: float) -> Non
         read_sounds(tmp_path, seconds)
 
 
+def test_windows_that_need_too_much_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CompileError, match=r"has fewer rows than a window, 10000000000000; leave it out, or give a shorter"):
+        read_sensors(sensors(tmp_path), 10**13)
+    monkeypatch.setattr(reading, "MAX_VALUES", 60 * 25 * 16 * 3 - 1)
+    with pytest.raises(CompileError, match=r"^the windows of '.*' have more than 71,999 values; give fewer, or shorter ones"):
+        read_sensors(tmp_path, 16, 1)
+    assert sum(read_sensors(tmp_path, 16, 2).counts().values()) == 60 * 13
+
+
 def test_windows_of_0_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match=r"^windows of 0 rows are out of range; give"):
         read_sensors(tmp_path, 0)
-    with pytest.raises(CompileError, match=r"^windows of 16 rows, one each 0 rows, are out of range; give"):
+    with pytest.raises(CompileError, match=r"^windows of 16 rows with a stride of 0 rows are out of range; give"):
         read_sensors(tmp_path, 16, 0)

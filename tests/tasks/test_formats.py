@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from PIL import Image
 
 from tinyweave.ir import CompileError
 from tinyweave.tasks.dataset import advice, part_of
+from tinyweave.tasks.formats import parquet as hub
 from tinyweave.tasks.formats.reading import read_samples, sample_files
 from tinyweave.tasks.images import FILES, read_images
 from tinyweave.tasks.sensors import TABLES, read_sensors
@@ -100,6 +102,14 @@ def test_a_table_of_the_ucr_archive_has_no_header(tmp_path: Path) -> None:
     assert [(file.label, sample.value[:, 0].tolist()) for file, sample in samples.items()] == [
         ("2", list(range(2, 22))),
         ("-1", list(range(-1, 19))),
+    ]
+
+
+def test_short_series_of_the_ucr_archive_are_series(tmp_path: Path) -> None:
+    samples = read_samples([written(tmp_path / "x.tsv", "1\t5\t6\t7\n0\t1\t2\t3\n")]).values()
+    assert [(each.is_recording, each.value.tolist()) for each in samples] == [
+        (False, [[5], [6], [7]]),
+        (False, [[1], [2], [3]]),
     ]
 
 
@@ -249,7 +259,11 @@ TWO = [1, 2] * 30  # labels
         ("x.csv", f"x,label\n{ROWS}3\n", "x.csv', line 4 has 1 cells, the header has 2"),
         ("x.csv", f"x,label\n{ROWS}\nu,a\n", "x.csv', line 5: column 'x' is 'u', which is no number; fill it in, leave"),
         ("x.csv", f"x,label\n{ROWS},a\n", "x.csv', line 4: column 'x' is empty"),
-        ("x.csv", "x,label\n1,\n2,\n", "x.csv, line 2' has no label; give one, or leave the line out"),
+        ("x.csv", "x,label\n1,\n2,\n", "x.csv, line 2' has no label; give one, or leave the sample out"),
+        ("x.csv", 'x,label\n"1,5",a\n2,b\n', "x.csv', line 2: column 'x' is '1,5', which is no number"),
+        ("x.csv", "x,label,subject\n1,a,\n2,a,b\n3,a,b\n", "x.csv, line 2' has no group, such as a subject; give one, or"),
+        ("x.csv", "x,label\n1e300,a\n1,a\n", r"x.csv, line 2' holds values beyond 1e\+30; fill them in"),
+        ("x.ts", f"{TS}1,2:\n", "x.ts, line 7' has no label; give one"),
         ("x.csv", "x,label\nnan,a\n1,a\n", "x.csv, line 2' holds NaN or infinite values"),
         ("x.csv", "x,label,split\n1,a,lost\n", "x.csv, line 2' has the part 'lost'; give train, validation or test"),
         ("x.csv", 'x,label\n"1,a\n', "x.csv', line 2 has 1 cells"),
@@ -261,7 +275,11 @@ TWO = [1, 2] * 30  # labels
         ("x.ts", TS, "x.ts' holds no samples"),
         ("x.ts", TS.replace("timestamps false", "timeStamps true"), "x.ts' has a time beside each value; resample"),
         ("x.npz", "x", "x.npz' is not a NumPy file"),
-        ("x.txt", "x", "x.txt' is no file of samples; give a folder with one subfolder of files per class, or a file .csv"),
+        (
+            "x.txt",
+            "x",
+            "x.txt' does not have a supported suffix; give a folder with one subfolder of files per class, or",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -281,6 +299,10 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, name: str, content: str, mess
         (read_images, {"x": np.zeros((60, 4, 4, 2), int), "y": TWO}, r"holds int64\[4, 4, 2\], no image"),
         (read_images, {"x": np.full((60, 4, 4), 256), "y": TWO}, "no image; give whole numbers from 0 to 255"),
         (read_images, {"x": np.zeros((3, 4, 4), np.uint8), "y": [1, 1, 1]}, "there is only one class, '1'"),
+        (read_sensors, {"x": np.ones((60, 4), complex), "y": TWO}, "x.npz, sample 0' is not a series of numbers"),
+        (read_sensors, {"x": np.ones((60, 4)), "y": [np.nan] * 60}, "x.npz, sample 0' has no label"),
+        (read_sensors, {"x": np.ones((60, 4)), "y": [""] * 60}, "x.npz, sample 0' has no label"),
+        (read_sensors, {"x": np.ones((60, 4)), "y": TWO, "id": [np.nan] * 60}, "x.npz, sample 0' has no group"),
     ],
 )
 def test_what_is_wrong_with_an_archive_is_one_line(
@@ -297,7 +319,9 @@ def test_what_is_wrong_with_an_archive_is_one_line(
         (read_sensors, {"label": ["a"]}, "x.parquet' has the columns label: no labels or no values; give a column of images"),
         (read_sensors, {"x": [[1.0]]}, "x.parquet' has the columns x: no labels or no values"),
         (read_sensors, {"x": [[1.0]], "y": [[1.0, 2.0]], "label": ["a"]}, "row 0' holds lists that are no numbers, or have"),
-        (read_sensors, {"x": [[1.0]], "label": [None]}, "row 0' has the label None; leave the row out"),
+        (read_sensors, {"x": [[1.0]], "label": [None]}, "row 0' has no label; give one, or leave the sample out"),
+        (read_sensors, {"x": [[1.0]], "label": [float("nan")]}, "row 0' has no label"),
+        (read_sensors, {"x": [[1.0]], "label": ["a"], "speaker": [None]}, "row 0' has no group, such as a subject"),
         (
             read_images,
             {"image": [{"path": "a.png"}], "label": ["a"]},
@@ -312,6 +336,53 @@ def test_what_is_wrong_with_a_parquet_file_is_one_line(
     with pytest.raises(CompileError, match=message) as error:
         read(parquet(tmp_path / "x.parquet", columns), *(((4, 4),) if read is read_images else ()))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("features", [[], {"label": {"names": 5}}, {"label": {"names": {"x": 1}}}, {"label": []}, {"label": 3}])
+def test_class_names_of_another_form_are_ignored(tmp_path: Path, features: Any) -> None:
+    series = RNG.normal(0, 1, (120, 20)).tolist()
+    made = read_sensors(parquet(tmp_path / "y.parquet", {"x": series, "label": [0, 1] * 60}, features or {"": 0}))
+    assert made.classes == ("0", "1")
+
+
+def test_metadata_of_the_hub_may_be_damaged(tmp_path: Path) -> None:
+    for metadata in ({}, {b"huggingface": b"[" * 100_000}, {b"huggingface": b'{"info": {"features": []}}'}):
+        assert hub._class_names(metadata) == {}
+
+
+def test_a_label_that_is_no_index_of_the_named_classes(tmp_path: Path) -> None:
+    features = {"label": {"names": ["a", "b"]}}
+    with pytest.raises(CompileError, match="row 1' has the label 2, but there are 2 classes; leave the row out"):
+        read_sensors(parquet(tmp_path / "x.parquet", {"x": [[1.0]] * 2, "label": [0, 2]}, features))
+
+
+def test_a_parquet_file_that_decodes_to_many_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its dictionary has the row once, so the file is small, and so is what its metadata states."""
+    path = parquet(tmp_path / "x.parquet", {"x": [[0.0] * 10_000] * 600, "label": ["a", "b"] * 300})
+    monkeypatch.setattr(hub, "MAX_ARRAYS", 30_000_000)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(CompileError, match=r"it has 4\d,\d+,\d+ bytes decompressed, at most 30,000,000 are supported"):
+        read_sensors(path)
+
+
+def test_images_as_lists_of_whole_numbers(tmp_path: Path) -> None:
+    pixels = [[[k, k], [k, k]] for k in range(60)]
+    made = read_images(parquet(tmp_path / "x.parquet", {"image": pixels, "label": [0, 1] * 30}), (2, 2))
+    assert made.values[7].min() == made.values[7].max() == 7 - 128
+
+
+def test_the_test_file_is_found_in_the_same_case(tmp_path: Path) -> None:
+    for name in ("Train.csv", "Test.csv", "x_TRAIN.csv", "x_TEST.csv"):
+        written(tmp_path / name, "")
+    for first, second in (("Train.csv", "Test.csv"), ("x_TRAIN.csv", "x_TEST.csv")):
+        assert sample_files(tmp_path / first, TABLES) == [tmp_path / first, tmp_path / second]
+
+
+def test_long_names_of_columns_are_read_in_time(tmp_path: Path) -> None:
+    begin = time.process_time()
+    with pytest.raises(CompileError, match="which is no number"):
+        read_sensors(written(tmp_path / "x.csv", f"{'_' * 100_000}a,x{'9' * 100_000},label\n1,b,c\n"))
+    assert time.process_time() - begin < 5, "a regular expression took 90 s"
 
 
 def test_a_damaged_parquet_file(tmp_path: Path) -> None:

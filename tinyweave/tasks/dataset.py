@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,18 @@ from ..progress import Progress, silent
 from .evaluation.intervals import too_few_groups
 
 PARTS = ("train", "validation", "test")
-PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
+PART_NAMES = {  # of folders, lists and cells -> part
+    **{name: name for name in PARTS},
+    "training": "train",
+    **dict.fromkeys(("val", "valid"), "validation"),
+    "testing": "test",
+}
 VALIDATION, TEST = 0.15, 0.2  # shares of all samples
 MAX_FILES = 1 << 20
 MAX_LIST = 1 << 26  # bytes of a list of files
 MAX_BYTES = 1 << 33  # of all samples as int8
-RESIZE_BATCH = 256  # samples that are resized at a time
+RESIZED_VALUES = 1 << 22  # most values that are resized at a time
+MAX_DIGITS = 18  # of a number in a name; names with more digits are text
 SURVEYED = 64  # most image files whose size `survey` reads
 MIN_OF_CLASS = 5  # training samples per class at least
 MIN_VALIDATION = 10  # validation files per class, if there are enough, see `topped_up`
@@ -117,15 +124,16 @@ def pooled(values: NDArray[np.int8], size: tuple[int, int]) -> NDArray[np.int8]:
     if values.shape[1:3] == size:
         return values
     means = np.empty((len(values), *size, values.shape[3]), np.int8)
-    for first in range(0, len(values), RESIZE_BATCH):
-        sums, count = values[first : first + RESIZE_BATCH].astype(np.int64), 1
+    batch = max(1, RESIZED_VALUES // max(1, prod(values.shape[1:])))
+    for first in range(0, len(values), batch):
+        sums, count = values[first : first + batch].astype(np.int64), 1
         for axis, new in ((1, size[0]), (2, size[1])):
             side, at = sums.shape[axis], np.arange(new)
             begin, end = at * side // new, -(-(at + 1) * side // new)
             before = np.insert(np.cumsum(sums, axis), 0, 0, axis)
             sums = before.take(end, axis) - before.take(begin, axis)
             count = count * (end - begin).reshape([-1 if other == axis else 1 for other in range(4)])
-        means[first : first + RESIZE_BATCH] = (2 * sums + count) // (2 * count)
+        means[first : first + batch] = (2 * sums + count) // (2 * count)
     return means
 
 
@@ -144,7 +152,7 @@ def share_of(group: str) -> float:
 
     Below TEST, the group is in the test part; below TEST + VALIDATION, in validation; else in training.
     """
-    return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+    return int(hashlib.sha1(group.encode(errors="surrogateescape"), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def part_of(group: str) -> str:
@@ -154,10 +162,19 @@ def part_of(group: str) -> str:
 
 
 def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files below a folder with the given suffixes, sorted by path; raise CompileError if there are none."""
+    """Return the files below a folder with the given suffixes, sorted by path; raise CompileError if there are none.
+
+    Files and folders whose names begin with a dot are ignored, such as .ipynb_checkpoints.
+    """
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is not a folder", FOLDERS)
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
+    paths = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in suffixes
+        and not any(name.startswith(".") for name in path.relative_to(folder).parts)
+        and path.is_file()
+    )
     if not paths:
         raise CompileError(f"'{folder}' holds no files {', '.join(suffixes)}", FOLDERS)
     if len(paths) > MAX_FILES:
@@ -200,15 +217,16 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
     """Return the files with a complete set of parts (training, validation, test), after folders or lists have set some of them.
 
-    If some files are in validation, nothing is changed. If some are in test, but none in validation, the hash of the group's
-    name moves some training files to validation, and `topped_up` moves more if these are too few. If all set parts are
-    training, they are reset to None, so that `parts_of` chooses the parts.
+    If no part other than training is set, reset all parts to None, so that `parts_of` chooses them. If validation has files
+    but the test has none, the validation part becomes the test part, as in `annotations`. If validation has no files then, the
+    training files whose group hashes to validation move there, and `topped_up` moves more if these are too few.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
         return [replace(file, part=None) for file in files]
-    if "validation" in named:
+    if {"validation", "test"} <= named:
         return files
+    files = [replace(file, part="test") if file.part == "validation" else file for file in files]
     is_moved = [file.part == "train" and part_of(file.group) == "validation" for file in files]
     parts = ["validation" if moved else file.part or "" for file, moved in zip(files, is_moved, strict=True)]
     parts = topped_up(files, parts, "validation")
@@ -240,14 +258,17 @@ def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) ->
             members.setdefault(file.group, []).append(index)
     counts = Counter((file.label, own) for file, own in zip(files, parts, strict=True))
     learned = {label: counts[label, "train"] + counts[label, "validation"] for label in sorted({file.label for file in files})}
-    ordered = sorted(members, key=share_of)
+    groups_of = dict[str, list[str]]()  # label -> groups with files of this label, by rising hash
+    for group in sorted(members, key=share_of):
+        for label in {files[index].label for index in members[group]}:
+            groups_of.setdefault(label, []).append(group)
     for label, count in learned.items():
         needed = 1 if part == "test" else max(1, min(MIN_VALIDATION, count // MAX_SHARE))
-        for group in [each for each in ordered if any(files[index].label == label for index in members[each])]:
+        for group in groups_of.get(label, ()):
             if counts[label, part] >= needed:
                 break
-            least = {each: max(MIN_OF_CLASS, learned[each] / 2 if counts[label, part] else 0) for each in learned}
             own = Counter(files[index].label for index in members[group])
+            least = {each: max(MIN_OF_CLASS, learned[each] / 2 if counts[label, part] else 0) for each in own}
             if parts[members[group][0]] == "train" and all(counts[each, "train"] - own[each] >= least[each] for each in own):
                 for index in members[group]:
                     parts[index] = part
@@ -259,7 +280,11 @@ def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) ->
 
 def sorted_classes(labels: Sequence[str]) -> tuple[str, ...]:
     """Return the distinct labels, sorted by value if they are numbers, else by name."""
-    return tuple(sorted(set(labels), key=lambda name: (int(name) if name.isdecimal() else MAX_FILES, name)))
+
+    def key(name: str) -> tuple[int, str]:
+        return int(name) if name.isdecimal() and len(name) <= MAX_DIGITS else MAX_FILES, name
+
+    return tuple(sorted(set(labels), key=key))
 
 
 def group_indices(names: Sequence[str]) -> NDArray[np.int64] | None:

@@ -26,11 +26,12 @@ from .dataset import (
     sorted_classes,
 )
 from .formats.reading import read_samples, sample_files
-from .formats.sample import Sample, as_series, is_number
+from .formats.sample import Sample, as_series, fault_of, is_number
 
 Floats = NDArray[np.float64]
 FILES = (".csv", ".npy")  # recordings in the folder of their class
 TABLES = (".csv", ".tsv", ".npz", ".ts", ".parquet")  # files of many labelled recordings or series
+MAX_VALUES = MAX_BYTES // 8  # of all windows, which are float64 before they are scaled
 RANGE = (0.1, 99.9)  # percentiles of a channel that map to the ends of the int8 range; values beyond are clipped
 
 
@@ -67,9 +68,13 @@ def read_sensors(path: Path, window: int = 128, stride: int | None = None, progr
         recordings, rows = [Recording(file, partial(read_rows, file.path)) for file in by_folder(path, FILES)], None
     window, stride = (window, stride or max(1, window // 2)) if rows is None else (rows, rows)
     files = [recording.file for recording in recordings]
-    windows, labels, parts, groups = list[Floats](), list[str](), list[str](), list[str]()
+    windows, labels, parts, groups, total = list[Floats](), list[str](), list[str](), list[str](), 0
     for index, ((file, read), part) in enumerate(zip(recordings, parts_of(files), strict=True)):
-        cut = windows_of(read(), window, stride)
+        values = read()
+        total += max(0, (len(values) - window) // stride + 1) * window * values.shape[1]
+        if total > MAX_VALUES:
+            raise CompileError(f"the windows of '{path}' have more than {MAX_VALUES:,} values", "give fewer, or shorter ones")
+        cut = windows_of(values, window, stride)
         if not len(cut):
             raise CompileError(
                 f"'{file.path}' has fewer rows than a window, {window}", "leave it out, or give a shorter window"
@@ -83,8 +88,6 @@ def read_sensors(path: Path, window: int = 128, stride: int | None = None, progr
         labels += [file.label] * len(cut)
         parts += [part] * len(cut)
         groups += [file.group] * len(cut)
-        if sum(map(len, windows)) * window * cut.shape[2] > MAX_BYTES:
-            raise CompileError(f"the windows of '{path}' have more than {MAX_BYTES:,} B", "give fewer, or shorter ones")
         progress("reading sensors", index + 1, len(files))
     classes = sorted_classes(labels)
     check_classes(classes, labels, parts)
@@ -109,8 +112,7 @@ def _from_files(path: Path, samples: dict[LabelledFile, Sample], window: int) ->
     series = {file: as_series(sample.value, sample.place) for file, sample in samples.items()}
     longest = max(map(len, series.values()))
     if not any(sample.is_recording for sample in samples.values()):
-        filled = {file: np.pad(own, ((0, longest - len(own)), (0, 0)), "edge") for file, own in series.items()}
-        return [Recording(file, partial(np.asarray, own)) for file, own in filled.items()], longest
+        return [Recording(file, partial(_filled, own, longest)) for file, own in series.items()], longest
     long = [Recording(file, partial(np.asarray, own)) for file, own in series.items() if len(own) >= window]
     lost = {file.label for file in series} - {recording.file.label for recording in long}
     if lost:
@@ -119,6 +121,11 @@ def _from_files(path: Path, samples: dict[LabelledFile, Sample], window: int) ->
             f"give a shorter window; the longest recording has {longest} rows",
         )
     return long, None
+
+
+def _filled(series: Floats, rows: int) -> Floats:
+    """Return a series with `rows` rows: its last row is repeated."""
+    return np.pad(series, ((0, rows - len(series)), (0, 0)), "edge")
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,6 +140,8 @@ def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
 
 def windows_of(rows: NDArray[np.float64], window: int, stride: int) -> NDArray[np.float64]:
     """Return the windows [count, window, channels] of a recording [rows, channels]; one starts every `stride` rows."""
+    if len(rows) < window:
+        return rows[:0, None]
     starts = np.arange(0, len(rows) - window + 1, stride)
     return np.asarray(rows[starts[:, None] + np.arange(window)])
 
@@ -147,11 +156,11 @@ def read_rows(path: Path) -> NDArray[np.float64]:
     else:
         text = read_file(path, MAX_SAMPLE, MEND).decode("utf-8-sig", errors="replace")
         lines = [(number, line.split(",")) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        if lines and not all(map(is_number, lines[0][1])):
+        if lines and not any(map(is_number, lines[0][1])):
             lines = lines[1:]
         values = np.array([_numbers(path, number, cells, len(lines[0][1])) for number, cells in lines])
-    if not values.size or not np.isfinite(values).all():
-        raise CompileError(f"'{path}' holds {'NaN or infinite values' if values.size else 'no rows'}", MEND)
+    if fault := fault_of(values) if values.size else "no rows":
+        raise CompileError(f"'{path}' holds {fault}", MEND)
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError
 from ..media import RECORDINGS, read_recording, recording_of_bytes
 from ..progress import Progress, silent
-from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, files_of, listed, survey
+from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, files_of, listed, survey, with_all_parts
 from .features import HOP_MS, LogMel, log_mel
 from .formats.reading import read_samples, sample_files
 
@@ -141,10 +141,14 @@ def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
     words = [file for file in by_folder(folder, RECORDINGS, _speaker) if not file.label.startswith("_")]  # _background_noise_
     if not words:
         raise CompileError(f"'{folder}' holds no recordings of words", NAMES)
-    parts = listed(folder, LISTS)
+    parts = listed(folder, LISTS, lambda line: PurePosixPath(line.strip()).as_posix())
     if not parts:
         return words
-    return [replace(file, part=parts.get(file.path.relative_to(folder).as_posix(), "train")) for file in words]
+    names = [file.path.relative_to(folder).as_posix() for file in words]
+    if not set(parts) & set(names):
+        what = f"the lists of parts in '{folder}' name no recording of it, for example '{next(iter(parts))}'"
+        raise CompileError(what, f"give paths such as {names[0]}, or delete {' and '.join(LISTS)}")
+    return with_all_parts([replace(file, part=parts.get(name, "train")) for file, name in zip(words, names, strict=True)])
 
 
 def _speaker(path: str) -> str:

@@ -74,7 +74,8 @@ def baselines(data: Dataset, progress: Progress = silent) -> list[Baseline]:
     try:
         from threadpoolctl import threadpool_limits
 
-        models = {name: _models(name) for name in (MAJORITY, LOGISTIC, NEAREST)}  # loads the libraries that are to be limited
+        count = data.counts()["train"]
+        models = {name: _models(name, count) for name in (MAJORITY, LOGISTIC, NEAREST)}  # loads the libraries to be limited
     except ImportError as error:
         raise CompileError("baselines need scikit-learn, which is not installed", install("search")) from error
     labels = [data.part(name)[1] for name in ("train", "validation", "test")]
@@ -115,7 +116,7 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
 
     drawn = _drawn(len(labels))
     features, labels = values.reshape(len(values), -1)[drawn].astype(np.float32), labels[drawn]
-    some = np.random.default_rng(0).permutation(len(labels))[:STRENGTH_SAMPLES]
+    some = _for_strength(labels)
     weights, biases = np.zeros((classes, features.shape[1]), np.float32), np.full(classes, NEVER, np.float32)
     if len(np.unique(labels)) == 1:  # scikit-learn needs two classes
         biases[labels[0]] = 0
@@ -127,12 +128,30 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # see `baselines`
-        scaler, fitted = min(_models(LOGISTIC).values(), key=loss).fit(features, labels)
+        models = list(_models(LOGISTIC, len(labels)).values())
+        *_, second, first = np.sort(np.bincount(labels))
+        can_validate = first >= STRENGTH_FOLDS and second >= 2  # so that each fold leaves two classes to fit
+        best = min(models, key=loss) if can_validate else models[len(models) // 2]
+        scaler, fitted = best.fit(features, labels)
     found, constants = fitted.coef_ / scaler.scale_, fitted.intercept_
     if len(found) == 1:  # of two classes, scikit-learn has the difference of their scores
         found, constants = np.concatenate([-found, found]) / 2, np.concatenate([-constants, constants]) / 2
     weights[fitted.classes_], biases[fitted.classes_] = found, constants - found @ scaler.mean_
     return weights, biases
+
+
+def _for_strength(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indices of the samples by which the strength of logistic regression is chosen.
+
+    They are STRENGTH_SAMPLES random samples and, if a class has fewer than STRENGTH_FOLDS of them, more samples of this class.
+    """
+    shuffled = np.random.default_rng(0).permutation(len(labels))
+    some, others = shuffled[:STRENGTH_SAMPLES], shuffled[STRENGTH_SAMPLES:]
+    added = [
+        others[labels[others] == label][: max(0, STRENGTH_FOLDS - int((labels[some] == label).sum()))]
+        for label in np.unique(labels)
+    ]
+    return np.concatenate((some, *added))
 
 
 def nearest_neighbours(values: NDArray[np.int8], labels: NDArray[np.int64], classes: int, stored: int) -> tuple[Floats, Floats]:
@@ -241,10 +260,10 @@ def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], la
     return Baseline(name, chosen, right, predicted, predicted == labels[2], time.process_time() - begin)
 
 
-def _models(name: str) -> dict[str, Any]:
+def _models(name: str, count: int) -> dict[str, Any]:
     """Return the scikit-learn classifiers of a baseline, from which the validation part chooses: setting as text -> classifier.
 
-    `name` is MAJORITY, LOGISTIC or NEAREST.
+    `name` is MAJORITY, LOGISTIC or NEAREST, `count` the number of training samples.
     """
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
@@ -255,7 +274,7 @@ def _models(name: str) -> dict[str, Any]:
     if name == MAJORITY:
         return {"": DummyClassifier()}
     if name == NEAREST:
-        return {f"k = {count}": KNeighborsClassifier(count, algorithm="brute") for count in NEIGHBOURS}
+        return {f"k = {k}": KNeighborsClassifier(k, algorithm="brute") for k in NEIGHBOURS if k <= count}
     solvers = {f"C = {each:g}": LogisticRegression(C=each, max_iter=MAX_ITERATIONS) for each in STRENGTHS}
     return {setting: make_pipeline(StandardScaler(), solver) for setting, solver in solvers.items()}
 

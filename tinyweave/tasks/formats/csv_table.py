@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...files import read_file
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND
-from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of, is_number
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of, group_of, is_number, label_of
 
 RECORDINGS = ("recording", "recording_id", "file", "session", "trial")
 IGNORED = ("", "time", "timestamp", "date", "datetime", "index", "row", "unnamed: 0")
@@ -56,7 +56,8 @@ def read_table(path: Path) -> list[Sample]:
         raise CompileError(f"'{path}' cannot be read as a table: {error}", MEND) from error
     if len(lines) < 2:
         raise CompileError(f"'{path}' holds no rows", MEND)
-    if path.suffix.lower() == ".tsv" and all(map(is_number, lines[0][1])):
+    is_ucr = path.suffix.lower() == ".tsv" and all(map(is_number, lines[0][1]))
+    if is_ucr:
         lines = [(0, ["label", *(f"x_{index}" for index in range(len(lines[0][1]) - 1))]), *lines]
     (_, header), *rows = lines
     names = [as_label(cell).lower() for cell in header]
@@ -65,7 +66,7 @@ def read_table(path: Path) -> list[Sample]:
         if len(row) != len(names):
             raise CompileError(f"'{path}', line {number} has {len(row)} cells, the header has {len(names)}", MEND)
     values = _values(path, names, rows, columns.values, decimal_comma=delimiter != ",")
-    numbered = _numbered([names[index] for index in columns.values])
+    numbered = _numbered([names[index] for index in columns.values], 1 if is_ucr else MIN_NUMBERED)
     if numbered is not None:
         order = np.array(numbered)  # [rows of the series, channels]
         return [
@@ -102,7 +103,9 @@ def _values(
         try:
             values[index] = [float(cell.replace(",", ".") if decimal_comma else cell) for cell in cells]
         except ValueError as error:
-            column = next(each for each in columns if not is_number(row[each].replace(",", ".")))
+            column = next(
+                each for each in columns if not is_number(row[each].replace(",", ".") if decimal_comma else row[each])
+            )
             cell = as_label(row[column])[:20]
             said = f"is '{cell}', which is no number" if cell else "is empty"
             what_to_do = "fill it in, leave the line out, or delete the column"
@@ -110,22 +113,22 @@ def _values(
     return values
 
 
-def _numbered(names: Sequence[str]) -> list[list[int]] | None:
+def _numbered(names: Sequence[str], least: int = MIN_NUMBERED) -> list[list[int]] | None:
     """Return the column indices [rows][channels] of the series in each line of a table, or None if lines hold no series.
 
     Lines hold series if all columns have numbered names, such as x_0, x_1, y_0, y_1. Each name (x, y) is a channel. All names
-    must have equally many numbers, without gaps and at least MIN_NUMBERED.
+    must have equally many numbers, without gaps and at least `least`.
     """
-    matches = [re.fullmatch(r"(.*?)[ _.\[-]*(\d+)\]?", name) for name in names]
     by_stem = dict[str, dict[int, int]]()
-    for index, match in enumerate(matches):
+    for index, name in enumerate(names):
+        match = re.search(r"(\d{1,9})\]?$", name)
         if match is None:
             return None
-        by_stem.setdefault(match[1], {})[int(match[2])] = index
+        by_stem.setdefault(name[: match.start()].rstrip(" _.[-"), {})[int(match[1])] = index
     channels = [[columns[number] for number in sorted(columns)] for columns in by_stem.values()]
     in_turn = all(max(columns) - min(columns) == len(columns) - 1 for columns in by_stem.values())
     lengths = {len(channel) for channel in channels}
-    if not in_turn or len(lengths) != 1 or min(lengths) < MIN_NUMBERED or sum(map(len, channels)) != len(names):
+    if not in_turn or len(lengths) != 1 or min(lengths) < least or sum(map(len, channels)) != len(names):
         return None
     return [list(row) for row in zip(*channels, strict=True)]
 
@@ -137,12 +140,10 @@ def _placed(path: Path, rows: Sequence[tuple[int, list[str]]]) -> list[tuple[str
 def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str | None, str | None]:
     """Return (label, `place`, group, part) of a row; group and part are None if there is no column for them.
 
-    Raise CompileError if the label is empty, or the part is unknown.
+    Raise CompileError if the label or the group is empty, or the part is unknown.
     """
-    label = as_label(row[columns.label])
-    if not label:
-        raise CompileError(f"'{place}' has no label", "give one, or leave the line out")
-    group = None if columns.group is None else as_label(row[columns.group])
+    label = label_of(row[columns.label], place)
+    group = None if columns.group is None else group_of(row[columns.group], place)
     return label, place, group, None if columns.part is None else as_part(row[columns.part], place)
 
 

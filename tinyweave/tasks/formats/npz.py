@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND, read_arrays
-from .sample import GROUPS, LABELS, PART_WORDS, PARTS, Sample, as_label, as_part
+from ..dataset import MAX_DIGITS, PART_NAMES
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, group_of, label_of
 
 X, Y = ("x", "data", "values", "images", "series"), ("y", *LABELS, "targets")
 OWNERS = (*GROUPS, "subjects", "speakers", "users", "ids")
@@ -24,7 +25,7 @@ def read_npz(path: Path) -> list[Sample]:
     """
     arrays = {name.lower(): array for name, array in read_arrays(path, MAX_ARRAYS, MEND).items()}
     samples = _samples(path, arrays, "", None)
-    for word, part in PART_WORDS.items():
+    for word, part in PART_NAMES.items():
         samples += _samples(path, arrays, word, part)
     if not samples:
         raise CompileError(f"'{path}' holds the arrays {', '.join(arrays)[:80] or 'of no name'}, not x and y", NAMES)
@@ -52,10 +53,10 @@ def _samples(path: Path, arrays: Mapping[str, NDArray[Any]], word: str, part: st
     samples = []
     for index, (label, value) in enumerate(zip(labels.ravel(), values, strict=True)):
         place = f"{path}, {word or 'sample'} {index}"
-        name = as_label(label)
-        if classes is not None and name.isdecimal() and int(name) < classes.size:
-            name = as_label(classes.ravel()[int(name)])
-        group = None if groups is None else as_label(groups.ravel()[index])
+        name = label_of(label, place)
+        if classes is not None and name.isdecimal() and len(name) <= MAX_DIGITS and int(name) < classes.size:
+            name = label_of(classes.ravel()[int(name)], place)
+        group = None if groups is None else group_of(groups.ravel()[index], place)
         own = part if parts is None else as_part(as_label(parts.ravel()[index]), place)
         samples.append(Sample(value, name, place, group, own))
     return samples

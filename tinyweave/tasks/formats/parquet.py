@@ -19,8 +19,9 @@ from ...files import read_file
 from ...installing import install
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND
-from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, column_of
+from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, column_of, group_of, label_of
 
+ROWS = 256  # that are decoded at a time
 FORM = "give a column of images, recordings or lists of numbers, and a column 'label'"
 
 
@@ -37,16 +38,19 @@ def read_parquet(path: Path) -> list[Sample]:
         raise CompileError("reading .parquet files needs pyarrow", f"{install('parquet')}, or give an .npz file") from error
     try:
         file = parquet.ParquetFile(BytesIO(read_file(path, MAX_ARRAYS, MEND)))
-        groups = (file.metadata.row_group(index) for index in range(file.num_row_groups))
-        if (unpacked := sum(each.total_byte_size for each in groups)) > MAX_ARRAYS:
-            raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {MAX_ARRAYS:,} are supported")
-        table = file.read()
+        batches, unpacked = list[Any](), 0
+        for batch in file.iter_batches(ROWS):
+            batches.append(batch)
+            if (unpacked := unpacked + batch.nbytes) > MAX_ARRAYS:
+                raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {MAX_ARRAYS:,} are supported")
+        table = pyarrow.Table.from_batches(batches, file.schema_arrow)
         table.validate(full=True)
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        cells = [column.to_pylist() for column in table.columns]
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise CompileError(f"'{path}' is not a .parquet file: {' '.join(str(error).split())[:100]}", MEND) from error
-    features = _features(table.schema.metadata or {})
+    class_names = _class_names(table.schema.metadata or {})
     names = [name.lower() for name in table.column_names]
-    label = next((index for index, name in enumerate(table.column_names) if "names" in features.get(name, {})), None)
+    label = next((index for index, name in enumerate(table.column_names) if name in class_names), None)
     label = column_of(names, LABELS) if label is None else label
     group, part = (column_of(names, wanted) for wanted in (GROUPS, PARTS))
     others = [(index, field.type) for index, field in enumerate(table.schema) if index not in (label, group, part)]
@@ -54,32 +58,33 @@ def read_parquet(path: Path) -> list[Sample]:
     values = files[:1] or [index for index, kind in others if _is_list(kind)]
     if label is None or not values:
         raise CompileError(f"'{path}' has the columns {', '.join(names)[:80]}: no labels or no values", FORM)
-    classes = features.get(table.column_names[label], {}).get("names")
-    columns = [table.column(index).to_pylist() for index in values]
-    owners, parts = (None if index is None else table.column(index).to_pylist() for index in (group, part))
+    classes = class_names.get(table.column_names[label])
+    columns = [cells[index] for index in values]
+    owners, parts = (None if index is None else cells[index] for index in (group, part))
     samples = []
-    for index, number in enumerate(table.column(label).to_pylist()):
+    for index, number in enumerate(cells[label]):
         place = f"{path}, row {index}"
         samples.append(
             Sample(
                 _value([column[index] for column in columns], place),
                 _label(number, classes, place),
                 place,
-                None if owners is None else as_label(owners[index]),
+                None if owners is None else group_of(owners[index], place),
                 None if parts is None else as_part(as_label(parts[index]), place),
             )
         )
     return samples
 
 
-def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """Return the descriptions of columns ("features") that Hugging Face writes into the metadata, by column name.
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return the names of the classes of columns that Hugging Face writes into the metadata, by column name.
 
-    Return {} if the metadata has none.
+    Return {} if the metadata has none, or has them in another form.
     """
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         found = json.loads(metadata[b"huggingface"])["info"]["features"]
-        return {name: feature for name, feature in found.items() if isinstance(feature, dict)}
+        names = {column: feature["names"] for column, feature in found.items() if "names" in feature}
+        return {column: each for column, each in names.items() if isinstance(each, list) and set(map(type, each)) == {str}}
     return {}
 
 
@@ -88,9 +93,11 @@ def _label(value: Any, classes: Sequence[str] | None, place: str) -> str:
 
     Raise CompileError if the label is missing, or is no index in `classes`.
     """
-    if value is None or (classes is not None and isinstance(value, int) and not 0 <= value < len(classes)):
-        raise CompileError(f"'{place}' has the label {value}", "leave the row out")
-    return as_label(classes[value] if classes is not None and isinstance(value, int) else value)
+    if classes is None or not isinstance(value, int):
+        return label_of(value, place)
+    if not 0 <= value < len(classes):
+        raise CompileError(f"'{place}' has the label {value}, but there are {len(classes)} classes", "leave the row out")
+    return label_of(classes[value], place)
 
 
 def _value(cells: Sequence[Any], place: str) -> Any:
@@ -103,7 +110,8 @@ def _value(cells: Sequence[Any], place: str) -> Any:
             raise CompileError(f"'{place}' holds no bytes of a file", "save the data set with its files embedded")
         return raw
     try:
-        arrays = [np.asarray(cell, np.float64) for cell in cells]
+        arrays = [np.asarray(cell) for cell in cells]
+        arrays = [each if each.dtype.kind in "iu" else each.astype(np.float64) for each in arrays]
         return arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=-1)
     except (TypeError, ValueError) as error:
         raise CompileError(f"'{place}' holds lists that are no numbers, or have different lengths", FORM) from error

@@ -38,7 +38,7 @@ def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
     if path.is_file():
         if path.suffix.lower() not in suffixes:
             raise CompileError(f"'{path}' does not have a supported suffix", f"{FOLDERS}, or a file {', '.join(suffixes)}")
-        partner = re.sub("train", lambda match: "TEST" if match[0].isupper() else "test", path.name, flags=re.IGNORECASE)
+        partner = re.sub("train", _test_like, path.name, flags=re.IGNORECASE)
         other = path.with_name(partner)
         return [path, other] if other != path and other.is_file() else [path]
     folder = path / HUB if (path / HUB).is_dir() and ".parquet" in suffixes and any((path / HUB).glob("*.parquet")) else path
@@ -50,12 +50,17 @@ def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
     return files
 
 
+def _test_like(train: re.Match[str]) -> str:
+    """Return "test" in the case of the matched word: test, TEST or Test."""
+    return "TEST" if train[0].isupper() else "Test" if train[0].istitle() else "test"
+
+
 def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
     """Read files of many samples; return each sample, by a `LabelledFile` with the class, group and part of the sample.
 
     The part may be in the names of several files, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group
-    is a group of its own. If there are several files and no file name contains a part, such
-    samples are grouped by file: often a file has the recordings of one subject.
+    is a group of its own. If there are several files and no file name contains a part, such samples are grouped by file: often
+    a file has the recordings of one subject.
     """
     by_file = len(files) > 1 and not any(map(part_in_name, files))
     found = dict[LabelledFile, Sample]()

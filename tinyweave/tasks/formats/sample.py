@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from ...ir import CompileError
 from ..dataset import PART_NAMES
 
+MAX_VALUE = 1e30  # of sensor values, so that no product of two overflows
+
 LABELS = ("label", "labels", "class", "target", "activity", "gesture")
 GROUPS = ("group", "groups", "subject", "subject_id", "speaker", "user", "person", "participant", "patient", "id")
 PARTS = ("part", "parts", "split", "set")
-PART_WORDS = PART_NAMES | {"training": "train", "valid": "validation", "testing": "test"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ def column_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
 def part_in_name(path: Path) -> str | None:
     """Return the part that a file's name contains as a word, such as "test" for BasicMotions_TEST.ts; else None."""
     words = re.findall("[a-z]+", path.stem.lower())
-    return next((PART_WORDS[word] for word in words if word in PART_WORDS), None)
+    return next((PART_NAMES[word] for word in words if word in PART_NAMES), None)
 
 
 def as_part(text: str, place: str) -> str:
@@ -48,7 +49,7 @@ def as_part(text: str, place: str) -> str:
 
     `place` names the sample in the message.
     """
-    if (part := PART_WORDS.get(text.strip().lower())) is None:
+    if (part := PART_NAMES.get(text.strip().lower())) is None:
         raise CompileError(f"'{place}' has the part '{as_label(text)[:20]}'", "give train, validation or test")
     return part
 
@@ -62,20 +63,45 @@ def as_label(value: Any) -> str:
     return "".join(filter(str.isprintable, " ".join(str(value).split())))
 
 
+def label_of(value: Any, place: str) -> str:
+    """Return the label of a sample as text, see `as_label`; raise CompileError if it is missing (None, NaN or empty)."""
+    label = "" if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) else as_label(value)
+    if not label:
+        raise CompileError(f"'{place}' has no label", "give one, or leave the sample out")
+    return label
+
+
+def group_of(value: Any, place: str) -> str:
+    """Return the name of a sample's group as text, see `as_label`; raise CompileError if it is missing (None, NaN or empty)."""
+    group = "" if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) else as_label(value)
+    if not group:
+        raise CompileError(f"'{place}' has no group, such as a subject", "give one, or delete the groups of all samples")
+    return group
+
+
 def as_series(value: Any, place: str) -> NDArray[np.float64]:
     """Return a series as finite numbers [rows, channels]; raise CompileError if `value` is no such series.
 
     `place` names the sample in the message.
     """
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers")
         series = np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
         raise CompileError(f"'{place}' is not a series of numbers", "give numbers [rows, channels]") from error
     if series.ndim not in (1, 2) or not series.size:
         raise CompileError(f"'{place}' has the shape {list(series.shape)}", "give numbers [rows, channels]")
-    if not np.isfinite(series).all():
-        raise CompileError(f"'{place}' holds NaN or infinite values", "fill them in, or leave the sample out")
+    if fault := fault_of(series):
+        raise CompileError(f"'{place}' holds {fault}", "fill them in, or leave the sample out")
     return series.reshape(len(series), -1)
+
+
+def fault_of(values: NDArray[np.float64]) -> str:
+    """Return which unusable values an array of sensor values holds, for a message; "" if it holds none."""
+    if not np.isfinite(values).all():
+        return "NaN or infinite values"
+    return f"values beyond {MAX_VALUE:g}" if values.size and np.abs(values).max() > MAX_VALUE else ""
 
 
 def is_number(cell: str) -> bool:

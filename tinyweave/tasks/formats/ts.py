@@ -11,7 +11,7 @@ from pathlib import Path
 from ...files import read_file
 from ...ir import CompileError
 from ...media import MAX_ARRAYS, MEND
-from .sample import Sample, as_label, as_series
+from .sample import Sample, as_series, label_of
 
 FORM = "give a .ts file of labelled series: a header with '@classLabel true ...', then @data"
 
@@ -36,5 +36,5 @@ def read_ts(path: Path) -> list[Sample]:
         if not channels or len(lengths) > 1:
             raise CompileError(f"'{place}' has no channels, or channels of different lengths", FORM)
         series = as_series([channel.split(",") for channel in channels], place).T
-        samples.append(Sample(series, as_label(label), place))
+        samples.append(Sample(series, label_of(label, place), place))
     return samples
