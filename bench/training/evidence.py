@@ -64,6 +64,7 @@ SPACES = {"images": IMAGES, "keywords": KEYWORDS}
 LIMITS = {"images": {8: 64, 16: 128, 32: 256}, "keywords": {6: 48, 10: 80, 16: 128}}
 MIDDLE = 16  # KiB of the arena: the limit of the images at which spaces, engines and proxies are compared
 BATCHES = {"images": 128, "keywords": 64}
+TIMES = {"images": 1, "keywords": 4}  # epochs of a network per epoch of the plan: there are fewer recordings than images
 SUPERNET_BATCHES = {"images": 256, "keywords": 64}
 SECONDS = 0.82  # of a recording: 40 frames, and as many bands
 CLASSES = 10
@@ -88,7 +89,7 @@ MAX_EPOCHS, MAX_SUPERNET_EPOCHS = 80, 200
 class Plan(NamedTuple):
     """Lengths of trainings and searches, equal for all networks."""
 
-    epochs: int  # of each network
+    epochs: int  # of each network for images
     supernet_epochs: int
     warm_up: int  # epochs of a supernet's largest network alone
     population: int
@@ -154,7 +155,7 @@ class Jobs:
 
     def training(self, task: str, place: str, *, part: int = 1) -> Training:
         """Return the recipe of a task, whose samples are in the folder `place`; epochs are divided by `part`."""
-        return Training(self.folder / place, max(1, self.plan.epochs // part), BATCHES[task])
+        return Training(self.folder / place, max(1, TIMES[task] * self.plan.epochs // part), BATCHES[task])
 
     def supernet(self, task: str, place: str, space: SearchSpace, seed: int = 0) -> None:
         """Add the training of a supernet in the folder `place`."""

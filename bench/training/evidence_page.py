@@ -6,12 +6,10 @@ In: the files of measurements (--results, --sets). Out: the page, printed, or wr
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
-from textwrap import fill
 from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -20,6 +18,7 @@ import one_line  # noqa: F401
 # isort: split
 import numpy as np
 import small_sets
+import small_sets_page
 from baselines import TABLES
 from evidence import (
     BATCHES,
@@ -33,6 +32,7 @@ from evidence import (
     NARROW_FLASH,
     RIVALS,
     ROTATIONS,
+    TIMES,
     best_settings,
     chosen,
     jobs,
@@ -46,6 +46,7 @@ from evidence_results import (
     Results,
     Tested,
     difference,
+    filled,
     gpu_seconds,
     mean_of,
     outcomes,
@@ -60,8 +61,6 @@ from tinyweave.nas.proxies import PROXIES
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FILE = ROOT / "docs" / "EVIDENCE.md", Path(__file__).with_name("evidence.jsonl")
 SETS_FILE = Path(__file__).with_name(small_sets.RESULTS)
-DRAW_SEED = 20261128  # of `small_sets.py --draw`, chosen after the last change of the search
-LINE = 128  # characters of a line of the page
 PLACES = ("images", *(f"keywords-{rotation}" for rotation in range(ROTATIONS)))  # folders of samples
 NAMES = {
     "layers": "layer by layer",
@@ -103,8 +102,8 @@ test. So each speaker is in the test once.
 **Networks.** One supernet serves all searches of images except the searches of the row "own supernet"; each rotation of
 keywords has one of its own ({plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network). A search
 evaluates {plan.evolution.evaluations} networks with the supernet's weights on the validation part. Supernets only rank
-networks: each network in a table is then trained from random weights for {plan.epochs} epochs, unless the table says
-otherwise. All trainings have one recipe (batches of {batches[images]} images or {batches[keywords]} recordings). Networks are
+networks: each network in a table is then trained from random weights for {epochs[images]} epochs (images) or
+{epochs[keywords]} epochs (keywords), unless the table says otherwise. All trainings have one recipe (batches of {batches[images]} images or {batches[keywords]} recordings). Networks are
 tested in float on the test part. RAM is the arena. Flash is the weights, and {per_channel} bytes per output channel for bias,
 multiplier and shift.
 
@@ -123,45 +122,9 @@ repeated.
 """
 UNFINISHED = """
 **Unfinished.** So far {done} of {all} measurements were made. The tables say "not measured" where a network is missing. Means
-are of the seeds or rotations that were measured.
+are of the seeds or rotations that were measured. With a single seed, intervals lack the spread over seeds.
 """
 GPU = "A GPU takes {} W (the most that an H100 may take); measurements that run at the same time share its seconds equally. "
-
-
-SMALL_SETS = """## Searches on small data sets
-
-Each set was searched with `--minutes {minutes:g}` on two processors, for an nRF52840, within these limits of RAM, Flash and
-time: {limits}. The best baseline is the best of majority class, logistic regression and k nearest neighbours on the test
-samples. The network by hand is the largest plain network that fits these limits (kernels of 3 and the smallest expansions; for
-images a chain of depthwise separable convolutions). It was trained for as many CPU seconds as the search took. All networks are
-int8. The search did not use the test samples. The 95 % intervals of differences are in points and paired over the test samples,
-or over speakers or photographs that have several.
-
-Thirteen of the sets were also searched while the search was developed. After its last change, five sets were drawn at random
-(`--draw {seed}`): {drawn}. {new} had not been searched before.
-"""
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas between them, and "and" before the last."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def small_sets_section(lines: Sequence[small_sets.Line]) -> str:
-    """Return the section with the searches on small data sets, given the results of `small_sets.py`."""
-    drawn = random.Random(DRAW_SEED).sample(small_sets.POOL, small_sets.DRAWN)
-    new = [line["set"] for line in lines if line["set"] not in small_sets.SETS]
-    limits = (f"{task} {ram} / {flash} / {ms:g} ms" for task, (ram, flash, ms) in small_sets.LIMITS.items())
-    words = SMALL_SETS.format(
-        minutes=lines[0]["minutes"], limits=", ".join(limits), seed=DRAW_SEED, drawn=", ".join(drawn), new=listed(new)
-    )
-    names = " ".join(line["set"] for line in lines)
-    seconds = sum(line["cpu_seconds"] + (line["by_hand_cpu_seconds"] or 0) for line in lines)
-    cost = Cost(2 * len(lines), seconds, 0)
-    head, *paragraphs = words.split("\n\n")
-    rows = "\n".join(small_sets.report(lines))
-    command = filled(f"Command: `bench/training/small_sets.py -o DIR {names}`. Cost: {cost}.")
-    return "\n".join((f"{head}\n", *map(filled, paragraphs), rows, "", command))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -454,6 +417,7 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         images=counts["images"],
         keywords=counts["keywords-0"],
         plan=plan,
+        epochs={task: times * plan.epochs for task, times in TIMES.items()},
         batches=BATCHES,
         gpu=GPU.format(GPU_WATTS) if total.gpu else "",
         core=CORE_WATTS,
@@ -466,7 +430,7 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         false=round(0.05 * differences),
         command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
     )
-    parts = [filled(LEAD), small_sets_section(sets), filled(introduction)]
+    parts = [filled(LEAD), small_sets_page.section(sets), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
         parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
     all_jobs = jobs(Path(), plan, CURVES)
@@ -481,12 +445,6 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         parts.append(filled(f"Command: `--only {words}`. Cost{others}: {cost(trained)}."))
     parts.append("### Every run\n\n" + every_run(results))
     return "\n".join(parts)
-
-
-def filled(text: str) -> str:
-    """Return a text with lines of at most LINE characters; an empty line separates paragraphs."""
-    paragraphs = (fill(each, LINE, break_long_words=False, break_on_hyphens=False) for each in text.strip().split("\n\n"))
-    return "\n\n".join(paragraphs) + "\n"
 
 
 def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev, variance
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from tinyweave.nas.journal import entries
 from tinyweave.tasks.evaluation.intervals import Z_95, Interval, paired_interval, student_t
 
+LINE = 128  # characters of a line of the page
 GPU_WATTS, CORE_WATTS = 700, 10  # of an H100 at most (its TDP), and of a busy processor core
 KG_PER_KWH = 0.475  # CO2 of electricity, mean of the world in 2018 (IEA, Global Energy & CO2 Status Report)
 
@@ -88,11 +90,11 @@ class Tested(NamedTuple):
         return bool(self.records)
 
     def accuracy(self) -> str:
-        """Return the mean accuracy in percent over the seeds, with the smallest and the largest."""
+        """Return the mean accuracy in percent over the seeds, with the smallest and the largest if there are several."""
         if not self.records:
             return "none fits" if self.measured else "not measured"
         values = [100 * float(each.mean()) for each in self.correct.values()]
-        return f"{mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+        return f"{mean(values):.1f}" + (f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else "")
 
     def average(self, name: str) -> float:
         """Return the mean of a number of the Records."""
@@ -179,3 +181,9 @@ def gpu_seconds(results: Results) -> dict[str, float]:
         for each in active:
             shares[each] += (after - at) / len(active)
     return shares
+
+
+def filled(text: str) -> str:
+    """Return a text with lines of at most LINE characters; an empty line separates paragraphs."""
+    paragraphs = (fill(each, LINE, break_long_words=False, break_on_hyphens=False) for each in text.strip().split("\n\n"))
+    return "\n\n".join(paragraphs) + "\n"
