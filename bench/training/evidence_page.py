@@ -102,10 +102,10 @@ test. So each speaker is in the test once.
 **Networks.** One supernet serves all searches of images except the searches of the row "own supernet"; each rotation of
 keywords has one of its own ({plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network). A search
 evaluates {plan.evolution.evaluations} networks with the supernet's weights on the validation part. Supernets only rank
-networks: each network in a table is then trained from random weights for {epochs[images]} epochs (images) or
-{epochs[keywords]} epochs (keywords), unless the table says otherwise. All trainings have one recipe (batches of {batches[images]} images or {batches[keywords]} recordings). Networks are
-tested in float on the test part. RAM is the arena. Flash is the weights, and {per_channel} bytes per output channel for bias,
-multiplier and shift.
+networks: each network in a table is then trained from random weights for {epochs[images]} epochs (images) or {epochs[keywords]}
+epochs (keywords), unless the table says otherwise. All trainings have one recipe (batches of {batches[images]} images or
+{batches[keywords]} recordings). Networks are tested in float on the test part. RAM is the arena. Flash is the weights, and
+{per_channel} bytes per output channel for bias, multiplier and shift.
 
 **Intervals.** Accuracies are means over seeds (images) or rotations (keywords), with the least and the most in brackets.
 Differences have 95 % intervals. Intervals of images are paired over the test samples, and contain the spread over the seeds

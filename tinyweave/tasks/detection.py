@@ -19,7 +19,6 @@ from .annotations import CROWD, Annotated, LabelledBox, read_annotations
 from .dataset import (
     MAX_BYTES,
     PARTS,
-    SCALE,
     Dataset,
     LabelledFile,
     Survey,
@@ -28,7 +27,7 @@ from .dataset import (
     survey,
     with_all_parts,
 )
-from .images import ZERO
+from .images import as_int8, preparation
 
 Floats = NDArray[np.float64]
 BOX = ("label", "top", "left", "bottom", "right", "flag")  # columns of labels; label -1: padding
@@ -85,19 +84,14 @@ def read_detection(
         check_size(image.path, image.size, own)
         top, left = ((side - inner) // 2 for side, inner in zip(size, pixels.shape, strict=False))
         rows, columns = pixels.shape[:2]
-        values[index, top : top + rows, left : left + columns] = (pixels.astype(np.int16) - ZERO).astype(np.int8)
+        values[index, top : top + rows, left : left + columns] = as_int8(pixels)
         scale = np.array([rows / own[0], columns / own[1]] * 2)
         for number, box in enumerate(boxes):
             edges = clipped(image.path, box, own) * scale + (top, left, top, left)
             labels[index, number] = (names.index(box.label), *edges, box.flag)
         progress("reading images", index + 1, len(images))
     numbers = np.array([PARTS.index(part) for part in parts], np.uint8)
-    prepared = {
-        "source": "detection",
-        "size": list(size),
-        "resize": "letterbox",
-        "scale": SCALE,
-        "offset": -1.0,
+    prepared = preparation("detection", size, "letterbox") | {
         "stride": stride,
         "anchors": [
             [round(max(float(side), SMALLEST), 2) for side in anchor]

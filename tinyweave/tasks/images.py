@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +29,17 @@ def read_images(path: Path, size: tuple[int, int], channels: int = 3, progress: 
     samples = read_samples(found) if found else {}
     files, read_pixels = _from_files(samples, size, channels) if found else _from_folders(path, size, channels)
 
-    def read(file: Path) -> NDArray[np.int8]:
-        return (read_pixels(file).astype(np.int16) - ZERO).astype(np.int8)
+    return dataset("images", files, lambda file: as_int8(read_pixels(file)), preparation("images", size), progress)
 
-    prepared = {"source": "images", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
-    return dataset("images", files, read, prepared, progress)
+
+def as_int8(pixels: NDArray[np.uint8]) -> NDArray[np.int8]:
+    """Return pixels as the network's input: pixel - 128."""
+    return (pixels.astype(np.int16) - ZERO).astype(np.int8)
+
+
+def preparation(source: str, size: tuple[int, int], resize: str = "bilinear") -> dict[str, Any]:
+    """Return how image files become samples, as JSON values for `Dataset.preparation`; `source` is the name of the task."""
+    return {"source": source, "size": list(size), "resize": resize, "scale": SCALE, "offset": -1.0}
 
 
 def survey_images(path: Path) -> Survey:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from ..media import read_fitted, read_resized
+from ..media import image_size, read_resized
 from ..progress import Progress, silent
 from .annotations import Annotated, read_annotations
-from .dataset import SCALE, Dataset, LabelledFile, Survey, dataset, survey, with_all_parts
+from .dataset import Dataset, LabelledFile, Survey, dataset, survey, with_all_parts
 from .detection import check_size, clipped, sizes_of
-from .images import ZERO
+from .images import as_int8, preparation
 
 MIN_AREA = 0.005  # share of the image's area
 DEFAULT_LABEL = "person"
@@ -40,10 +40,9 @@ def read_visual_wake_words(
     def read(path: Path) -> NDArray[np.int8]:
         pixels, own = read_resized(path, *size, channels)
         check_size(path, sizes[path], own)
-        return (pixels.astype(np.int16) - ZERO).astype(np.int8)
+        return as_int8(pixels)
 
-    prepared = {"source": "visual-wake-words", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
-    return dataset("images", files, read, prepared, progress)
+    return dataset("images", files, read, preparation("visual-wake-words", size), progress)
 
 
 def survey_visual_wake_words(folder: Path, label: str = DEFAULT_LABEL) -> Survey:
@@ -74,7 +73,7 @@ def shows(image: Annotated, label: str) -> bool:
     boxes = [box for box in image.boxes if box.label == label]
     if not boxes:
         return False
-    rows, columns = image.size or read_fitted(image.path, 1, 1, 1)[1]
+    rows, columns = image.size or image_size(image.path, str(image.path))
     edges = np.array([clipped(image.path, box, (rows, columns)) for box in boxes])
     areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
     return bool((areas >= MIN_AREA * rows * columns).any())
