@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -66,10 +67,10 @@ NAMES = {
     "layers": "layer by layer",
     "patches": "first layers by patches",
     "fused": "fused",
-    "streamed": "fused, image by rows",
+    "streamed": "fused, streamed input",
     "mobilenet_v2": "MobileNetV2, scaled",
     "proxyless": "ProxylessNAS, scaled",
-    "plain": "separable convolutions by hand",
+    "plain": "hand-made separable convolutions",
     "ds_cnn": "DS-CNN, scaled",
 }
 REMEDIES = {
@@ -87,42 +88,48 @@ CURVE_NAMES = {
 
 LEAD = """# Evidence for the search
 
-How good are the networks that `tinyweave search` finds? On small data sets they are compared with simple classifiers and with a
-network made by hand. Then the tables of the MCUNet thesis (MIT, 2024) are measured anew in small: searched and scaled networks,
-what a better engine buys, and which space is best. `bench/training/evidence_page.py` generates this page from the files
-`small_sets.jsonl` and `evidence.jsonl` in its folder, which list every run. [Find a network](SEARCH.md) describes the search.
+How good are the networks that `tinyweave search` finds? First, on small data sets, they are compared with simple classifiers
+and with a hand-made network. Then tables of the MCUNet thesis (MIT, 2024) are reproduced with smaller data sets and shorter
+trainings: searched and scaled networks, inference engines, and search spaces. `bench/training/evidence_page.py` generates this
+page from the files `small_sets.jsonl` and `evidence.jsonl` in its folder, which list every run. [Find a network](SEARCH.md)
+describes the search.
 """
-INTRODUCTION = """## The thesis' tables in small
+INTRODUCTION = """## Tables of the MCUNet thesis, reproduced at small scale
 
 **Samples.** Images are a fifth of CIFAR-10 at 32 px: {images[train]:,} for training, {images[validation]:,} for validation,
 {images[test]:,} for the test. Keywords are spoken digits of six speakers. In each of three rotations {keywords[train]:,}
-recordings of three speakers are for training, those of a fourth for validation, and {keywords[test]:,} of the other two for the
-test. So each speaker is in the test once.
+recordings of three speakers are for training, those of a fourth for validation, and {keywords[test]:,} of the other two for
+the test. So each speaker is in the test once.
 
-**Networks.** One supernet serves all searches of images except the searches of the row "own supernet"; each rotation of
-keywords has one of its own ({plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network). A search
-evaluates {plan.evolution.evaluations} networks with the supernet's weights on the validation part. Supernets only rank
-networks: each network in a table is then trained from random weights for {epochs[images]} epochs (images) or {epochs[keywords]}
-epochs (keywords), unless the table says otherwise. All trainings have one recipe (batches of {batches[images]} images or
-{batches[keywords]} recordings). Networks are tested in float on the test part. RAM is the arena. Flash is the weights, and
-{per_channel} bytes per output channel for bias, multiplier and shift.
+**Networks.** One supernet serves all searches of images (a row "own supernet" has another), and one serves each rotation of
+keywords. Each supernet was trained for {plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network. A
+search evaluates {plan.evolution.evaluations} networks with the supernet's weights on the validation part. Supernets only rank
+networks: each network in a table is then trained from random weights for {epochs[images]} epochs (images) or
+{epochs[keywords]} epochs (keywords), unless the table says otherwise. All trainings have one recipe (batches of
+{batches[images]} images or {batches[keywords]} recordings). Networks are tested in float on the test part. RAM is the arena.
+Flash is the weights, and {per_channel} bytes per output channel for bias, multiplier and shift.
 
 **Intervals.** Accuracies are means over seeds (images) or rotations (keywords), with the least and the most in brackets.
 Differences have 95 % intervals. Intervals of images are paired over the test samples, and contain the spread over the seeds
 (Student's t; its variance is pooled over all trained networks), but not that of other supernets. Intervals of keywords come
 from resampled speakers; the two speakers of a rotation have the same network, so these intervals are rather too narrow.
-"Better" and "worse" mean that the interval excludes 0. The tables have {differences} intervals, so about {false} of these words
-are expected by chance alone.
+"Better" and "worse" mean that the interval excludes 0. The tables have {differences} intervals, so about {false} of these
+words are expected by chance alone.
 
-**Cost.** {gpu}A busy core takes {core} W (assumed), and electricity {kg} kg CO2 per kWh (mean of the world in 2018, IEA).
-All measurements together: {total}, on {device}. The supernets alone: {supernets}.
+**Cost.** {gpu}A busy core takes {core} W (assumed), and electricity {kg} kg CO2 per kWh (mean of the world in 2018, IEA). All
+together: {total}, on {device}. The supernets alone: {supernets}. Sections share measurements, so their costs overlap.
 
-Every command below begins with `bench/training/evidence.py {command}`. Measurements that are in the folder are not
-repeated.
+Every command below begins with `bench/training/evidence.py {command}` and needs `-o DIR` and enough `--minutes`. Measurements
+that are in the folder DIR are not repeated.
 """
 UNFINISHED = """
 **Unfinished.** So far {done} of {all} measurements were made. The tables say "not measured" where a network is missing. Means
-are of the seeds or rotations that were measured. With a single seed, intervals lack the spread over seeds.
+are of the seeds or rotations that were measured. With a single seed, intervals lack the spread over seeds. With a single
+rotation, intervals of keywords come from two speakers and cannot be trusted.
+"""
+LEGEND = """
+A name has what was done, the search or the family, the samples (keywords-0 is the first rotation), the engine, and the RAM in
+KiB. Before each accuracy is its seed, or the rotation.
 """
 GPU = "A GPU takes {} W (the most that an H100 may take); measurements that run at the same time share its seconds equally. "
 
@@ -167,7 +174,7 @@ def rivals(results: Results) -> Iterator[str]:
             others = {"random search": outcomes(results, task, "train random {place}", BEST_ENGINE, ram)}
             others |= {NAMES[name]: outcomes(results, task, "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS[task]}
             for name, other in others.items():
-                rows.append(["", name, *costs_of(other), other.accuracy(), shown(difference(found, other))])
+                rows.append([f"{task}, {ram} KiB", name, *costs_of(other), other.accuracy(), shown(difference(found, other))])
     yield table(
         ["task, RAM", "network", "weights, KiB", "million MACs", "test accuracy, %", "evolution minus this, points"], rows
     )
@@ -196,7 +203,7 @@ def remedies(results: Results) -> Iterator[str]:
             rows.append(
                 [f"{ram} KiB", title, tried.accuracy(), shown(difference(tried, found)), shown(difference(tried, best))]
             )
-    heads = ["RAM", "remedy", "test accuracy, %", "minus evolution alone, points", "minus the best rival, points"]
+    heads = ["RAM", "change", "test accuracy, %", "minus evolution alone, points", "minus best other family, points"]
     yield table(heads, rows)
 
 
@@ -225,7 +232,8 @@ def curves(results: Results) -> Iterator[str]:
         found = {seed: record["curve"] for seed in range(CURVES) if (record := results.record(name, MIDDLE, seed))}
         bests = [[100 * max(curve[:count]) for curve in found.values()] for count in counts]
         last.append({seed: 100 * max(curve) for seed, curve in found.items()})
-        cells = (f"{mean(best):.1f} ({min(best):.1f} to {max(best):.1f})" if best else "" for best in bests)
+        ranges = [f" ({min(best):.1f} to {max(best):.1f})" if len(best) > 1 else "" for best in bests]
+        cells = (f"{mean(best):.1f}{span}" if best else "" for best, span in zip(bests, ranges, strict=True))
         rows.append([title, len(found), *cells])
     yield table(["search", "seeds", *(f"after {count} networks" for count in counts)], rows)
     for title, other in zip(list(CURVE_NAMES)[1:], last[1:], strict=True):
@@ -330,29 +338,35 @@ def sections(results: Results) -> list[Section]:
     """Return the sections with tables."""
     return [
         Section(
-            "What a better engine buys",
-            "The same search in the same space, within the same RAM and Flash (8 times the RAM). Only the count of a\n"
-            "network's RAM differs: layer by layer, or the first layers by patches with at most 15 % recomputation, both as\n"
-            "the thesis counts them (without skip connections); or by the plans of tinyweave, without recomputation.",
+            "Accuracy with different inference engines",
+            "The same search in the same space, within the same limits of RAM and Flash (8 times the RAM). The engines need\n"
+            "different RAM for a network. Layer by layer, and first layers by patches with at most 15 % recomputation, are\n"
+            "counted as in the thesis, without skip connections. Fused is tinyweave's best plan without recomputation; with\n"
+            "streamed input, the input arrives row by row. Engines have equal rows if their searches found the same network.",
             engines(results),
             tuple(f"train evolution * {engine} *" for engine in ENGINES),
         ),
         Section(
-            "Search beside scaled networks and random search (tables 5.1 and 5.2)",
-            "All networks run with the best engine (fused, image by rows). Of each scaled family at most two networks are\n"
-            "trained: those with the most MACs that fit. The validation part chooses between them.",
+            "Search compared with scaled networks and random search (tables 5.1 and 5.2)",
+            "The RAM is that of the engine with the least (fused, streamed input). Scaled networks have other widths than\n"
+            "published, and for images other sizes. Of each family, at most the two networks with the most MACs that fit are\n"
+            "trained, and the validation part chooses between them. Above 0, evolution is better.",
             rivals(results),
             (f"train evolution * {BEST_ENGINE} *", f"train random * {BEST_ENGINE} *", f"rival * {BEST_ENGINE} *"),
         ),
         Section(
             "Engine and network together (table 5.1)",
-            "Test accuracies of images in percent.",
+            "Test accuracy on images in percent, for each family within the same RAM: with the engine that needs the most RAM\n"
+            "and with the one that needs the least. The section above has the intervals.",
             without_engine(results),
             ("rival images *", "train evolution images layers *", f"train evolution images {BEST_ENGINE} *"),
         ),
         Section(
-            "Three remedies",
-            "What was tried on each search of images, whether it wins or not.",
+            "Three changes of the search",
+            "Three changes of the search of images; all results are shown. A network that starts from the supernet's weights\n"
+            "has had the supernet's training in addition to its own epochs; the networks it is compared with have not. The\n"
+            "last column compares with the scaled or hand-made network that has the best validation accuracy.\n"
+            "+0.0 [+0.0, +0.0] means that both are one network.",
             remedies(results),
             tuple(f"{name} *" for name in REMEDIES),
         ),
@@ -437,13 +451,13 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
     for section, text in tables:
         names = [job.key for job in chosen(all_jobs, section.patterns) if job.key in results.lines]
         trained = [name for name in names if not name.startswith("supernet ") or name in section.patterns]
-        if not trained:
+        if not any(fnmatchcase(name, each) for name in trained for each in section.patterns):
             continue
         parts.append(f"### {section.title}\n\n{filled(section.words)}\n{text}")
         words = " ".join(f"'{each}'" for each in section.patterns)
         others = ", without the common supernets" if len(trained) < len(names) else ""
         parts.append(filled(f"Command: `--only {words}`. Cost{others}: {cost(trained)}."))
-    parts.append("### Every run\n\n" + every_run(results))
+    parts.append(f"### Every trained network\n\n{filled(LEGEND)}\n{every_run(results)}")
     return "\n".join(parts)
 
 
@@ -459,7 +473,7 @@ def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:
 def every_run(results: Results) -> str:
     """Return the table of all trained networks, with the test accuracy of each seed, and the measurements that failed."""
     by_label = dict[str, dict[str, float]]()
-    for name, line in sorted(results.lines.items()):
+    for name, line in sorted(results.lines.items(), key=lambda each: [word.zfill(8) for word in each[0].split()]):
         if "test" in line["result"] and not name.startswith("proxies"):
             label, seed = name.rsplit(" ", 1)
             by_label.setdefault(label, {})[seed] = 100 * line["result"]["test"]
@@ -468,7 +482,7 @@ def every_run(results: Results) -> str:
     ]
     text = table(["measurement", "test accuracy by seed, %"], rows)
     others = [name for name in results.lines if not results.lines[name]["result"]]
-    text += f"\nNothing fits: {', '.join(sorted(others)) or 'never'}.\n"
+    text += f"\nNo network fits the limits: {', '.join(sorted(others)) or 'none'}.\n"
     return text + f"\nFailed: {'; '.join(f'{name}: {why}' for name, why in sorted(results.failed.items())) or 'none'}.\n"
 
 

@@ -3,7 +3,7 @@
 In: names of sets, a time limit. Out: a row per set: int8 accuracy of the search's network and of the network by hand (the plain
 network that fills the limits), accuracy of the best simple classifier, and 95 % intervals of the paired differences (in
 points). The best simple classifier is the best on the test samples, so the search is compared with the highest of three
-numbers. The file RESULTS in the folder -o has a line of JSON per set.
+numbers. The file RESULTS in the folder -o has a line of JSON per set; its `train` counts training and validation samples.
 
 The sets are of three kinds:
 
@@ -241,7 +241,9 @@ def result(found: SearchResult) -> Line:
     assert found.predicted is not None, "it is a classifier"
     correct = found.predicted == labels
     best = compare(correct, found.baselines, groups)
+    counts = found.data.counts()
     return {
+        "train": counts["train"] + counts["validation"],
         "test": len(labels),
         "search": float(correct.mean()),
         "float": found.accuracy["test"],
@@ -338,7 +340,8 @@ def row(line: Line) -> str:
     by_hand = (percent(line["by_hand"]), span(line["by_hand_interval"])) if "by_hand" in line else ("", "")
     cells = [
         line["set"],
-        str(line["test"]),
+        f"{line['train']:,}",
+        f"{line['test']:,}",
         f"**{percent(line['search'])}** [{percent(low)}, {percent(high)}]",
         f"{line['baseline']} {percent(line['baseline_accuracy'])}",
         span(line["baseline_interval"]),
@@ -411,15 +414,16 @@ def main() -> int:
 
 def report(lines: Sequence[Line]) -> Iterator[str]:
     """Yield the lines of a table in Markdown, with a row per set, and then the lines of a list that sums it up."""
-    units = "RAM, B | Flash, B | ms | seconds | CPU time in training, %"
-    yield f"| set | test samples | search, % | best baseline, % | minus baseline | by hand, % | minus by hand | {units} |"
-    yield "|---" + "|---:" * 11 + "|"
+    names = "search, % | best baseline, % | search minus baseline, points | hand-made, % | search minus hand-made, points"
+    units = "RAM, B | Flash, B | inference, ms | search, s | training, % of the search's CPU time"
+    yield f"| set | training samples | test samples | {names} | {units} |"
+    yield "|---" + "|---:" * 12 + "|"
     yield from map(row, lines)
     yield ""
     late = [line["set"] for line in lines if line["in_time"] is False]
     yield f"- Below the best baseline, with an interval that excludes 0: {', '.join(below(lines)) or 'none'}."
-    yield f"- Later than {LATE} x `--minutes`: {', '.join(late) or 'none'}."
-    yield f"- Above a limit, or with other bytes than the reference: {', '.join(wrong(lines)) or 'none'}."
+    yield f"- Searches longer than {LATE} times `--minutes`: {', '.join(late) or 'none'}."
+    yield f"- RAM, Flash or time above its limit, or bytes not equal to the reference: {', '.join(wrong(lines)) or 'none'}."
     if rivals := [line for line in lines if "by_hand" in line]:
         gains = [line["search"] - line["by_hand"] for line in rivals]
         gain, halves = np.mean(gains), [np.subtract(*line["by_hand_interval"]) / 2 for line in rivals]
@@ -427,8 +431,8 @@ def report(lines: Sequence[Line]) -> Iterator[str]:
         means = [f"for other test samples of these sets: {span((gain - half, gain + half))}"]
         if len(rivals) > 2:  # it includes the chance of a training
             half = student_t(len(rivals) - 1) * np.std(gains, ddof=1) / math.sqrt(len(rivals))
-            means.append(f"for other sets: {span((gain - half, gain + half))}")
-        mean = f"{100 * gain:+.1f} points from the network by hand"
+            means.append(f"for other sets, if these were a random sample of sets: {span((gain - half, gain + half))}")
+        mean = f"search minus hand-made network {100 * gain:+.1f} points"
         yield f"- Mean of {len(rivals)} sets: {mean}. 95 % interval {'; '.join(means)}."
 
 
