@@ -32,7 +32,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import suppress
 from functools import partial
@@ -332,13 +332,15 @@ def span(pair: tuple[float, float]) -> str:
     return f"{100 * pair[0]:+.1f} to {100 * pair[1]:+.1f}"
 
 
-def row(line: Line) -> str:
-    def percent(share: float) -> str:
-        return f"{100 * share:.1f}"
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
 
+
+def accuracies(line: Line) -> list[str]:
+    """Return the cells of a set in the table of accuracies."""
     low, high = line["interval"]
     by_hand = (percent(line["by_hand"]), span(line["by_hand_interval"])) if "by_hand" in line else ("", "")
-    cells = [
+    return [
         line["set"],
         f"{line['train']:,}",
         f"{line['test']:,}",
@@ -346,12 +348,25 @@ def row(line: Line) -> str:
         f"{line['baseline']} {percent(line['baseline_accuracy'])}",
         span(line["baseline_interval"]),
         *by_hand,
+    ]
+
+
+def needs(line: Line) -> list[str]:
+    """Return the cells of a set in the table of what the networks and the searches need."""
+    return [
+        line["set"],
         *(f"{line['needs'][name]:,} of {line['limits'][name]:,}" for name in ("ram", "flash")),
         f"{line['needs']['latency_ms']:.3g} of {line['limits']['latency_ms']:g}",
         f"{line['seconds']:.0f}",
         f"{100 * line['training_share']:.0f}",
     ]
-    return f"| {' | '.join(cells)} |"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown; columns after the first are aligned to the right."""
+    for cells in (heads, ["---", *["---:"] * (len(heads) - 1)], *rows):
+        yield f"| {' | '.join(cells)} |"
+    yield ""
 
 
 def main() -> int:
@@ -413,13 +428,11 @@ def main() -> int:
 
 
 def report(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown, with a row per set, and then the lines of a list that sums it up."""
-    names = "search, % | best baseline, % | search minus baseline, points | hand-made, % | search minus hand-made, points"
-    units = "RAM, B | Flash, B | inference, ms | search, s | training, % of the search's CPU time"
-    yield f"| set | training samples | test samples | {names} | {units} |"
-    yield "|---" + "|---:" * 12 + "|"
-    yield from map(row, lines)
-    yield ""
+    """Yield the lines of two tables in Markdown, with a row per set, and of a list that sums them up."""
+    counts, found = ("training samples", "test samples"), ("search, %", "best baseline, %", "search minus baseline, points")
+    yield from table(["set", *counts, *found, "hand-made, %", "search minus hand-made, points"], map(accuracies, lines))
+    heads = ["set", "RAM, B", "Flash, B", "inference, ms", "search, s", "training, % of the search's CPU time"]
+    yield from table(heads, map(needs, lines))
     late = [line["set"] for line in lines if line["in_time"] is False]
     yield f"- Below the best baseline, with an interval that excludes 0: {', '.join(below(lines)) or 'none'}."
     yield f"- Searches longer than {LATE} times `--minutes`: {', '.join(late) or 'none'}."

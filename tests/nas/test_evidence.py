@@ -119,8 +119,9 @@ def test_the_page_has_all_tables_and_says_better_only_where_the_interval_exclude
     assert "| macs | +1.00 | +1.00 to +1.00 |" in text and "| zen | -1.00" in text
     words = " ".join(text.split())
     assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in words
-    row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 | 900 of 1,000 |"
-    assert row in text and "an interval that excludes 0: UnitTest." in text and "UnitTest are unbiased" in words
+    row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 |\n"
+    assert row in text and "| digits | 900 of 1,000 | 2,000 of 3,000 | 1.5 of 2 | 250 | 90 |\n" in text
+    assert "an interval that excludes 0: UnitTest." in text and "UnitTest are unbiased" in words
     assert "- Mean of 2 sets: search minus hand-made network -15.0 points." in text, "+5 and -35"
     assert "Unfinished" not in text and "not measured" not in text
     assert "Failed: none." in text and "begins with `bench/training/evidence.py --epochs 5 --seeds 3`" in words
