@@ -152,7 +152,7 @@ def share_of(group: str) -> float:
 
     Below TEST, the group is in the test part; below TEST + VALIDATION, in validation; else in training.
     """
-    return int(hashlib.sha1(group.encode(errors="surrogateescape"), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+    return int(hashlib.sha1(group.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def part_of(group: str) -> str:

@@ -65,18 +65,22 @@ def as_label(value: Any) -> str:
 
 def label_of(value: Any, place: str) -> str:
     """Return the label of a sample as text, see `as_label`; raise CompileError if it is missing (None, NaN or empty)."""
-    label = "" if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) else as_label(value)
-    if not label:
+    if not (label := _text_of(value)):
         raise CompileError(f"'{place}' has no label", "give one, or leave the sample out")
     return label
 
 
 def group_of(value: Any, place: str) -> str:
     """Return the name of a sample's group as text, see `as_label`; raise CompileError if it is missing (None, NaN or empty)."""
-    group = "" if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) else as_label(value)
-    if not group:
+    if not (group := _text_of(value)):
         raise CompileError(f"'{place}' has no group, such as a subject", "give one, or delete the groups of all samples")
     return group
+
+
+def _text_of(value: Any) -> str:
+    """Return a label or group as text, see `as_label`; "" for None and NaN."""
+    is_missing = value is None or (isinstance(value, float | np.floating) and np.isnan(value))
+    return "" if is_missing else as_label(value)
 
 
 def as_series(value: Any, place: str) -> NDArray[np.float64]:
