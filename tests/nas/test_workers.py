@@ -57,7 +57,7 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     from cases.waves import NUMBERS, SPACE, TARGET, waves
     from tinyweave.nas.search_options import SearchOptions
-from tinyweave.nas.searching import search
+    from tinyweave.nas.searching import search
     options = SearchOptions(supernet_budget=NUMBERS, processes=1, ray="ray" in sys.argv)
     found = search(waves(400), SPACE, TARGET, Path(sys.argv[2]), options)
     print("rank", os.environ.get("RANK", "0"), found.deployment.verification.ok)
