@@ -22,7 +22,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -54,6 +54,7 @@ from tinyweave.tasks.dataset import PARTS, Dataset
 KIB = 1024
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared"))
 RESULTS, PLAN = "results.jsonl", "plan.json"
+UNRECORDED = ("-o", "--out", "--shared", "--minutes", "--processes", "--only")  # options that change no measurement
 ROTATIONS = 3  # of the speakers of the keywords
 SPEAKERS = 6
 IMAGES = replace(small_images((20, 24, 28, 32)), name="joint_images", widths=(0.5, 0.75, 1.0, 1.25), joint=True, by_group=True)
@@ -348,6 +349,15 @@ def chosen(all_jobs: Sequence[Job], patterns: Sequence[str]) -> list[Job]:
     return [job for job in all_jobs if job.key in needed]
 
 
+def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:
+    """Yield the words of a command without some options and their values."""
+    is_left_out = False
+    for word in command:
+        is_left_out = word in options if word.startswith("-") else is_left_out
+        if not is_left_out:
+            yield word
+
+
 def write_samples(folder: Path, shared: Path) -> None:
     """Write the samples of both tasks into subfolders of `folder`, unless they are there."""
     if not (folder / "images" / DATA / "data.json").is_file():
@@ -516,8 +526,16 @@ def main() -> int:
         write_samples(args.out, args.shared)
         plan = planned(args.out, executor, deadline - time.perf_counter(), args)
         all_jobs = jobs(args.out, plan, args.seeds)
-        header = {"command": sys.argv[1:], "plan": plan._asdict(), "device": device_name(), "begin": time.time()}
-        append(args.out / RESULTS, header | {"samples": counted(args.out), "measurements": len(all_jobs)})
+        header = {
+            "command": list(without(sys.argv[1:], UNRECORDED)),
+            "plan": plan._asdict(),
+            "device": device_name(),
+            "samples": counted(args.out),
+            "measurements": len(all_jobs),
+        }
+        headers = [line for line in entries(args.out / RESULTS) if "plan" in line]
+        if headers[-1:] != [header]:
+            append(args.out / RESULTS, header)
         print(plan, flush=True)
         run(chosen(all_jobs, args.only), executor, args.out, args.processes, deadline)
     finally:

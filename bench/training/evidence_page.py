@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import mean
@@ -47,13 +47,13 @@ from evidence_results import (
     Results,
     Tested,
     difference,
-    filled,
     gpu_seconds,
     mean_of,
     outcomes,
     read,
     shown,
 )
+from page_text import filled, table
 from proxies import spearman
 
 from tinyweave.nas.journal import entries
@@ -88,9 +88,9 @@ CURVE_NAMES = {
 
 LEAD = """# Evidence for the search
 
-How good are the networks that `tinyweave search` finds? First, on small data sets, they are compared with simple classifiers
-and with a hand-made network. Then tables of the MCUNet thesis (MIT, 2024) are reproduced with smaller data sets and shorter
-trainings: searched and scaled networks, inference engines, and search spaces. `bench/training/evidence_page.py` generates this
+This page compares the networks that `tinyweave search` finds on small data sets with simple classifiers and with a hand-made
+network. Then it reproduces tables of the MCUNet thesis (MIT, 2024) with smaller data sets and shorter trainings: searched and
+scaled networks, inference engines, and search spaces. `bench/training/evidence_page.py` generates this
 page from the files `small_sets.jsonl` and `evidence.jsonl` in its folder, which list every run. [Find a network](SEARCH.md)
 describes the search.
 """
@@ -98,8 +98,8 @@ INTRODUCTION = """## Tables of the MCUNet thesis, reproduced at small scale
 
 **Samples.** Images are a fifth of CIFAR-10 at 32 px: {images[train]:,} for training, {images[validation]:,} for validation,
 {images[test]:,} for the test. Keywords are spoken digits of six speakers. In each of three rotations {keywords[train]:,}
-recordings of three speakers are for training, those of a fourth for validation, and {keywords[test]:,} of the other two for
-the test. So each speaker is in the test once.
+recordings of three speakers are for training, the recordings of a fourth speaker for validation, and {keywords[test]:,}
+recordings of the other two speakers for the test. So each speaker is in the test once.
 
 **Networks.** One supernet serves all searches of images (a row "own supernet" has another), and one serves each rotation of
 keywords. Each supernet was trained for {plan.supernet_epochs} epochs, after {plan.warm_up} epochs of its largest network. A
@@ -132,12 +132,6 @@ A name has what was done, the search or the family, the samples (keywords-0 is t
 KiB. Before each accuracy is its seed, or the rotation.
 """
 GPU = "A GPU takes {} W (the most that an H100 may take); measurements that run at the same time share its seconds equally. "
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table in Markdown; columns after the first two are aligned to the right."""
-    marks = ["---" if number < 2 else "---:" for number in range(len(heads))]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (heads, marks, *rows)) + "\n"
 
 
 def kilobytes(count: float) -> str:
@@ -339,8 +333,8 @@ def sections(results: Results) -> list[Section]:
     return [
         Section(
             "Accuracy with different inference engines",
-            "The same search in the same space, within the same limits of RAM and Flash (8 times the RAM). The engines need\n"
-            "different RAM for a network. Layer by layer, and first layers by patches with at most 15 % recomputation, are\n"
+            "All rows of a limit have the same search, space, RAM and Flash (8 times the RAM). But the engines need different\n"
+            "RAM for a network. Layer by layer, and first layers by patches with at most 15 % recomputation, are\n"
             "counted as in the thesis, without skip connections. Fused is tinyweave's best plan without recomputation; with\n"
             "streamed input, the input arrives row by row. Engines have equal rows if their searches found the same network.",
             engines(results),
@@ -348,9 +342,9 @@ def sections(results: Results) -> list[Section]:
         ),
         Section(
             "Search compared with scaled networks and random search (tables 5.1 and 5.2)",
-            "The RAM is that of the engine with the least (fused, streamed input). Scaled networks have other widths than\n"
-            "published, and for images other sizes. Of each family, at most the two networks with the most MACs that fit are\n"
-            "trained, and the validation part chooses between them. Above 0, evolution is better.",
+            "RAM is counted for the engine that needs the least (fused, streamed input). Scaled networks have other widths\n"
+            "than published, and for images other sizes. Of each family, at most the two networks with the most MACs that fit\n"
+            "are trained, and the validation part chooses between them. Above 0, evolution is better.",
             rivals(results),
             (f"train evolution * {BEST_ENGINE} *", f"train random * {BEST_ENGINE} *", f"rival * {BEST_ENGINE} *"),
         ),
@@ -442,7 +436,7 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         per_channel=PER_CHANNEL,
         differences=differences,
         false=round(0.05 * differences),
-        command=" ".join(without(results.header["command"], ("-o", "--shared", "--minutes", "--processes", "--only"))),
+        command=" ".join(results.header["command"]),
     )
     parts = [filled(LEAD), small_sets_page.section(sets), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
@@ -459,15 +453,6 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
         parts.append(filled(f"Command: `--only {words}`. Cost{others}: {cost(trained)}."))
     parts.append(f"### Every trained network\n\n{filled(LEGEND)}\n{every_run(results)}")
     return "\n".join(parts)
-
-
-def without(command: Sequence[str], options: Collection[str]) -> Iterator[str]:
-    """Yield the words of a command without some options and the values of these."""
-    is_left_out = False
-    for word in command:
-        is_left_out = word in options if word.startswith("-") else is_left_out
-        if not is_left_out:
-            yield word
 
 
 def every_run(results: Results) -> str:

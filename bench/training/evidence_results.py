@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev, variance
-from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from tinyweave.nas.journal import entries
 from tinyweave.tasks.evaluation.intervals import Z_95, Interval, paired_interval, student_t
 
-LINE = 128  # characters of a line of the page
 GPU_WATTS, CORE_WATTS = 700, 10  # of an H100 at most (its TDP), and of a busy processor core
 KG_PER_KWH = 0.475  # CO2 of electricity, mean of the world in 2018 (IEA, Global Energy & CO2 Status Report)
 
@@ -181,9 +179,3 @@ def gpu_seconds(results: Results) -> dict[str, float]:
         for each in active:
             shares[each] += (after - at) / len(active)
     return shares
-
-
-def filled(text: str) -> str:
-    """Return a text with lines of at most LINE characters; an empty line separates paragraphs."""
-    paragraphs = (fill(each, LINE, break_long_words=False, break_on_hyphens=False) for each in text.strip().split("\n\n"))
-    return "\n\n".join(paragraphs) + "\n"

@@ -32,7 +32,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import suppress
 from functools import partial
@@ -49,6 +49,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
+from page_text import table
+
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.files import write_file
@@ -362,13 +364,6 @@ def needs(line: Line) -> list[str]:
     ]
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown; columns after the first are aligned to the right."""
-    for cells in (heads, ["---", *["---:"] * (len(heads) - 1)], *rows):
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(POOL)}; by default {len(SETS)} of them")
@@ -430,9 +425,10 @@ def main() -> int:
 def report(lines: Sequence[Line]) -> Iterator[str]:
     """Yield the lines of two tables in Markdown, with a row per set, and of a list that sums them up."""
     counts, found = ("training samples", "test samples"), ("search, %", "best baseline, %", "search minus baseline, points")
-    yield from table(["set", *counts, *found, "hand-made, %", "search minus hand-made, points"], map(accuracies, lines))
+    heads = ["set", *counts, *found, "hand-made, %", "search minus hand-made, points"]
+    yield table(heads, map(accuracies, lines), left=1)
     heads = ["set", "RAM, B", "Flash, B", "inference, ms", "search, s", "training, % of the search's CPU time"]
-    yield from table(heads, map(needs, lines))
+    yield table(heads, map(needs, lines), left=1)
     late = [line["set"] for line in lines if line["in_time"] is False]
     yield f"- Below the best baseline, with an interval that excludes 0: {', '.join(below(lines)) or 'none'}."
     yield f"- Searches longer than {LATE} times `--minutes`: {', '.join(late) or 'none'}."

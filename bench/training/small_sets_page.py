@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 
 import small_sets
-from evidence_results import Cost, filled
+from evidence_results import Cost
+from page_text import filled, listed
 
 DRAW_SEED = 20261128  # of `small_sets.py --draw`, chosen after the last change of the search
 WORDS = """## Searches on small data sets
@@ -16,7 +17,7 @@ Each set was searched by halving with `--minutes {minutes:g}` on two processors,
 search did not use the test samples. The best baseline is the one of majority class, logistic regression and k nearest
 neighbours with the highest test accuracy. The hand-made network is the largest plain network whose estimated RAM, Flash and
 time are within the limits (kernels of 3 and the smallest expansions; for images a chain of depthwise separable convolutions).
-It was trained on the training and validation parts, for about as many CPU seconds as the search took.
+It was trained on the training and validation parts, for about the CPU time of the search.
 
 Brackets contain 95 % intervals of the accuracy. The differences are 95 % intervals, paired over the test samples; above 0 the
 search is better. If several samples are from one speaker or photograph, speakers or photographs are resampled. The test part
@@ -49,13 +50,7 @@ def section(lines: Sequence[small_sets.Line]) -> str:
     names = " ".join(line["set"] for line in lines)
     seconds = sum(line["cpu_seconds"] + (line["by_hand_cpu_seconds"] or 0) for line in lines)
     cost = Cost(2 * len(lines), seconds, 0)
-    head, *paragraphs = words.split("\n\n")
     rows = "\n".join(small_sets.report(lines))
     of = f"{len(lines)} searches, {len(lines)} trainings of hand-made networks"
     command = filled(f"Command: `bench/training/small_sets.py -o DIR {names}`. Cost ({of}): {cost}.")
-    return "\n".join((f"{head}\n", *map(filled, paragraphs), rows, "", command))
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas between them, and "and" before the last."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return "\n".join((filled(words), rows, "", command))

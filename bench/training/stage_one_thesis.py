@@ -74,7 +74,7 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
         paragraph(
             "`tinyweave search` chooses the size of a network's input as stage one of TinyNAS does "
             "([how](TINYNAS.md#stage-one-the-size-of-the-input)). This page runs stage one with the limits of the MCUNet "
-            "thesis, and compares the choice with that of the thesis. A setting is a pair of width and image size: w0.5-r144 "
+            "thesis, and compares the choice with the thesis' choice. A setting is a pair of width and image size: w0.5-r144 "
             "is a width of 0.5 and images of 144 x 144 pixels."
         ),
         "",
@@ -82,8 +82,8 @@ def page(names: dict[str, Names], settings: dict[str, dict[str, Setting]], count
             f"`bench/training/stage_one_thesis.py --count {count} -o FOLDER` samples {count:,} networks of each of 108 "
             "settings (12 image sizes and 9 widths; 100 classes), counts the networks whose arena and weights fit (stack and "
             "code are not counted), and chooses the setting with the largest mean of multiply-accumulates, as in figures 3-2 "
-            "and 5-5. (`tinyweave search` compares 80th percentiles.) There are two models of RAM: that of the thesis, in "
-            "which a network runs layer by layer, and that of "
+            "and 5-5. (`tinyweave search` compares 80th percentiles.) There are two models of RAM: the thesis' model, in "
+            "which a network runs layer by layer, and "
             f"tinyweave's best plans. One process on a busy machine took {seconds['layer']:.0f} s layer by layer and "
             f"{seconds['best']:.0f} s with best plans. The thesis states about 2 CPU hours for stage one."
         ),
