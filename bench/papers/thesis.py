@@ -26,9 +26,9 @@ from cases.mobile import published  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.nas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
-from tinyweave.nas.redistribute import by_patches, head_of, redistributed  # noqa: E402
+from tinyweave.nas.redistribute import by_patches, patched_blocks, redistributed  # noqa: E402
 from tinyweave.papers.patches import (  # noqa: E402
-    head_bytes,
+    bytes_by_patch,
     largest_input,
     layer_bytes,
     patched_bytes,
@@ -44,9 +44,9 @@ NEW = redistributed(NET, FACTOR, added=(2, 5))  # the thesis names no layers: a 
 CHOSEN = redistributed(NET, FACTOR)
 
 
-def head_layers(arch: Arch) -> int:
-    """How many layers run by patches."""
-    return len(layers(blocks(arch)[: head_of(arch, FACTOR)]))
+def patched_layers(arch: Arch) -> int:
+    """Return the number of layers that run patch by patch."""
+    return len(layers(blocks(arch)[: patched_blocks(arch, FACTOR)]))
 
 
 def millions(arch: Arch, patch: int, *, clipped: bool = False) -> float:
@@ -55,19 +55,19 @@ def millions(arch: Arch, patch: int, *, clipped: bool = False) -> float:
 
 def figures() -> list[tuple[str, str, float, float]]:
     """What, as the thesis prints it, exact (FACTS of the project, or the same), reproduced."""
-    head, found, side = head_layers(NET), layers(blocks(NET)), largest_input(3, 16, 256 * KIB)
+    patched, found, side = patched_layers(NET), layers(blocks(NET)), largest_input(3, 16, 256 * KIB)
     seven, one, fourteen = (by_patches(NET, patch, FACTOR) for patch in (7, 1, 14))
     new, chosen, split = by_patches(NEW, 7, FACTOR), by_patches(CHOSEN, 7, FACTOR), by_patches(NET, 7, FACTOR, split=True)
     return [
         ("peak layer by layer, KiB", "1372", 1372, peak_bytes(found) / KIB),
         ("  depthwise not in place", "-", 1470, peak_bytes(found, in_place=False) / KIB),
         ("peak by patches, OP 7, KiB", "172", 171.5, seven.ram / KIB),
-        ("  of the patches alone", "-", 158.5, head_bytes(found[:head], 7) / KIB),
+        ("  of the patches alone", "-", 158.5, bytes_by_patch(found[:patched], 7) / KIB),
         ("peak by patches, OP 14, KiB", "-", 458.6, fourteen.ram / KIB),
         ("peak redistributed, OP 7, KiB", "172", 171.5, new.ram / KIB),
         ("peak image split, OP 7, KiB", "172", 171.5, split.ram / KIB),
         ("times less with OP 7", "8", 8, peak_bytes(found) / seven.ram),
-        ("block 2 against the largest after the head", "11", 8, peak_bytes(found) / peak_bytes(found[head:])),
+        ("block 2 against the largest after the patched blocks", "11", 8, peak_bytes(found) / peak_bytes(found[patched:])),
         ("receptive field, OP 7", "75", 75, seven.fields[0]),
         ("  on the maps after the image", "-", 37, seven.fields[1]),
         ("  redistributed", "63", 63, new.fields[0]),
@@ -109,7 +109,7 @@ def by_layer() -> None:
     rows = [list[str](), list[str]()]
     for row, arch in zip(rows, (NET, NEW), strict=True):
         found = by_patches(arch, 7, FACTOR)
-        for block in blocks(arch)[: head_of(arch, FACTOR)]:
+        for block in blocks(arch)[: patched_blocks(arch, FACTOR)]:
             for layer in block.layers:
                 at = len(row)
                 kind = "depthwise " if layer.depthwise else ""
@@ -129,7 +129,7 @@ def others(folder: Path) -> None:
     )
     for name, arch in nets.items():
         new = redistributed(arch, FACTOR)
-        patch = -(-blocks(arch)[head_of(arch, FACTOR) - 1].layers[-1].h_out // GRID)
+        patch = -(-blocks(arch)[patched_blocks(arch, FACTOR) - 1].layers[-1].h_out // GRID)
         before, after = (by_patches(net, patch, FACTOR, clipped=True) for net in (arch, new))
         split = by_patches(arch, patch, FACTOR, clipped=True, split=True)
         change = [f"{100 * (count(new) / count(arch) - 1):+.1f}" for count in (macs, weights)]
@@ -167,11 +167,11 @@ def memory_panels(name: str, arch: Arch) -> list[Panel]:
 
 def figure_1_2() -> str:
     """With patches of 2 x 2 of the map after the fifth block; the thesis shows fp32."""
-    head, net = head_of(NET, FACTOR), blocks(NET)
-    patched = head_bytes(layers(net[:head]), 2) / KIB
+    patched, net = patched_blocks(NET, FACTOR), blocks(NET)
+    peak = bytes_by_patch(layers(net[:patched]), 2) / KIB
     panels = []
     for panel, size in zip(memory_panels("MobileNetV2", NET), (FLOAT_BYTES, 1), strict=True):
-        cut = [size * patched if block < head else None for block in range(len(net))]
+        cut = [size * peak if block < patched else None for block in range(len(net))]
         panels.append(panel._replace(series={**panel.series, "first 5 blocks by patches, OP 2": cut}))
     return svg("Figure 1-2: memory of MobileNetV2, 224 x 224, per block", panels)
 
@@ -184,7 +184,7 @@ def figure_4_1(folder: Path) -> str:
 
 
 def figure_4_4() -> str:
-    net, head = blocks(NET), head_layers(NET)
+    net, patched = blocks(NET), patched_layers(NET)
     found = layers(net)
     ends = [len(layers(net[:count])) for count in range(MOST_BLOCKS + 1)]
     sides = [-(-found[end - 1].h_out // GRID) for end in ends]  # of a patch
@@ -192,7 +192,7 @@ def figure_4_4() -> str:
     a = Panel("(a) peak, KiB", [str(at) for at in range(len(ends))], {"int8": memory}, "blocks that run by 4 x 4 patches", True)
     runs = [by_patches(NET, patch, FACTOR) for patch in PATCHES]
     labels = [f"{patch} ({run.fields[0]})" for patch, run in zip(PATCHES, runs, strict=True)]
-    rest = (peak_bytes(found[head:]) / KIB, "the rest of the network")
+    rest = (peak_bytes(found[patched:]) / KIB, "the rest of the network")
     by_patch = {"int8, 5 blocks by patches": [run.ram / KIB for run in runs]}
     b = Panel("(b) peak, KiB", labels, by_patch, "OP (receptive field)", True, rest)
     extra = {

@@ -84,6 +84,24 @@ CURVE_NAMES = {
     f"random search, {NAMES[BEST_ENGINE]}": f"random images {BEST_ENGINE}",
     f"evolution, {NAMES['layers']}": "evolution images layers",
 }
+EVOLUTION = ("train evolution {place}", BEST_ENGINE)  # words of a key, without the limit of RAM and the seed
+COMPARISONS = {  # the words of the first and of the second network, whose difference is taken
+    f"evolution: {NAMES[BEST_ENGINE]}, minus {NAMES['layers']}": (EVOLUTION, ("train evolution {place}", "layers")),
+    f"evolution: {NAMES['patches']}, minus {NAMES['layers']}": (
+        ("train evolution {place}", "patches"),
+        ("train evolution {place}", "layers"),
+    ),
+    "evolution minus random search": (EVOLUTION, ("train random {place}", BEST_ENGINE)),
+    **{
+        f"evolution minus {NAMES[name]}": (EVOLUTION, ("rival {place}", name, BEST_ENGINE))
+        for name in ("mobilenet_v2", "proxyless", "ds_cnn", "plain")
+    },
+    "evolution from the supernet's weights, minus evolution": (("tuned", "evolution {place}", BEST_ENGINE), EVOLUTION),
+    f"evolution from the supernet's weights, minus {NAMES['plain']}": (
+        ("tuned", "evolution {place}", BEST_ENGINE),
+        ("rival {place}", "plain", BEST_ENGINE),
+    ),
+}
 
 
 LEAD = """# Evidence for the search
@@ -127,6 +145,10 @@ UNFINISHED = """
 are of the seeds or rotations that were measured. With a single seed, intervals lack the spread over seeds. With a single
 rotation, intervals of keywords come from two speakers and cannot be trusted.
 """
+SUMMARY = """
+A case is a task and its RAM. The table counts the cases in which the first network is better or worse than the second; in the
+other cases the interval contains 0. The sections below have each case.
+"""
 LEGEND = """
 A name has what was done, the search or the family, the samples (keywords-0 is the first rotation), the engine, and the RAM in
 KiB. Before each accuracy is its seed, or the rotation.
@@ -142,6 +164,22 @@ def kilobytes(count: float) -> str:
 def costs_of(found: Tested) -> list[str]:
     """Return the cells of weights (KiB) and multiply-accumulates (millions) of networks, means over the seeds."""
     return [kilobytes(found.average("weights")), f"{found.average('macs') / 1e6:.2f}"] if found else ["", ""]
+
+
+def summary(results: Results) -> str:
+    """Return the table that counts in how many cases, a task and its RAM, one kind of network is better than another."""
+    rows = list[Sequence[object]]()
+    for title, kinds in COMPARISONS.items():
+        cases = [
+            difference(*(outcomes(results, task, *kind, ram) for kind in kinds)) for task in LIMITS for ram in LIMITS[task]
+        ]
+        found = list(filter(None, cases))
+        if found:
+            middles = [middle for middle, _ in found]
+            spans = f"{mean(middles):+.1f} ({min(middles):+.1f} to {max(middles):+.1f})"
+            better, worse = sum(low > 0 for _, (low, _) in found), sum(high < 0 for _, (_, high) in found)
+            rows.append([title, len(found), better, worse, spans])
+    return table(["networks", "cases", "better", "worse", "mean difference (least to most), points"], rows, 1)
 
 
 def engines(results: Results) -> Iterator[str]:
@@ -441,6 +479,7 @@ def page(results: Results, sets: Sequence[small_sets.Line]) -> str:
     parts = [filled(LEAD), small_sets_page.section(sets), filled(introduction)]
     if len(results.lines) < results.header["measurements"]:
         parts.append(filled(UNFINISHED.format(done=len(results.lines), all=results.header["measurements"])))
+    parts.append(f"### Summary\n\n{filled(SUMMARY)}\n{summary(results)}")
     all_jobs = jobs(Path(), plan, CURVES)
     for section, text in tables:
         names = [job.key for job in chosen(all_jobs, section.patterns) if job.key in results.lines]

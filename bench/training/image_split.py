@@ -1,11 +1,11 @@
-"""What an image in parts costs, and a head of small windows: table 5.7 and figure 4-2 of the MCUNet thesis in small.
+"""What an image in parts costs, and smaller receptive fields: table 5.7 and figure 4-2 of the MCUNet thesis in small.
 
 In: a folder of images by class, or one of photographs with boxes (--detection). MobileNetV2 of a small width is trained by one
-recipe: as it is; with its image split, so that each part runs through the head by itself and knows nothing of the others; with
-its receptive field redistributed; and as it is at smaller images. Out: a line each: receptive field of a part, work, arenas
-layer by layer, by patches and of the best plan, constants, accuracy or mAP of the test part in float and of the int8 C on this
-machine, with the latter's 95 % interval, and whether the C gave the reference's bytes, here and on the emulated core.
-What was trained is kept.
+recipe: as it is; with its image split, so that each part runs through the patched blocks by itself and knows nothing of the
+others; with its receptive field redistributed; and as it is at smaller images. Out: a line each: receptive field of a part,
+work, arenas layer by layer, by patches and of the best plan, constants, accuracy or mAP of the test part in float and of the
+int8 C on this machine, with the latter's 95 % interval, and whether the C gave the reference's bytes, here and on the emulated
+core. What was trained is kept.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tinyweave.nas.halving import augmentations_of, batch_of
 from tinyweave.nas.int8 import int8_outputs, precision, quantise
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import Recipe, fit, save, scores
-from tinyweave.nas.redistribute import by_patches, head_of, redistributed
+from tinyweave.nas.redistribute import by_patches, patched_blocks, redistributed
 from tinyweave.nas.training_run import TrainingRun
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.simulate import target
-from tinyweave.tasks.boxes import head_of as boxes_head_of
+from tinyweave.tasks.boxes import head_of
 from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.detection import read_detection
 from tinyweave.tasks.evaluation.intervals import wilson
@@ -53,7 +53,7 @@ ANCHORS, DOWN = 4, 16  # of a detector; rows of its image for each of the last m
 
 
 class Setting(NamedTuple):
-    """What is trained: images of these sides, the largest last, with a head that ends where maps are `factor` times smaller."""
+    """What is trained: images of these sides, the largest last, patched until maps are `factor` times smaller."""
 
     sides: tuple[int, ...]
     width: float
@@ -67,15 +67,15 @@ BOXES = Setting((96, 128, 160), 0.35, 8, 4, 80)
 
 
 class Split(nn.Module):
-    """A network whose first `head` blocks see one of `grid` x `grid` parts of the image at a time.
+    """A network whose first `patched` blocks see one of `grid` x `grid` parts of the image at a time.
 
     Training folds the parts into the batch, so that a norm sees all of them; else each is cut out and run by itself, as on a
     device.
     """
 
-    def __init__(self, network: nn.Sequential, head: int, grid: int) -> None:
+    def __init__(self, network: nn.Sequential, patched: int, grid: int) -> None:
         super().__init__()
-        self.head, self.rest, self.grid = network[:head], network[head:], grid
+        self.patched, self.rest, self.grid = network[:patched], network[patched:], grid
 
     def forward(self, x: Tensor) -> Any:
         grid = self.grid
@@ -83,17 +83,17 @@ class Split(nn.Module):
         if not self.training:
             lines = [x[:, :, row * rows : (row + 1) * rows] for row in range(grid)]
             parts = [[line[..., at * columns : (at + 1) * columns] for at in range(grid)] for line in lines]
-            return self.rest(torch.cat([torch.cat(list(map(self.head, line)), 3) for line in parts], 2))
+            return self.rest(torch.cat([torch.cat(list(map(self.patched, line)), 3) for line in parts], 2))
         count = len(x)
         folded = x.reshape(count, -1, grid, rows, grid, columns).permute(0, 2, 4, 1, 3, 5).flatten(0, 2)
-        made = self.head(folded)
+        made = self.patched(folded)
         back = made.reshape(count, grid, grid, *made.shape[1:]).permute(0, 3, 1, 4, 2, 5)
         return self.rest(back.flatten(4, 5).flatten(2, 3))
 
 
 def module(arch: Arch, setting: Setting, *, split: bool, seed: int = 0) -> nn.Module:
     made = module_of(arch, seed)
-    return Split(made, head_of(arch, setting.factor), setting.grid) if split else made
+    return Split(made, patched_blocks(arch, setting.factor), setting.grid) if split else made
 
 
 def read(folder: Path, side: int, anchors: int) -> Dataset:
@@ -106,7 +106,7 @@ def read(folder: Path, side: int, anchors: int) -> Dataset:
 def trained(made: nn.Module, data: Dataset, file: Path, epochs: int, seed: int) -> nn.Module:
     """Return the module with the weights in a file, which are trained where it is not there."""
     if not file.is_file():
-        recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentations_of(data)[0], head=boxes_head_of(data))
+        recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentations_of(data)[0], head=head_of(data))
         fit(made, *data.part("train"), recipe, TrainingRun(seed, checkpoint=file.with_suffix(".epoch")))
         save(made.state_dict(), file)
         file.with_suffix(".epoch").unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def judged(made: nn.Module, data: Dataset, setting: Setting) -> dict[str, Any]:
         )
     wanted = int8_outputs(model.graph, unseen)
     same = [(made.reshape(-1) == wanted[: len(made)].reshape(-1)).all() for made in (answers, on_core)]
-    head = boxes_head_of(data)
+    head = head_of(data)
     if head is not None:
         named, interval = precision(scores(made, unseen), small, unseen, labels, head)
         real, int8 = named["test"], named["test_int8"]

@@ -110,13 +110,20 @@ def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> 
 def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(tmp_path: Path) -> None:
     results = read(written(tmp_path))
     text = page(results, [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))])
-    assert text.count("\n### ") == 11 and text.count("Command: `--only ") == 10 and "nan" not in text
+    assert text.count("\n### ") == 12 and text.count("Command: `--only ") == 10 and "nan" not in text
     intervals = re.findall(r"[+-][\d.]+ \[([+-][\d.]+), ([+-][\d.]+)\]( \*\*better\*\*| \*\*worse\*\*)?", text)
     assert len(intervals) > 60
     for low, high, verdict in intervals:
         assert verdict == (" **better**" if float(low) > 0 else " **worse**" if float(high) < 0 else ""), (low, high)
     rival_rows = [line for line in text.splitlines() if "MobileNetV2, scaled | 2.0" in line]
     assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
+    summary = re.search(r"\n\| evolution minus MobileNetV2, scaled \| (\d) \| (\d) \| (\d) \| ([+-][\d.]+) ", text)
+    assert summary and summary.groups()[:3] == ("3", "3", "0")
+    means = [float(line.split(" | ")[-1].split(" [")[0]) for line in rival_rows]
+    assert float(summary[4]) == pytest.approx(sum(means) / 3, abs=0.1)
+    engines = text.split("### Accuracy with")[1].split("Command:")[0].split("streamed input | ")[1:]
+    counts = [sum(f"**{verdict}**" in row.split("\n")[0] for row in engines) for verdict in ("better", "worse")]
+    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} |" in text
     assert "| macs | +1.00 | +1.00 to +1.00 |" in text and "| zen | -1.00" in text
     words = " ".join(text.split())
     assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in words

@@ -10,7 +10,7 @@ from cases.mobile import published
 
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, Group, blocks, layers, macs, mobilenet_v2, verify, weights
-from tinyweave.nas.redistribute import by_patches, head_of, redistributed
+from tinyweave.nas.redistribute import by_patches, patched_blocks, redistributed
 
 MOBILENET = mobilenet_v2()
 NEAR = 0.06  # most change of MACs or weights in published networks; the largest is 5.97 %, of MCUNet-256KB
@@ -77,37 +77,37 @@ def random_arch(rng: random.Random) -> Arch:
 def changes(arch: Arch, factor: int) -> tuple[float, float]:
     """Check the properties of a redistribution and return the relative change of MACs and of weights."""
     new = redistributed(arch, factor)
-    old_head, head = (layers(blocks(a)[: head_of(a, factor)]) for a in (arch, new))
+    old_patched, patched = (layers(blocks(a)[: patched_blocks(a, factor)]) for a in (arch, new))
     old_steps, steps = ([(x.h, x.h_out) for x in layers(blocks(a)) if x.stride == (2, 2)] for a in (arch, new))
     assert steps == old_steps, "the downsampling is kept"
-    assert all(layer.kernel == ((3, 3) if layer.stride == (2, 2) else (1, 1)) for layer in head)
-    assert head[-1].h_out == old_head[-1].h_out and head[-1].c_out == old_head[-1].c_out
-    rest, old_rest = (a.groups[groups_in_head(a, factor) :] for a in (new, arch))
+    assert all(layer.kernel == ((3, 3) if layer.stride == (2, 2) else (1, 1)) for layer in patched)
+    assert patched[-1].h_out == old_patched[-1].h_out and patched[-1].c_out == old_patched[-1].c_out
+    rest, old_rest = (a.groups[patched_groups(a, factor) :] for a in (new, arch))
     assert [g.width for g in rest] == [g.width for g in old_rest]
     for group, old in zip(rest, old_rest, strict=True):
         assert group.kernels[: len(old.kernels)] == old.kernels, "blocks are only added"
         assert set(zip(group.kernels, group.expansions, strict=True)) <= set(zip(old.kernels, old.expansions, strict=True))
-    patch = max(1, head[-1].h_out // 4)
+    patch = max(1, patched[-1].h_out // 4)
     before, after = (by_patches(a, patch, factor, clipped=True) for a in (arch, new))
     assert after.fields[0] == patch * factor + factor - 1 <= before.fields[0], "no smaller one has these strides and windows"
     assert after.overhead <= before.overhead and after.ram <= before.ram
-    if len(old_head) > len(head):
+    if len(old_patched) > len(patched):
         assert after.fields[0] < before.fields[0] and after.overhead < before.overhead
     return macs(new) / macs(arch) - 1, weights(new) / weights(arch) - 1
 
 
-def groups_in_head(arch: Arch, factor: int) -> int:
-    """Return the number of groups with blocks in the head."""
-    inside, number = head_of(arch, factor) - 1, 0
+def patched_groups(arch: Arch, factor: int) -> int:
+    """Return the number of groups with patched blocks."""
+    inside, number = patched_blocks(arch, factor) - 1, 0
     while inside > 0:
         inside, number = inside - len(arch.groups[number].kernels), number + 1
     return number
 
 
 def least_change(arch: Arch, factor: int) -> float:
-    """Return a lower bound on the change: behind the head a weight adds at most one MAC per pixel."""
+    """Return a lower bound on the change: after the patched blocks a weight adds at most one MAC per pixel."""
     bare = redistributed(arch, factor, added=())
-    pixels = layers(blocks(bare)[: head_of(bare, factor)])[-1].h_out ** 2
+    pixels = layers(blocks(bare)[: patched_blocks(bare, factor)])[-1].h_out ** 2
     work, size = (1 - now / before for now, before in ((macs(bare), macs(arch)), (weights(bare), weights(arch))))
     more = (work + size) / (pixels / macs(arch) + 1 / weights(arch))  # MACs fall as far as weights rise
     return max(0.0, more / weights(arch) - size)
@@ -116,12 +116,12 @@ def least_change(arch: Arch, factor: int) -> float:
 @pytest.mark.parametrize("factor", [2, 4, 8])
 @pytest.mark.parametrize("seed", range(12))
 def test_redistribution_of_random_architectures_comes_close_to_the_least_change(seed: int, factor: int) -> None:
-    """If most MACs are in the head, no other layers have as many MACs with as few weights, so the bound is above 0."""
+    """If most MACs are in the patched blocks, no other layers have as many MACs with so few weights: the bound is above 0."""
     arch = random_arch(random.Random(seed))
     (work, size), least = changes(arch, factor), least_change(arch, factor)
     print(f"seed {seed}, factor {factor}: MACs {work:+.2%}, weights {size:+.2%}; at least {least:.2%}")
     assert least - 1e-9 <= max(abs(work), abs(size)) < least + 0.05, "a handful of whole blocks comes close"
-    assert factor > 2 or work == size == 0, "a head of the first convolution alone stays"
+    assert factor > 2 or work == size == 0, "the first convolution alone stays"
 
 
 @pytest.mark.parametrize("width", [0.35, 0.5, 0.75, 1.0])

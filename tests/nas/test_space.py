@@ -117,8 +117,11 @@ def test_plan_genes_are_ordered_from_most_to_least_ram() -> None:
     assert {child.plan for child in children} == {unfused, again}
 
 
-def test_redistribution_removes_kernels_from_the_head() -> None:
-    """The head ends at maps an eighth of the image. Layers with a stride keep a window of 3; depths and expansions stay."""
+def test_redistribution_removes_kernels_of_patched_blocks() -> None:
+    """The patched blocks end at maps an eighth of the image. Layers with a stride keep a kernel of 3.
+
+    Depths and expansions stay.
+    """
     space = replace(MOBILE, redistributable=True)
     choice = largest(space, (96, 96), 0.5)._replace(redistributed=True)
     kernels = [group.kernels for group in arch_of(space, choice, 10).groups]

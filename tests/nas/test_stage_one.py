@@ -145,8 +145,11 @@ def test_more_networks_fit_with_the_best_strategy() -> None:
     assert best.share > layer.share and most_feasible([layer, best]) is best
 
 
-def test_a_network_fits_by_patches_if_some_head_and_patch_size_fit() -> None:
-    """Compare with an enumeration of all heads and patch sizes. The MAC limit sometimes excludes the smallest patches."""
+def test_a_network_fits_by_patches_if_some_layers_and_patch_size_fit() -> None:
+    """Compare with an enumeration of all numbers of patched layers and all patch sizes.
+
+    The limit of MACs sometimes excludes the smallest patches.
+    """
     said = Counter[tuple[bool, bool]]()
     for seed in range(60):
         rng = random.Random(seed)
@@ -154,14 +157,14 @@ def test_a_network_fits_by_patches_if_some_head_and_patch_size_fit() -> None:
         every, work = layers(blocks(arch)), rng.choice((1.02, 1.15, 2.0))
         limits = StageLimits(round(layer_bytes(arch) * rng.uniform(0.2, 1.1)), 1 << 22, "patch", max_mac_overhead=work)
         runs = [run for run in all_patched(every) if run.ram <= limits.ram]
-        allowed = [run for run in runs if not run.head or _work(every, run) <= work * macs(arch)]
+        allowed = [run for run in runs if not run.patched or _work(every, run) <= work * macs(arch)]
         assert fits(arch, limits) == bool(allowed), seed
         said[bool(runs), bool(allowed)] += 1
     assert min(said[True, True], said[True, False], said[False, False]) > 0
 
 
 def _work(every, run):
-    return patched_macs(every, run.head, run.patch, clipped=True)
+    return patched_macs(every, run.patched, run.patch, clipped=True)
 
 
 def test_two_processes_give_the_result_of_one() -> None:

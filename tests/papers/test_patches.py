@@ -8,10 +8,10 @@ from tinyweave.nas.arch import blocks, layers, mobilenet_v2
 from tinyweave.papers.chain import macs, square
 from tinyweave.papers.patches import (
     all_patched,
-    head_bytes,
-    head_macs,
+    bytes_by_patch,
     largest_input,
     layer_bytes,
+    macs_by_patch,
     patched_bytes,
     patched_macs,
     peak_bytes,
@@ -20,7 +20,7 @@ from tinyweave.papers.patches import (
 
 KIB = 1024
 BLOCKS = blocks(mobilenet_v2())
-NET, HEAD = layers(BLOCKS), len(layers(BLOCKS[:5]))
+NET, PATCHED = layers(BLOCKS), len(layers(BLOCKS[:5]))
 CLASSIFIER = 1280 * 1000
 
 
@@ -30,16 +30,16 @@ def test_the_layer_by_layer_peak_equals_that_of_the_thesis() -> None:
 
 
 def test_the_memory_by_patches_equals_that_of_the_thesis() -> None:
-    assert head_bytes(NET[:HEAD], 7) == 158.484375 * KIB
-    assert patched_bytes(NET, HEAD, 7) == 171.5 * KIB == 28 * 28 * (32 + 192), "set by the first block after the patches"
-    assert round(patched_bytes(NET, HEAD, 14) / KIB, 1) == 458.6
-    assert head_bytes(NET[:HEAD], 28) == 1372 * KIB + 28 * 28 * 32, "one patch is the whole map"
+    assert bytes_by_patch(NET[:PATCHED], 7) == 158.484375 * KIB
+    assert patched_bytes(NET, PATCHED, 7) == 171.5 * KIB == 28 * 28 * (32 + 192), "set by the first block after the patches"
+    assert round(patched_bytes(NET, PATCHED, 14) / KIB, 1) == 458.6
+    assert bytes_by_patch(NET[:PATCHED], 28) == 1372 * KIB + 28 * 28 * 32, "one patch is the whole map"
     assert patched_bytes(NET, 0, 7) == peak_bytes(NET)
 
 
 def test_receptive_fields_equal_those_of_the_thesis() -> None:
-    assert sorted(set(receptive_fields(NET[:HEAD], 7))) == [7, 15, 17, 35, 37, 75]
-    assert receptive_fields(NET[:HEAD], 7, split=True)[0] == 56, "an image cut into parts"
+    assert sorted(set(receptive_fields(NET[:PATCHED], 7))) == [7, 15, 17, 35, 37, 75]
+    assert receptive_fields(NET[:PATCHED], 7, split=True)[0] == 56, "an image cut into parts"
     assert receptive_fields([], 3) == [3]
 
 
@@ -47,26 +47,26 @@ def test_macs_equal_those_of_the_thesis() -> None:
     """In millions: the printed values without clipping, and exact values with clipped patches."""
     assert (macs(NET), macs(NET) + CLASSIFIER) == (299_494_272, 300_774_272)
     for patch, whole, clipped in ((7, 339.0, 328.7), (1, 737.9, 712.9)):
-        found = [patched_macs(NET, HEAD, patch, clipped=clip) + CLASSIFIER for clip in (False, True)]
+        found = [patched_macs(NET, PATCHED, patch, clipped=clip) + CLASSIFIER for clip in (False, True)]
         assert [round(count / 1e6, 1) for count in found] == [whole, clipped]
-    assert round((patched_macs(NET, HEAD, 7) + CLASSIFIER) / (macs(NET) + CLASSIFIER), 3) == 1.127
+    assert round((patched_macs(NET, PATCHED, 7) + CLASSIFIER) / (macs(NET) + CLASSIFIER), 3) == 1.127
 
 
 def test_split_patches_recompute_nothing() -> None:
     """The thesis' input split needs the MACs of a layer-by-layer run and the memory of patches."""
     for patch in (1, 2, 4, 7, 14, 28):
-        assert patched_macs(NET, HEAD, patch, split=True) == macs(NET) < patched_macs(NET, HEAD, patch)
-        assert head_macs(NET[:HEAD], patch, clipped=True, split=True) == [layer.macs for layer in NET[:HEAD]]
-    assert patched_bytes(NET, HEAD, 7, split=True) == 171.5 * KIB == patched_bytes(NET, HEAD, 7)
-    assert head_bytes(NET[:HEAD], 7, split=True) == 28 * 28 * (16 + 96) + 28 * 28 * 32 < head_bytes(NET[:HEAD], 7)
+        assert patched_macs(NET, PATCHED, patch, split=True) == macs(NET) < patched_macs(NET, PATCHED, patch)
+        assert macs_by_patch(NET[:PATCHED], patch, clipped=True, split=True) == [layer.macs for layer in NET[:PATCHED]]
+    assert patched_bytes(NET, PATCHED, 7, split=True) == 171.5 * KIB == patched_bytes(NET, PATCHED, 7)
+    assert bytes_by_patch(NET[:PATCHED], 7, split=True) == 28 * 28 * (16 + 96) + 28 * 28 * 32 < bytes_by_patch(NET[:PATCHED], 7)
     odd = [square(11, 2, 3, 3, 2), square(6, 3, 3, 3, 2)]
-    assert head_macs(odd, 1, clipped=True, split=True) == [layer.macs for layer in odd]
+    assert macs_by_patch(odd, 1, clipped=True, split=True) == [layer.macs for layer in odd]
 
 
 def test_one_clipped_patch_equals_a_layer_by_layer_run() -> None:
-    for head in range(len(NET) + 1):
-        side = NET[head - 1].h_out if head else 1
-        assert patched_macs(NET, head, side, clipped=True) == macs(NET)
+    for patched in range(len(NET) + 1):
+        side = NET[patched - 1].h_out if patched else 1
+        assert patched_macs(NET, patched, side, clipped=True) == macs(NET)
 
 
 @pytest.mark.parametrize("patch", [1, 2, 3, 5])
@@ -88,10 +88,10 @@ def test_macs_of_patches_equal_a_pixel_by_pixel_count(patch: int) -> None:
 
 
 def test_the_choice_of_the_thesis_needs_the_least_memory() -> None:
-    """It is compared with all heads and patches with at most 13 % more MACs; the thesis chose 5 blocks."""
+    """It is compared with all numbers of patched layers and patches with at most 13 % more MACs; the thesis chose 5 blocks."""
     found = all_patched(NET)
     within = [run for run in found if run.macs <= 1.13 * macs(NET)]
-    assert min(within, key=lambda run: (run.ram, run.macs))[:3] == (HEAD, 7, 171.5 * KIB)
+    assert min(within, key=lambda run: (run.ram, run.macs))[:3] == (PATCHED, 7, 171.5 * KIB)
     assert found[0] == (0, 0, 1372 * KIB, macs(NET))
 
 

@@ -19,7 +19,7 @@ from ..devices import all_devices
 from ..files import shipped_folder
 from ..nas.arch import Arch, blocks, layers, macs, mobilenet_v2
 from ..nas.arena import arena_of
-from ..nas.redistribute import by_patches, head_of, redistributed
+from ..nas.redistribute import by_patches, patched_blocks, redistributed
 from ..nas.stage_one import FEASIBLE
 from ..report.page import filled
 from . import questions
@@ -32,7 +32,7 @@ CODE = re.compile(r'(<pre><code class="language-python">.*?</pre>)', re.DOTALL)
 OTHER_PAGE = re.compile(r'<a href="([A-Z_]+)\.md[^"]*">(.*?)</a>')  # a saved page has no other pages beside it
 WIDTH_STEP = 0.05
 THESIS_BLOCKS = (2, 5)  # groups of MobileNetV2 that get a block in figure 4-5: those of 32 and of 160 channels
-PATCHES = (1, 7, 14)  # sides of a patch of the map of 28 x 28 at the end of MobileNetV2's head
+PATCHES = (1, 7, 14)  # sides of a patch of the map of 28 x 28 after MobileNetV2's patched blocks
 
 
 def chapters(markdown: str) -> Iterator[tuple[str, str]]:
@@ -109,13 +109,13 @@ def _drawn(arch: Arch) -> dict[str, Any]:
     patches. `patches` has, for each side of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed
     share of MACs, as the thesis counts them.
     """
-    head, sequence = head_of(arch), blocks(arch)
+    patched, sequence = patched_blocks(arch), blocks(arch)
     rows = []
     for index, block in enumerate(sequence):
         widest = max(block.layers, key=lambda layer: layer.kernel[0])
         expansion = block.layers[0].c_out // block.layers[0].c_in if len(block.layers) == 3 else 1
         last = block.layers[-1]
-        rows.append((widest.kernel[0], widest.stride[0], expansion, last.c_out, last.h_out, index < head))
+        rows.append((widest.kernel[0], widest.stride[0], expansion, last.c_out, last.h_out, index < patched))
     found = [by_patches(arch, patch) for patch in PATCHES]
     counts = [(patch, each.fields[0], each.ram, each.macs, each.overhead) for patch, each in zip(PATCHES, found, strict=True)]
     return {"blocks": rows, "patches": counts, "macs": macs(arch)}

@@ -1,8 +1,8 @@
 """Receptive field redistribution of MCUNetV2: smaller receptive fields in the layers that run patch by patch. In, out: an Arch.
 
-The head of a network is its first blocks, up to the block whose output is `factor` times smaller than the image. It runs patch
-by patch, and the recomputation at patch borders (the halo) grows with its kernels. Therefore its kernels become 3x3 at stride 2
-and 1x1 elsewhere, and blocks are added after the head until MACs and weights are about as before.
+The first blocks of a network, up to the block whose output is `factor` times smaller than the image, run patch by patch: these
+are the patched blocks. The recomputation at patch borders (the halo) grows with their kernels. Therefore their kernels become
+3x3 at stride 2 and 1x1 elsewhere, and blocks are added after them until MACs and weights are about as before.
 
 Source: J. Lin's thesis on tiny deep learning (MIT), section 4.2, which does not say which blocks to add.
 """
@@ -14,56 +14,56 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir import CompileError
-from ..papers.patches import head_macs, patched_bytes, patched_macs, receptive_fields
+from ..papers.patches import macs_by_patch, patched_bytes, patched_macs, receptive_fields
 from .arch import Arch, Group, blocks, classifier_macs, excitation_macs, layers, macs, verify, weights
 
-KERNEL = 3  # in the head at stride 2: a smaller kernel would skip pixels
+KERNEL = 3  # in patched blocks at stride 2: a smaller kernel would skip pixels
 NewBlock = tuple[int, int, int]  # index of its group, kernel, expansion
 MAX_FURTHER = 4  # blocks that may be added beyond the number that was removed
 
 
 class Patches(NamedTuple):
-    """RAM and MACs of a network whose head (its first blocks) runs patch by patch, counted as in the MCUNet thesis."""
+    """RAM and MACs of a network whose first blocks run patch by patch, counted as in the MCUNet thesis."""
 
-    fields: tuple[int, ...]  # receptive fields in rows, for one patch of the head's output: on each layer's input, then its own
-    halo: tuple[float, ...]  # for each layer of the head, recomputed MACs divided by the layer's MACs
+    fields: tuple[int, ...]  # receptive fields in rows, for one patch: on each patched layer's input, then the patch itself
+    halo: tuple[float, ...]  # for each patched layer, recomputed MACs divided by the layer's MACs
     ram: int  # bytes
     macs: int  # of the network with its classifier, recomputation included
     overhead: float  # recomputed MACs divided by the MACs of the network
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Return RAM and MACs of a network whose head, its first blocks, runs patch by patch.
+    """Return RAM and MACs of a network whose first blocks run patch by patch.
 
     Args:
         arch: The network.
-        patch: Rows and columns of a patch of the head's output.
-        factor: The head ends at the first map that is this many times smaller than the image.
+        patch: Rows and columns of a patch of the patched blocks' output.
+        factor: The patched blocks end at the first map that is this many times smaller than the image.
         clipped: Whether patches end at the edges of their maps; in the thesis they extend beyond.
         split: Whether patches do not read pixels of other patches. Such a network computes another function and is less
             accurate.
     """
     all_layers = layers(blocks(arch))
-    head = layers(blocks(arch)[: head_of(arch, factor)])
-    run = head_macs(head, patch, clipped=clipped, split=split)
+    patched = layers(blocks(arch)[: patched_blocks(arch, factor)])
+    run = macs_by_patch(patched, patch, clipped=clipped, split=split)
     total = (
-        patched_macs(all_layers, len(head), patch, clipped=clipped, split=split)
+        patched_macs(all_layers, len(patched), patch, clipped=clipped, split=split)
         + excitation_macs(blocks(arch))
         + classifier_macs(arch)
     )
     return Patches(
-        fields=tuple(receptive_fields(head, patch, split=split)),
-        halo=tuple(count / layer.macs - 1 for count, layer in zip(run, head, strict=True)),
-        ram=patched_bytes(all_layers, len(head), patch, split=split),
+        fields=tuple(receptive_fields(patched, patch, split=split)),
+        halo=tuple(count / layer.macs - 1 for count, layer in zip(run, patched, strict=True)),
+        ram=patched_bytes(all_layers, len(patched), patch, split=split),
         macs=total,
         overhead=total / macs(arch) - 1,
     )
 
 
-def head_of(arch: Arch, factor: int = 8) -> int:
-    """Return the number of blocks in the head, including the stem.
+def patched_blocks(arch: Arch, factor: int = 8) -> int:
+    """Return the number of patched blocks, including the stem.
 
-    The head ends with the first block whose output has `factor` times fewer rows than the image. Raises CompileError if no
+    The last of them is the first block whose output has `factor` times fewer rows than the image. Raises CompileError if no
     block has such an output.
     """
     count, shrunk = 1, arch.stem_stride[0]
@@ -80,17 +80,17 @@ def head_of(arch: Arch, factor: int = 8) -> int:
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """Return a copy of a network whose head (its first blocks, to run patch by patch) has the smallest receptive field.
+    """Return a copy of a network whose patched blocks have the smallest receptive field.
 
-    Blocks are added after the head to make up for it (receptive field redistribution, MCUNetV2).
+    Blocks are added after them to make up for it (receptive field redistribution, MCUNetV2).
 
     Args:
         arch: The network.
-        factor: The head ends at the first map that is this many times smaller than the image.
+        factor: The patched blocks end at the first map that is this many times smaller than the image.
         added: Indices of the groups whose last block is repeated once more. If None, blocks are added so that MACs and
             weights come closest to those of `arch`.
     """
-    head_of(verify(arch), factor)
+    patched_blocks(verify(arch), factor)
     shrunk, first, groups = arch.stem_stride[0], 0, list[Group]()  # first: index of the first group that may get blocks
     c_in = arch.stem
     for number, group in enumerate(arch.groups):
@@ -98,7 +98,7 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
         shrunk *= group.stride
         if inside:
             first = number
-            group = _in_head(group, c_in, ends=shrunk == factor)
+            group = _patched(group, c_in, ends=shrunk == factor)
         groups.append(group)
         c_in = group.width
     if added is None:
@@ -112,18 +112,16 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
     return verify(_grown(arch, groups, new))
 
 
-def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Return a copy of a group with the smallest receptive field of its blocks in the head.
+def _patched(group: Group, c_in: int, *, ends: bool) -> Group:
+    """Return a copy of a group whose patched blocks have the smallest receptive field.
 
-    The head is the first part of the network, which is to run patch by patch; the group begins in it.
-
-    The first block of a group of stride 2 gets the kernel KERNEL; the group's other blocks in the head are removed. A group of
-    stride 1 becomes one 1x1 block, or no block if the number of channels does not change.
+    Its first block is patched. In a group of stride 2, this block gets the kernel KERNEL, and other patched blocks are removed.
+    A group of stride 1 becomes one 1x1 block, or no block if the number of channels does not change.
 
     Args:
         group: The group.
         c_in: Number of input channels of the group.
-        ends: Whether the head ends with the group's first block; otherwise the whole group is in the head.
+        ends: Whether only the group's first block is patched; otherwise all its blocks are.
     """
     if group.stride == 1:
         needed = group.width != c_in  # a 1x1 block changes the number of channels

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..ir import CompileError
 from ..ops.window import Size
-from ..papers.patches import head_bytes, patched_macs, peak_bytes
+from ..papers.patches import bytes_by_patch, patched_macs, peak_bytes
 from ..papers.patches import layer_bytes as bytes_of
 from ..progress import Progress, silent
 from .arch import Arch, blocks, layers, macs, weights
@@ -119,11 +119,11 @@ def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]
     work = limits.max_mac_overhead * macs(arch)
-    for head in range(max(too_large, default=0) + 1, len(every) + 1):
-        side = every[head - 1].h_out
+    for patched in range(max(too_large, default=0) + 1, len(every) + 1):
+        side = every[patched - 1].h_out
         patches = sorted({-(-side // count) for count in range(2, side + 1)})
-        fitting = bisect_right(patches, limits.ram, key=lambda patch: head_bytes(every[:head], patch))
-        if fitting and patched_macs(every, head, patches[fitting - 1], clipped=True) <= work:
+        fitting = bisect_right(patches, limits.ram, key=lambda patch: bytes_by_patch(every[:patched], patch))
+        if fitting and patched_macs(every, patched, patches[fitting - 1], clipped=True) <= work:
             return True
     return False
 

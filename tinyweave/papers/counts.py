@@ -88,7 +88,7 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Measure a plan, and the solutions with a patch-by-patch head, by the counting rule of papers/patches.py.
+    """Measure a plan, and the solutions with patched first layers, by the counting rule of papers/patches.py.
 
     Args:
         plan: The plan.
@@ -107,8 +107,8 @@ def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -
     def row(run: patch_paper.Patched | None) -> Row | None:
         if run is None:
             return None
-        exact = patch_paper.patched_macs(layers, run.head, run.patch, clipped=True) / whole.macs
-        how = f"{run.head} of {len(layers)} layers in patches of {run.patch} x {run.patch}" if run.head else "no patches"
+        exact = patch_paper.patched_macs(layers, run.patched, run.patch, clipped=True) / whole.macs
+        how = f"{run.patched} of {len(layers)} layers in patches of {run.patch} x {run.patch}" if run.patched else "no patches"
         return Row(run.ram, run.macs / whole.macs, exact, how)
 
     fits = [run for run in runs if ram is not None and run.ram <= ram]

@@ -1,9 +1,9 @@
 """The counting rule `patch_paper`: RAM and MACs of a network whose first layers run patch by patch, as in the MCUNet thesis.
 
-In: ChainLayers on square maps. Out: patch sizes, bytes, MACs. The layers that run patch by patch are the head. It computes one
-square patch of its output at a time. On the maps inside the head, the patches overlap, and the overlaps are recomputed: the
-larger the receptive field, the more. With `split`, patches do not overlap, which changes the function of the network.
-Depthwise layers run in place. Skip connections, scratch and the whole image are not counted; the image arrives by patches.
+In: ChainLayers on square maps. Out: patch sizes, bytes, MACs. The first layers, the patched layers, together compute one square
+patch of their output at a time. On the maps between them, the patches overlap, and the overlaps are recomputed: the larger the
+receptive field, the more. With `split`, patches do not overlap, which changes the function of the network. Depthwise layers run
+in place. Skip connections, scratch and the whole image are not counted; the image arrives by patches.
 
 Source: J. Lin's thesis on tiny deep learning (MIT), chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
 """
@@ -20,14 +20,14 @@ from .chain import macs
 Span = tuple[int, int]
 
 
-def receptive_fields(head: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
+def receptive_fields(layers: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
     """Return the receptive fields of an output patch of `patch` rows: the number of rows that it depends on (eq. 4.1).
 
-    The head is the layers that run patch by patch. The list holds the receptive field on the input of each of its layers, then
-    `patch` itself. With `split`, patches do not overlap: strides enlarge them, kernels do not.
+    The list holds the receptive field on the input of each layer, then `patch` itself. With `split`, patches do not overlap:
+    strides enlarge them, kernels do not.
     """
     sides = [patch]
-    for layer in reversed(head):
+    for layer in reversed(layers):
         sides.append(sides[-1] * layer.stride[0] if split else (sides[-1] - 1) * layer.stride[0] + layer.kernel[0])
     return sides[::-1]
 
@@ -48,63 +48,64 @@ def peak_bytes(layers: Sequence[ChainLayer], *, in_place: bool = True) -> int:
     return max(layer_bytes(layer, in_place=in_place) for layer in layers)
 
 
-def head_bytes(head: Sequence[ChainLayer], patch: int, *, split: bool = False) -> int:
-    """Return the peak RAM, in bytes, of the layers that run patch by patch (the head).
+def bytes_by_patch(layers: Sequence[ChainLayer], patch: int, *, split: bool = False) -> int:
+    """Return the peak RAM, in bytes, of layers that all run patch by patch.
 
-    The head holds its whole output map, and the input and output patches of one layer at a time, so the layer with the
-    largest patches counts.
+    RAM holds the whole output of the last layer, and the input and output patches of one layer at a time, so the layer with
+    the largest patches counts.
 
     Args:
-        head: The layers that run patch by patch.
-        patch: Side of a patch of the head's output.
+        layers: The patched layers.
+        patch: Side of a patch of the last layer's output.
         split: Whether patches do not overlap.
     """
-    maps = [(layer.h, layer.c_in) for layer in head] + [(head[-1].h_out, head[-1].c_out)]
-    sides = [min(side, extent) for side, (extent, _) in zip(receptive_fields(head, patch, split=split), maps, strict=True)]
+    maps = [(layer.h, layer.c_in) for layer in layers] + [(layers[-1].h_out, layers[-1].c_out)]
+    sides = [min(side, extent) for side, (extent, _) in zip(receptive_fields(layers, patch, split=split), maps, strict=True)]
     patches = [side * side * c for side, (_, c) in zip(sides, maps, strict=True)]
-    step_bytes = [max(a, b) if layer.depthwise else a + b for layer, a, b in zip(head, patches[:-1], patches[1:], strict=True)]
-    return max(step_bytes) + head[-1].out_bytes
+    pairs = zip(layers, patches[:-1], patches[1:], strict=True)
+    step_bytes = [max(a, b) if layer.depthwise else a + b for layer, a, b in pairs]
+    return max(step_bytes) + layers[-1].out_bytes
 
 
-def patched_bytes(layers: Sequence[ChainLayer], head: int, patch: int, *, split: bool = False) -> int:
-    """Return the peak RAM in bytes if the first `head` layers run patch by patch and the others layer by layer.
+def patched_bytes(layers: Sequence[ChainLayer], patched: int, patch: int, *, split: bool = False) -> int:
+    """Return the peak RAM in bytes if the first `patched` layers run patch by patch and the others layer by layer.
 
-    `patch` is the side of a patch of the head's output; with `split`, patches do not overlap.
+    `patch` is the side of a patch of the last patched layer's output; with `split`, patches do not overlap.
     """
-    rest = [layer_bytes(layer) for layer in layers[head:]]
-    return max([head_bytes(layers[:head], patch, split=split), *rest] if head else rest)
+    rest = [layer_bytes(layer) for layer in layers[patched:]]
+    return max([bytes_by_patch(layers[:patched], patch, split=split), *rest] if patched else rest)
 
 
-def patched_macs(layers: Sequence[ChainLayer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
-    """Return the MACs if the first `head` layers run patch by patch and the others layer by layer.
+def patched_macs(layers: Sequence[ChainLayer], patched: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
+    """Return the MACs if the first `patched` layers run patch by patch and the others layer by layer.
 
     Args:
         layers: The layers of the network.
-        head: The number of layers that run patch by patch.
-        patch: Side of a patch of the head's output.
+        patched: The number of layers that run patch by patch.
+        patch: Side of a patch of the last patched layer's output.
         clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
             thesis counts.
         split: Whether patches do not overlap.
     """
-    return sum(head_macs(layers[:head], patch, clipped=clipped, split=split)) + macs(layers[head:])
+    return sum(macs_by_patch(layers[:patched], patch, clipped=clipped, split=split)) + macs(layers[patched:])
 
 
-def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
-    """Return the MACs of each layer of a head, the layers that run patch by patch; taps on padding count.
+def macs_by_patch(layers: Sequence[ChainLayer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
+    """Return the MACs of each of the layers if all run patch by patch; taps on padding count.
 
     Args:
-        head: The layers that run patch by patch.
-        patch: Side of a patch of the head's output.
+        layers: The patched layers.
+        patch: Side of a patch of the last layer's output.
         clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
             thesis counts.
         split: Whether patches do not overlap.
     """
-    if not head:
+    if not layers:
         return []
-    side, counts = head[-1].h_out, list[int]()
+    side, counts = layers[-1].h_out, list[int]()
     # the output rows of each patch, also its columns, since maps are square
     spans = [(at, min(at + patch, side) if clipped else at + patch) for at in range(0, side, patch)]
-    for layer in reversed(head):
+    for layer in reversed(layers):
         counts.append(sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel)  # patches are all pairs of spans
         spans = [_read(layer, span, clipped=clipped, split=split) for span in spans]
     return counts[::-1]
@@ -123,10 +124,10 @@ def _read(layer: ChainLayer, span: Span, *, clipped: bool, split: bool) -> Span:
 
 
 class Patched(NamedTuple):
-    """RAM and MACs of a network whose first `head` layers run patch by patch, the others layer by layer."""
+    """RAM and MACs of a network whose first layers run patch by patch, the others layer by layer."""
 
-    head: int  # 0 for layer by layer
-    patch: int  # rows and columns of a patch of the head's output
+    patched: int  # number of layers that run patch by patch; 0 for layer by layer
+    patch: int  # rows and columns of a patch of the last patched layer's output
     ram: int  # bytes
     macs: int
 
@@ -137,8 +138,8 @@ def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
     The ways combine each number of first layers with each patch size that gives at least 2 patches per side.
     """
     cut = [
-        (head, patch)
-        for head, last in enumerate(layers, 1)
+        (patched, patch)
+        for patched, last in enumerate(layers, 1)
         for patch in sorted({-(-last.h_out // count) for count in range(2, last.h_out + 1)})
     ]
     return [Patched(*run, patched_bytes(layers, *run), patched_macs(layers, *run)) for run in ((0, 0), *cut)]

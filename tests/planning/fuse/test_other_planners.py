@@ -18,7 +18,7 @@ from tinyweave.ir import CompileError, Graph, verify
 from tinyweave.nas.arch import blocks, layers, mobilenet_v2
 from tinyweave.nas.costs import model_of
 from tinyweave.ops import macs
-from tinyweave.papers.patches import head_bytes, patched_bytes
+from tinyweave.papers.patches import bytes_by_patch, patched_bytes
 from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, to_json
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.fuse.row_access import RowGraph, recomputed_macs, tile_buffer_bytes, tile_bytes, tile_sizes
@@ -96,15 +96,15 @@ def test_patches_of_mobilenet_v2_need_the_ram_of_the_thesis() -> None:
     at a distance of some rows elsewhere.
     """
     arch = mobilenet_v2()
-    found, head = layers(blocks(arch)), len(layers(blocks(arch)[:5]))
+    found, patched = layers(blocks(arch)), len(layers(blocks(arch)[:5]))
     made = api.plan(model_of(graph_of("mobilenet_v2", 224, 1.0)), schedule="patch:4:13", optimize="size")
     (image,) = made.graph.inputs
     assert made.stages[0].ops == tuple(range(13)) and len(tiles_of(made)) == 1
     lives = [sum(buffer.bytes for buffer in made.alive(step)) for step in range(len(made.stages))]
     patches = lives[0] - made.graph.tensors[image].bytes
     apart = 35 * 35 * 96 + 17 * 17 * 96 + 28 * 28 * 32  # the second depthwise layer, and the map computed by patches
-    assert patches == apart and head_bytes(found[:head], 7) < patches < patched_bytes(found, head, 7) == 171.5 * KIB
-    assert patched_bytes(found, head, 7) <= max(made.live(step) for step in range(1, len(lives))) < 177.5 * KIB
+    assert patches == apart and bytes_by_patch(found[:patched], 7) < patches < patched_bytes(found, patched, 7) == 171.5 * KIB
+    assert patched_bytes(found, patched, 7) <= max(made.live(step) for step in range(1, len(lives))) < 177.5 * KIB
 
 
 @pytest.mark.parametrize("mode", ["patch:2:2", "patch", "stream2d"])
