@@ -238,12 +238,12 @@ def rival(all_jobs: Jobs, task: str, place: str, *, name: str, engine: str, ram:
 
 
 def longer(all_jobs: Jobs, seed: int) -> None:
-    """Add trainings that are LONGER times as long, of searched and of scaled networks at the middle limit of RAM."""
+    """Add trainings that are LONGER times as long, of searched networks and of their rivals at the middle limit of RAM."""
     training = all_jobs.training("images", "images")
     training = training._replace(epochs=LONGER * training.epochs)
     found = [
         key("evolution images", BEST_ENGINE, MIDDLE, seed),
-        *(key("rival images", name, BEST_ENGINE, MIDDLE, 0) for name in TABLES),
+        *(key("rival images", name, BEST_ENGINE, MIDDLE, 0) for name in RIVALS["images"]),
     ]
     for name in found:
         words, _ = name.rsplit(" ", 1)
