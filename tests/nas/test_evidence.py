@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "bench" / "training"))
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "evidence"))
 
 # isort: split
 import evidence
@@ -21,13 +22,15 @@ import evidence_jobs
 import evidence_page
 from evidence_jobs import ENGINES, Limits, flash_of, packed, ram_of, sampled_fitting, unpacked
 from evidence_page import page
-from evidence_results import Spread, difference, gpu_seconds, outcomes, read
+from evidence_results import Difference, difference, gpu_seconds, outcomes, read, spread_of
+from small_sets import kind_of
 
 from tinyweave.nas.arch import blocks, macs, weights
 from tinyweave.nas.halving import DATA, save_data
 from tinyweave.nas.proxies import PROXIES
 from tinyweave.nas.space import arch_of, smallest
 from tinyweave.tasks.dataset import PARTS, Dataset
+from tinyweave.tasks.evaluation.intervals import student_t
 
 # these scripts add `bench`, whose folder `planning` would hide that of the tests
 sys.path[:] = [path for path in sys.path if Path(path).name != "bench"]
@@ -50,6 +53,7 @@ def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
     word = name.split(maxsplit=1)[0]
     correct = rng.random(TEST) < RIGHT.get(word, 0.5)
     record = {
+        "arch": name,
         "weights": 2048,
         "macs": int(rng.integers(10**6)),
         "epochs": 5,
@@ -67,9 +71,7 @@ def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
 def written(folder: Path) -> Path:
     """Write a Record for each measurement of a complete run; return the file."""
     rng, file = np.random.default_rng(0), folder / evidence.RESULTS
-    speakers = "".join("01"[number % 2] for number in range(TEST))
-    counts = {"train": 10, "validation": 5, "test": TEST}
-    samples = {place: counts | {"speakers": "" if place == "images" else speakers} for place in evidence_page.PLACES}
+    samples = {place: {"train": 10, "validation": 5, "test": TEST} for place in evidence_page.PLACES}
     all_jobs = evidence.jobs(folder, PLAN, 3)
     header = {"plan": PLAN._asdict(), "device": "NVIDIA X", "samples": samples, "measurements": len(all_jobs)}
     command = evidence.without(["-o", "x", "--epochs", "5", "--only", "a", "b", "--seeds", "3"], evidence.UNRECORDED)
@@ -85,6 +87,8 @@ def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> 
     """Return the result of `small_sets.py` for a set on which the network by hand has 85 %."""
     return {
         "set": name,
+        "network": {"stem": 8},
+        "hand": {"stem": 16},
         "minutes": 5.0,
         "train": 600,
         "test": 400,
@@ -117,22 +121,23 @@ def test_the_page_has_all_tables_and_says_better_only_where_the_interval_exclude
         assert verdict == (" **better**" if float(low) > 0 else " **worse**" if float(high) < 0 else ""), (low, high)
     rival_rows = [line for line in text.splitlines() if "MobileNetV2, scaled | 2.0" in line]
     assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
-    summary = re.search(r"\n\| evolution minus MobileNetV2, scaled \| (\d) \| (\d) \| (\d) \| ([+-][\d.]+) ", text)
-    assert summary and summary.groups()[:3] == ("3", "3", "0")
     means = [float(line.split(" | ")[-1].split(" [")[0]) for line in rival_rows]
-    assert float(summary[4]) == pytest.approx(sum(means) / 3, abs=0.1)
+    assert f"\n| evolution minus MobileNetV2, scaled | 3 | 3 | 0 | 0 | {min(means):+.1f} to {max(means):+.1f} |\n" in text
+    assert "is better than scaled MobileNetV2 in 3 of 3 cases (worse in 0), than hand-made" in " ".join(text.split())
     engines = text.split("### Accuracy with")[1].split("Command:")[0].split("streamed input | ")[1:]
     counts = [sum(f"**{verdict}**" in row.split("\n")[0] for row in engines) for verdict in ("better", "worse")]
-    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} |" in text
-    assert "| macs | +1.00 | +1.00 to +1.00 |" in text and "| zen | -1.00" in text
+    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} | 0 |" in text
+    assert "| macs | +1.00 | +1.00 to +1.00 |  |\n" in text and "| zen | -1.00 | -1.00 to -1.00 | -2.00 to -2.00 |\n" in text
     words = " ".join(text.split())
+    assert "On 1 of 2 small sets the search is better than the best simple classifier, on 1 it is worse." in words
     assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in words
     row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 |\n"
-    assert row in text and "| digits | 900 of 1,000 | 2,000 of 3,000 | 1.5 of 2 | 250 | 90 |\n" in text
-    assert "an interval that excludes 0: UnitTest." in text and "UnitTest are unbiased" in words
-    assert "- Mean of 2 sets: search minus hand-made network -15.0 points." in text, "+5 and -35"
+    assert row in text and "| digits | sampled | 900 of 1,000 | 2,000 of 3,000 | 1.5 of 2 | 250 | 90 |\n" in text
+    assert "an interval that excludes 0: UnitTest." in text and "Before, UnitTest had never been searched" in words
+    assert "2 sets: mean -15.0 points, median -15.0. 95 % interval of the mean:" in text, "+5 and -35"
+    assert "- Sets whose own interval excludes 0: better: digits; worse: UnitTest." in text
     assert "Unfinished" not in text and "not measured" not in text
-    assert "Failed: none." in text and "begins with `bench/training/evidence.py --epochs 5 --seeds 3`" in words
+    assert "Failed: none." in text and "begins with `bench/evidence/evidence.py --epochs 5 --seeds 3`" in words
 
 
 def test_an_unfinished_page_says_so(tmp_path: Path) -> None:
@@ -151,20 +156,75 @@ def test_the_gpu_is_shared_by_measurements_that_overlap(tmp_path: Path) -> None:
     assert first == pytest.approx(0.75) and second == pytest.approx(0.5)
 
 
-def test_differences_contain_the_spread_over_seeds(tmp_path: Path) -> None:
+def test_intervals_of_images_combine_test_samples_and_seeds(tmp_path: Path) -> None:
     results = read(written(tmp_path))
     found = outcomes(results, "images", "train evolution {place}", "streamed", 16)
-    assert sorted(found.correct) == [0, 1, 2]
-    middle, (low, high) = difference(found, found) or (1.0, (0.0, 0.0))
-    assert middle == 0.0 and low == -high == -found.spread.half(3), "equal networks have no spread over the samples"
-    lines = [line for name, line in results.lines.items() if " images " in name and "correct" in line["result"]]
-    kinds = {line["key"].rsplit(" ", 1)[0] for line in lines}
-    assert found.spread.freedom == len(lines) - len(kinds) > 100
-    assert 1.5 < found.spread.deviation < 3.0, "100 * sqrt(0.8 * 0.2 / 400) to 100 * sqrt(0.6 * 0.4 / 400)"
-    assert Spread(2.0, 0).half(3) == 0.0 and Spread(2.0, 1).half(2) == pytest.approx(25.41, abs=0.01)
-    spoken = outcomes(results, "keywords", "train evolution {place}", "streamed", 10)
-    assert len(spoken.groups) == 3 and difference(spoken, spoken) is not None
+    other = outcomes(results, "images", "rival {place}", "mobilenet_v2", "streamed", 16)
+    assert sorted(found.correct) == [0, 1, 2] and difference(found, found) == Difference(0.0, 0.0, 0.0)
+    assert found.spread and other.spread and found.spread.freedom != other.spread.freedom
+    by_sample = 100 * np.mean([1.0 * found.correct[seed] - other.correct[seed] for seed in range(3)], axis=0)
+    seeds = (
+        student_t(min(found.spread.freedom, other.spread.freedom)) ** 2 * (found.spread.variance + other.spread.variance) / 3
+    )
+    half = math.sqrt(1.96**2 * by_sample.var(ddof=1) / TEST + seeds)
+    each = difference(found, other)
+    assert each and each.middle == pytest.approx(by_sample.mean()) and each.verdict == "better"
+    assert (each.middle - each.low, each.high - each.middle) == pytest.approx((half, half), rel=1e-3)
     assert difference(found, outcomes(results, "images", "train evolution {place}", "streamed", 17)) is None
+
+
+def test_equal_and_quantised_networks_do_not_count_in_the_spread(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    lines = [
+        line
+        for name, line in results.lines.items()
+        if " images " in name and "correct" in line["result"] and not name.startswith(("quantise", "rival", "longer rival"))
+    ]
+    kinds = {line["key"].rsplit(" ", 1)[0] for line in lines}
+    spread = spread_of(results, "images", rivals=False)
+    assert spread.freedom == len(lines) - len(kinds) > 100
+    assert 1.5**2 < spread.variance < 3.0**2, "between 100^2 * 0.8 * 0.2 / 400 and 100^2 * 0.6 * 0.4 / 400"
+    twice = {
+        name.replace("streamed", "twice"): line
+        for name, line in results.lines.items()
+        if name.startswith("train evolution images")
+    }
+    assert len(twice) > 20 and spread_of(results._replace(lines=results.lines | twice), "images", rivals=False) == spread
+
+
+def test_one_seed_gives_no_verdict(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    alone = results._replace(lines={name: line for name, line in results.lines.items() if name.endswith(" 0")})
+    for task, rival in (("images", "mobilenet_v2"), ("keywords", "ds_cnn")):
+        found, other = (
+            outcomes(alone, task, *words, "streamed", 16) for words in (("train evolution {place}",), ("rival {place}", rival))
+        )
+        each = difference(found, other)
+        assert each and each.low > 0 and each.verdict == "", "0.8 against 0.6 of 400 samples"
+
+
+def test_intervals_of_keywords_are_over_rotations(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    found = outcomes(results, "keywords", "train evolution {place}", "streamed", 10)
+    other = outcomes(results, "keywords", "rival {place}", "ds_cnn", "streamed", 10)
+    values = [100 * (found.correct[seed].mean() - other.correct[seed].mean()) for seed in range(3)]
+    each, half = difference(found, other), student_t(2) * np.std(values, ddof=1) / math.sqrt(3)
+    assert each and each == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, True))
+
+
+@pytest.mark.parametrize(
+    ("network", "kind"),
+    [
+        ({"stem": 8}, "hand-made"),
+        ({"stem": 8, "pooling": "both"}, "with maxima"),
+        ({"stem": 8, "pooling": "none"}, "without pooling"),
+        ({"stem": 0, "pooling": "none"}, "linear"),
+        ({"stem": 0, "pooling": "none", "stored": 3}, "nearest neighbours"),
+        ({"stem": 16}, "sampled"),
+    ],
+)
+def test_the_page_names_the_candidate_that_a_search_returned(network: dict[str, Any], kind: str) -> None:
+    assert kind_of({"network": network, "hand": {"stem": 8}}) == kind
 
 
 def test_booleans_are_packed_without_loss() -> None:

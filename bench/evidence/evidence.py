@@ -31,7 +31,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "training")]
 import one_line  # noqa: F401
 
 # isort: split
@@ -376,13 +376,9 @@ def write_samples(folder: Path, shared: Path) -> None:
 
 
 def counted(folder: Path) -> dict[str, Record]:
-    """Return by subfolder the number of samples in each part, and the speaker (a digit) of each test sample of keywords."""
-    counts = dict[str, Record]()
-    for name in ("images", *(f"keywords-{each}" for each in range(ROTATIONS))):
-        data = load_data(folder / name / DATA)
-        groups = data.groups_of("test")
-        counts[name] = data.counts() | {"speakers": "" if groups is None else "".join(map(str, groups))}
-    return counts
+    """Return by subfolder the number of samples in each part."""
+    names = ("images", *(f"keywords-{each}" for each in range(ROTATIONS)))
+    return {name: load_data(folder / name / DATA).counts() for name in names}
 
 
 def rotated(data: Dataset, rotation: int) -> Dataset:

@@ -270,7 +270,7 @@ def trained_by_hand(folder: Path, seed: int) -> None:
     from tinyweave.nas.learning.train import thread_count
 
     line, (_, data, _) = json.loads((folder / SEARCHED.format(seed)).read_text()), load(folder)
-    arch, place = from_json(json.dumps(line.pop("hand"))), folder / f"by-hand-{seed}"
+    arch, place = from_json(json.dumps(line["hand"])), folder / f"by-hand-{seed}"
     end, before, resumed = place / "weights.pt", cpu_seconds(), place.exists()
     save_data(data, place / DATA)
     train = partial(train_one, to_json(arch), str(place / DATA), line["hand_epochs"], seed)
@@ -353,10 +353,23 @@ def accuracies(line: Line) -> list[str]:
     ]
 
 
+def kind_of(line: Line) -> str:
+    """Return what kind of candidate the search of a set returned."""
+    network, hand = line["network"], line["hand"]
+    if network == hand:
+        return "hand-made"
+    if network.get("stored"):
+        return "nearest neighbours"
+    if network.get("pooling") == "none":
+        return "without pooling" if network["stem"] else "linear"
+    return "with maxima" if network == hand | {"pooling": "both"} else "sampled"
+
+
 def needs(line: Line) -> list[str]:
     """Return the cells of a set in the table of what the networks and the searches need."""
     return [
         line["set"],
+        kind_of(line),
         *(f"{line['needs'][name]:,} of {line['limits'][name]:,}" for name in ("ram", "flash")),
         f"{line['needs']['latency_ms']:.3g} of {line['limits']['latency_ms']:g}",
         f"{line['seconds']:.0f}",
@@ -427,22 +440,27 @@ def report(lines: Sequence[Line]) -> Iterator[str]:
     counts, found = ("training samples", "test samples"), ("search, %", "best baseline, %", "search minus baseline, points")
     heads = ["set", *counts, *found, "hand-made, %", "search minus hand-made, points"]
     yield table(heads, map(accuracies, lines), left=1)
-    heads = ["set", "RAM, B", "Flash, B", "inference, ms", "search, s", "training, % of the search's CPU time"]
-    yield table(heads, map(needs, lines), left=1)
+    heads = ["set", "network found", "RAM, B", "Flash, B", "inference (estimated), ms", "search, s"]
+    yield table([*heads, "training, % of the search's CPU time"], map(needs, lines))
     late = [line["set"] for line in lines if line["in_time"] is False]
     yield f"- Below the best baseline, with an interval that excludes 0: {', '.join(below(lines)) or 'none'}."
     yield f"- Searches longer than {LATE} times `--minutes`: {', '.join(late) or 'none'}."
-    yield f"- RAM, Flash or time above its limit, or bytes not equal to the reference: {', '.join(wrong(lines)) or 'none'}."
+    faults = ", ".join(wrong(lines)) or "none"
+    yield f"- RAM, Flash or time above its limit, or a byte of the C not equal to the reference: {faults}."
     if rivals := [line for line in lines if "by_hand" in line]:
         gains = [line["search"] - line["by_hand"] for line in rivals]
         gain, halves = np.mean(gains), [np.subtract(*line["by_hand_interval"]) / 2 for line in rivals]
         half = np.linalg.norm(halves) / len(rivals)
-        means = [f"for other test samples of these sets: {span((gain - half, gain + half))}"]
+        means = [f"{span((gain - half, gain + half))} for other test samples of these sets"]
         if len(rivals) > 2:  # it includes the chance of a training
             half = student_t(len(rivals) - 1) * np.std(gains, ddof=1) / math.sqrt(len(rivals))
-            means.append(f"for other sets, if these were a random sample of sets: {span((gain - half, gain + half))}")
-        mean = f"search minus hand-made network {100 * gain:+.1f} points"
-        yield f"- Mean of {len(rivals)} sets: {mean}. 95 % interval {'; '.join(means)}."
+            means.append(f"{span((gain - half, gain + half))} for other sets, if these were a random sample of sets")
+        middle = f"mean {100 * gain:+.1f} points, median {100 * np.median(gains):+.1f}"
+        yield f"- Search minus hand-made network, {len(rivals)} sets: {middle}. 95 % interval of the mean: {'; '.join(means)}."
+        better = [line["set"] for line in rivals if line["by_hand_interval"][0] > 0]
+        worse = [line["set"] for line in rivals if line["by_hand_interval"][1] < 0]
+        each = f"better: {', '.join(better) or 'none'}; worse: {', '.join(worse) or 'none'}"
+        yield f"- Sets whose own interval excludes 0: {each}."
 
 
 def below(lines: Sequence[Line]) -> list[str]:

@@ -15,7 +15,7 @@ from evidence_jobs import Record, unpacked
 from numpy.typing import NDArray
 
 from tinyweave.nas.journal import entries
-from tinyweave.tasks.evaluation.intervals import Z_95, Interval, paired_interval, student_t
+from tinyweave.tasks.evaluation.intervals import Z_95, student_t
 
 GPU_WATTS, CORE_WATTS = 700, 10  # of an H100 at most (its TDP), and of a busy processor core
 KG_PER_KWH = 0.475  # CO2 of electricity, mean of the world in 2018 (IEA, Global Energy & CO2 Status Report)
@@ -53,25 +53,27 @@ def read(file: Path) -> Results:
 
 
 class Spread(NamedTuple):
-    """The spread of accuracy over seeds, pooled over all kinds of networks."""
+    """The spread of accuracy over seeds, pooled over many kinds of networks."""
 
-    deviation: float  # standard deviation of the accuracy of one kind of networks, in points
-    freedom: int  # degrees of freedom; 0 if all kinds have one seed
-
-    def half(self, seeds: int) -> float:
-        """Return the half-width, in points, of the 95 % interval of a difference of two means over `seeds` seeds each."""
-        return student_t(self.freedom) * self.deviation * math.sqrt(2 / seeds) if self.freedom else 0.0
+    variance: float  # of the accuracy of one kind of networks, in points squared
+    freedom: int  # degrees of freedom; 0 if each kind has a single seed
 
 
-def spread_of(results: Results, task: str) -> Spread:
-    """Return the spread over seeds of the trained networks of a task."""
-    kinds = dict[str, list[float]]()
+def spread_of(results: Results, task: str, *, rivals: bool) -> Spread:
+    """Return the spread over seeds of the trained networks of a task: of its rivals, or of searched networks.
+
+    A rival has one architecture for all seeds, a search finds another with each seed. Equal networks of several searches count
+    once. Quantised networks are left out, since they have the weights of others.
+    """
+    kinds = dict[str, dict[str, tuple[str, float]]]()
     for name, line in results.lines.items():
-        if "correct" in line["result"] and f" {task} " in name:
-            kinds.setdefault(name.rsplit(" ", 1)[0], []).append(100 * line["result"]["test"])
-    freedom = sum(len(values) - 1 for values in kinds.values())
-    squares = sum((len(values) - 1) * variance(values) for values in kinds.values() if len(values) > 1)
-    return Spread(math.sqrt(squares / max(1, freedom)), freedom)
+        if f" {task} " in name and ("rival" in name) == rivals and "quantise" not in name and "correct" in line["result"]:
+            label, seed = name.rsplit(" ", 1)
+            kinds.setdefault(label, {})[seed] = (line["result"]["arch"], 100 * line["result"]["test"])
+    different = {frozenset(by_seed.items()): [value for _, value in by_seed.values()] for by_seed in kinds.values()}
+    freedom = sum(len(values) - 1 for values in different.values())
+    squares = sum((len(values) - 1) * variance(values) for values in different.values() if len(values) > 1)
+    return Spread(squares / max(1, freedom), freedom)
 
 
 class Tested(NamedTuple):
@@ -80,8 +82,7 @@ class Tested(NamedTuple):
     records: dict[int, Record]  # by seed
     measured: bool  # whether any seed was measured
     correct: dict[int, NDArray[np.bool_]]
-    groups: dict[int, NDArray[np.int64]]  # speaker of each test sample; empty for images
-    spread: Spread  # over seeds, of all networks of the task
+    spread: Spread | None  # over seeds, of the networks of images; None for keywords
 
     def __bool__(self) -> bool:
         """Return whether there is any network."""
@@ -101,53 +102,69 @@ class Tested(NamedTuple):
 
 def outcomes(results: Results, task: str, *words: object) -> Tested:
     """Return the networks whose keys are `words` and a seed; in the words, `{place}` is the folder of the samples."""
-    records, measured = dict[int, Record](), False
-    correct, groups = dict[int, NDArray[np.bool_]](), dict[int, NDArray[np.int64]]()
+    records, measured, correct = dict[int, Record](), False, dict[int, NDArray[np.bool_]]()
     for seed in range(CURVES):
         place = task if task == "images" else f"{task}-{seed}"
         name = key(*words).format(place=place)
         record, measured = results.record(name, seed), measured or key(name, seed) in results.lines
         if "correct" in record:
-            counts = results.header["samples"][place]
-            records[seed], correct[seed] = record, unpacked(record["correct"], counts["test"])
-            if counts["speakers"]:
-                groups[seed] = np.array(list(map(int, counts["speakers"])))
-    return Tested(records, measured, correct, groups, spread_of(results, task))
+            records[seed], correct[seed] = record, unpacked(record["correct"], results.header["samples"][place]["test"])
+    spread = spread_of(results, task, rivals="rival" in key(*words)) if task == "images" else None
+    return Tested(records, measured, correct, spread)
 
 
-def difference(first: Tested, second: Tested) -> tuple[float, Interval] | None:
-    """Return the mean difference in accuracy, first minus second, and its 95 % interval, both in points; None without seeds.
+class Difference(NamedTuple):
+    """The difference in accuracy of two kinds of networks, in points, with its 95 % interval."""
+
+    middle: float
+    low: float
+    high: float
+    spread: bool = True  # whether the interval contains the spread over seeds or rotations
+
+    @property
+    def verdict(self) -> str:
+        """Return "better" or "worse" if the interval excludes 0 and contains the spread over seeds, else an empty text."""
+        return ("better" if self.low > 0 else "worse" if self.high < 0 else "") if self.spread else ""
+
+    def __str__(self) -> str:
+        """Return the difference, its interval and its verdict."""
+        return f"{self.middle:+.1f} [{self.low:+.1f}, {self.high:+.1f}]" + (f" **{self.verdict}**" if self.verdict else "")
+
+
+def difference(first: Tested, second: Tested) -> Difference | None:
+    """Return the difference in accuracy, first minus second; None if no seed has both.
 
     Only seeds that both have are compared. For images the half-width of the interval is the root of the sum of squares of two
-    half-widths: over the test samples, paired, and over the seeds (`Spread.half`). For keywords, whose rotations have different
-    test samples, it is the interval of `paired_interval`, which resamples speakers.
+    half-widths: over the test samples, paired, and over the seeds, from the two pooled spreads. For keywords, whose rotations
+    have other speakers and other networks, it is Student's t over the rotations.
     """
     seeds = sorted(set(first.correct) & set(second.correct))
     if not seeds:
         return None
-    if first.groups:
-        pairs = [np.concatenate([each.correct[seed] for seed in seeds]) for each in (first, second)]
-        low, high = paired_interval(pairs[0], pairs[1], np.concatenate([first.groups[seed] for seed in seeds]))
-        return 100 * float(pairs[0].mean() - pairs[1].mean()), (100 * low, 100 * high)
-    values = np.array([first.correct[seed].astype(float) - second.correct[seed] for seed in seeds])
-    items = Z_95 * values.mean(axis=0).std(ddof=1) / math.sqrt(values.shape[1])
-    middle, half = 100 * float(values.mean()), math.hypot(100 * items, first.spread.half(len(seeds)))
-    return middle, (middle - half, middle + half)
+    if all(first.records[seed] == second.records[seed] for seed in seeds):
+        return Difference(0.0, 0.0, 0.0)
+    values = [100 * (first.correct[seed].astype(float) - second.correct[seed]) for seed in seeds]
+    if first.spread is None and len(seeds) > 1:
+        return mean_of([float(each.mean()) for each in values])
+    by_sample = np.mean(values, axis=0)
+    half, spreads = Z_95 * by_sample.std(ddof=1) / math.sqrt(len(by_sample)), [first.spread, second.spread]
+    known = [each for each in spreads if each and each.freedom]
+    if known:
+        over_seeds = math.sqrt(2 * mean(each.variance for each in known) / len(seeds))
+        half = math.hypot(half, student_t(min(each.freedom for each in known)) * over_seeds)
+    middle = float(by_sample.mean())
+    return Difference(middle, middle - half, middle + half, bool(known))
 
 
-def mean_of(by_seed: Sequence[float]) -> tuple[float, Interval]:
-    """Return the mean of at least two values and its 95 % interval (Student's t)."""
+def mean_of(by_seed: Sequence[float]) -> Difference:
+    """Return the mean of at least two differences and its 95 % interval (Student's t)."""
     middle, half = mean(by_seed), student_t(len(by_seed) - 1) * stdev(by_seed) / math.sqrt(len(by_seed))
-    return middle, (middle - half, middle + half)
+    return Difference(middle, middle - half, middle + half)
 
 
-def shown(found: tuple[float, Interval] | None) -> str:
-    """Return a difference with its interval and, if the interval excludes 0, the word "better" or "worse"."""
-    if found is None:
-        return ""
-    middle, (low, high) = found
-    verdict = " **better**" if low > 0 else " **worse**" if high < 0 else ""
-    return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]{verdict}"
+def shown(found: Difference | None) -> str:
+    """Return a difference as the cell of a table."""
+    return "" if found is None else str(found)
 
 
 class Cost(NamedTuple):
@@ -161,7 +178,7 @@ class Cost(NamedTuple):
         """Return the cost in words."""
         kwh = (self.cpu * CORE_WATTS + self.gpu * GPU_WATTS) / 3.6e6
         hours = f"{self.cpu / 3600:.2f} core-hours{f', {self.gpu:.0f} GPU seconds' if self.gpu else ''}"
-        return f"{self.measurements} measurements, {hours}, {KG_PER_KWH * kwh:.3f} kg CO2"
+        return f"{self.measurements} measurements, {hours}, {1000 * KG_PER_KWH * kwh:.1f} g CO2"
 
 
 def gpu_seconds(results: Results) -> dict[str, float]:
