@@ -124,7 +124,7 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(CompileError, match="holds a search with another"):
         search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
-    assert search_options._choose_strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
+    assert search_options._choose_strategy("auto", (), tmp_path) == "supernet", "the folder's"
 
 
 def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
@@ -185,20 +185,17 @@ def test_options_of_the_other_strategy_are_refused(options: SearchOptions, messa
         search_options.strategy_for("images", options, tmp_path, None)
 
 
-def test_the_default_strategy_depends_on_gpu_minutes_and_objectives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def chosen(strategy: str = "auto", minutes: float | None = None, against: tuple[str, ...] = ()) -> str:
-        return search_options._choose_strategy(strategy, minutes, against, tmp_path)
+def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: Path) -> None:
+    def chosen(strategy: str = "auto", against: tuple[str, ...] = ()) -> str:
+        return search_options._choose_strategy(strategy, against, tmp_path)
 
-    monkeypatch.setattr(search_options, "has_gpu", lambda: False)
-    assert [chosen(minutes=minutes) for minutes in (None, 20, 179, 180)] == ["halving"] * 3 + ["supernet"]
-    assert chosen("supernet", 5) == "supernet" == chosen(against=("ram",)) and chosen("halving", 500) == "halving"
-    monkeypatch.setattr(search_options, "has_gpu", lambda: True)
-    assert chosen() == "supernet" and chosen("halving") == "halving"
-    for wrong, message in ((("luck",), "--strategy luck is unknown"), (("auto", 1, ("watts",)), "--against watts is unknown")):
+    assert chosen() == chosen("halving") == "halving"
+    assert chosen("supernet") == "supernet" == chosen(against=("ram",))
+    for wrong, message in ((("luck",), "--strategy luck is unknown"), (("auto", ("watts",)), "--against watts is unknown")):
         with pytest.raises(CompileError, match=message):
             chosen(*wrong)
     with pytest.raises(CompileError, match="halving has one objective"):
-        chosen("halving", 5, ("ram",))
+        chosen("halving", ("ram",))
 
 
 def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:

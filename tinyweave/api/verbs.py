@@ -506,8 +506,7 @@ def search(
         task: "images", "visual-wake-words", "keywords", "sensors" or "detection"; ignored for a Dataset.
         strategy: "halving" (successive halving) trains many networks briefly and the best of them longer. "supernet" trains one
             network that contains all candidates, and evolves the best; not for detection. "auto" keeps the strategy of the run
-            in `folder`, if there is one; else it is "supernet" with a GPU, from 180 minutes on, or with `against`; else, and
-            always for detection, "halving".
+            in `folder`, if there is one; else it is "supernet" with `against` or under torchrun, otherwise "halving".
         minutes: approximate time to train; None is 20, or the training budget of the TinyNAS paper for a supernet on a GPU.
         against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search minimises besides the error.
         feasible: fraction of the networks of one width (channel multiplier) that must fit the device, for a supernet to be

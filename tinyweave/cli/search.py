@@ -101,7 +101,7 @@ def search(
         option(
             "--strategy auto|halving|supernet",
             "halving trains many networks briefly and the best of them longer; supernet trains all networks at once with "
-            "shared weights and searches by evolution; auto is supernet with a GPU, --minutes >= 180 or --against.",
+            "shared weights and searches by evolution; auto is halving, or supernet with --against or under torchrun.",
         ),
     ] = "auto",
     against: Annotated[

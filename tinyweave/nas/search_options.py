@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 STRATEGIES = ("auto", "halving", "supernet")
 MINUTES = 20  # default time limit
-HOURS = 3  # time limit from which a supernet pays without a GPU
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
 
 
@@ -34,7 +33,7 @@ RUN = "search.json"  # file of a run's settings and plan, in the folder of the r
 class SearchOptions:
     """Options of `search`."""
 
-    strategy: str = "auto"  # "auto": a supernet with a GPU, `against` or at least HOURS; halving otherwise
+    strategy: str = "auto"  # "auto": a supernet with `against` or under torchrun, otherwise halving
     minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
     seed: int = 0
     processes: int = 2  # that train and plan networks in parallel
@@ -87,7 +86,7 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     if kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
-    strategy = _choose_strategy(strategy, options.minutes, options.against, folder, team)
+    strategy = _choose_strategy(strategy, options.against, folder, team)
     _check_used(options, strategy)
     return strategy
 
@@ -104,13 +103,11 @@ def _check_used(options: SearchOptions, strategy: str) -> None:
             raise CompileError(f"{name} has no effect in a search by {strategy}", f"leave it out, or give --strategy {other}")
 
 
-def _choose_strategy(
-    strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None
-) -> str:
+def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
     """Return "halving" or "supernet", or raise CompileError if the options exclude each other.
 
     Under torchrun (`team` is not None) it is "supernet". For "auto", it is the strategy of the run in the folder. If the
-    folder holds no run, it is "supernet" if `against` names costs, there is a GPU, or the time limit is at least HOURS.
+    folder holds no run, it is "supernet" if `against` names costs.
     """
     if strategy not in STRATEGIES:
         raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
@@ -129,7 +126,7 @@ def _choose_strategy(
     if (folder / RUN).is_file():
         with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
             return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
-    return "supernet" if against or has_gpu() or (minutes or 0) >= 60 * HOURS else "halving"
+    return "supernet" if against else "halving"
 
 
 def has_gpu() -> bool:
