@@ -97,7 +97,7 @@ epochs, after {plan.warm_up} epochs of its largest network. Evolution and random
 {plan.evolution.evaluations} networks with the supernet's weights on the validation part. The best network is then trained
 from random weights for {epochs[images]} epochs (images) or {epochs[keywords]} epochs (keywords), unless the table says
 otherwise. These trainings have one recipe (batches of {batches[images]} images or {batches[keywords]} recordings). They are
-short: accuracies are far below those of a full training, and the order of networks may change with longer trainings.
+short: a full training gives far higher accuracies, and may change the order of the networks.
 Networks are tested in float on the test part. RAM is the arena. Flash is the weights, and {per_channel} bytes per output
 channel for bias, multiplier and shift. An engine is a way of running a network that needs a certain RAM.
 
@@ -199,7 +199,7 @@ def sections(results: Results) -> list[Section]:
             f"Images, {MIDDLE} KiB. Best accuracy so far on the validation part with the supernet's weights, in percent: mean\n"
             "(minimum to maximum) over the seeds, all of which use one supernet. With the same seed and engine, the first\n"
             f"{results.plan.population} networks of evolution and of random search are the same. In the thesis, the best\n"
-            "network of evolution is 1 point better than that of random search, and evolution layer by layer is much worse.",
+            "network of evolution is 1 point better than the best of random search; evolution layer by layer is much worse.",
             curves(results),
             tuple(f"{name} {MIDDLE} *" for name in CURVE_NAMES.values()),
         ),
@@ -230,7 +230,7 @@ def sections(results: Results) -> list[Section]:
         Section(
             "4-bit weights compared with 8-bit weights in equal Flash (tables 5.3 and 5.4)",
             f"Images, {MIDDLE} KiB. With 4 bits, a search may use up to {1 / BYTES[4]:.2f} times as many weights. The\n"
-            "networks are quantised without further training. The difference contains that of the two searched networks.",
+            "networks are quantised without further training. Networks with 8 and with 4 bits differ also in architecture.",
             bits(results),
             ("quantise *",),
         ),

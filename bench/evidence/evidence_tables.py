@@ -202,7 +202,7 @@ def proxies(results: Results) -> Iterator[str]:
         spans = [np.quantile(each, (0.025, 0.975)) for each in (drawn[name], drawn[name] - drawn["macs"])]
         cells = [f"{low:+.2f} to {high:+.2f}" for low, high in spans]
         rows.append([name, f"{rank:+.2f}", cells[0], "" if name == "macs" else cells[1]])
-    yield table(["proxy", "Spearman's rank correlation", "95 % interval", "minus that of macs, 95 % interval"], rows, 1)
+    yield table(["proxy", "Spearman's rank correlation", "95 % interval", "difference to macs, 95 % interval"], rows, 1)
 
 
 def spaces(results: Results) -> Iterator[str]:
