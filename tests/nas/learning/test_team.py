@@ -60,11 +60,11 @@ def test_networks_are_shared_evenly_among_processes() -> None:
 def test_options_that_torchrun_does_not_support_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not is_launched()
     two = Team(0, 2)
-    assert search_options._choose_strategy("auto", 1, (), tmp_path, two) == "supernet"
+    assert search_options._choose_strategy("auto", (), tmp_path, two) == "supernet"
     with pytest.raises(CompileError, match="torchrun trains supernets only; give --strategy supernet"):
-        search_options._choose_strategy("halving", 1, (), tmp_path, two)
+        search_options._choose_strategy("halving", (), tmp_path, two)
     with pytest.raises(CompileError, match="torchrun starts 5 processes; at most 4 share a supernet"):
-        search_options._choose_strategy("supernet", 1, (), tmp_path, Team(0, 5))
+        search_options._choose_strategy("supernet", (), tmp_path, Team(0, 5))
     asked = SimpleNamespace(rank=1, broadcast=lambda: (None, None, 0, 1, one_shot.data_hash(waves(40))))
     with pytest.raises(CompileError, match="process 1 of torchrun has other samples than process 0"):
         one_shot.join_training(waves(50), asked)  # type: ignore[arg-type]
