@@ -205,7 +205,7 @@ def sections(results: Results) -> list[Section]:
         ),
         Section(
             "Zero-cost proxies",
-            f"Random networks for images that fit {MIDDLE} KiB, each trained alone for half as many epochs as the networks\n"
+            f"Random networks for images that fit {MIDDLE} KiB, each trained alone for half the epochs of the networks\n"
             'above, with one seed. The row "supernet" is the accuracy on the validation part with the weights of the\n'
             "supernet. The chance of a training lowers all correlations. Intervals are from a bootstrap of the networks.",
             proxies(results),

@@ -67,6 +67,17 @@ def costs_of(found: Tested) -> list[str]:
     return [kilobytes(found.average("weights")), f"{found.average('macs') / 1e6:.2f}"] if found else ["", ""]
 
 
+def rows_of(label: str, named: dict[str, Tested], *, first_minus: bool = False) -> Iterator[list[object]]:
+    """Yield a row for each kind of networks: label, name, costs, accuracy, and the difference to the first kind.
+
+    With `first_minus`, the difference is the first kind minus this kind, otherwise this kind minus the first.
+    """
+    first, *_ = named.values()
+    for name, found in named.items():
+        pair = (first, found) if first_minus else (found, first)
+        yield [label, name, *costs_of(found), found.accuracy(), "" if found is first else shown(difference(*pair))]
+
+
 def compared(results: Results, title: str) -> tuple[list[Difference], int]:
     """Return the differences of a comparison in all cases, and the number of cases in which only the first network fits.
 
@@ -95,11 +106,9 @@ def engines(results: Results) -> Iterator[str]:
     rows = list[Sequence[object]]()
     for task in LIMITS:
         for ram in LIMITS[task]:
-            of = {engine: outcomes(results, task, "train evolution {place}", engine, ram) for engine in ENGINES}
-            for engine, found in of.items():
-                if task == "images" or engine in ("layers", BEST_ENGINE):
-                    against = "" if engine == "layers" else shown(difference(found, of["layers"]))
-                    rows.append([f"{task}, {ram} KiB", NAMES[engine], *costs_of(found), found.accuracy(), against])
+            names = ENGINES if task == "images" else ("layers", BEST_ENGINE)
+            of = {NAMES[engine]: outcomes(results, task, "train evolution {place}", engine, ram) for engine in names}
+            rows += rows_of(f"{task}, {ram} KiB", of)
     heads = ["task, RAM", "engine", "weights, KiB", "million MACs", "test accuracy, %", "minus layer by layer, points"]
     yield table(heads, rows)
 
@@ -109,12 +118,12 @@ def rivals(results: Results) -> Iterator[str]:
     rows = list[Sequence[object]]()
     for task in LIMITS:
         for ram in LIMITS[task]:
-            found = outcomes(results, task, "train evolution {place}", BEST_ENGINE, ram)
-            rows.append([f"{task}, {ram} KiB", "evolution", *costs_of(found), found.accuracy(), ""])
-            others = {"random search": outcomes(results, task, "train random {place}", BEST_ENGINE, ram)}
-            others |= {NAMES[name]: outcomes(results, task, "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS[task]}
-            for name, other in others.items():
-                rows.append([f"{task}, {ram} KiB", name, *costs_of(other), other.accuracy(), shown(difference(found, other))])
+            of = {
+                "evolution": outcomes(results, task, *EVOLUTION, ram),
+                "random search": outcomes(results, task, "train random {place}", BEST_ENGINE, ram),
+                **{NAMES[name]: outcomes(results, task, "rival {place}", name, BEST_ENGINE, ram) for name in RIVALS[task]},
+            }
+            rows += rows_of(f"{task}, {ram} KiB", of, first_minus=True)
     yield table(
         ["task, RAM", "network", "weights, KiB", "million MACs", "test accuracy, %", "evolution minus this, points"], rows
     )
@@ -237,10 +246,8 @@ def joint(results: Results) -> Iterator[str]:
     """Yield table 5.8: joint search of image size and width within limits of multiply-accumulates."""
     rows = list[Sequence[object]]()
     for most in MACS:
-        of = {kind: outcomes(results, "images", "train evolution {place}", kind, most) for kind in JOINT_NAMES}
-        for kind, found in of.items():
-            against = "" if kind == "fixed" else shown(difference(found, of["fixed"]))
-            rows.append([f"{most / 1e6:.0f} M", JOINT_NAMES[kind], *costs_of(found), found.accuracy(), against])
+        of = {title: outcomes(results, "images", "train evolution {place}", kind, most) for kind, title in JOINT_NAMES.items()}
+        rows += rows_of(f"{most / 1e6:.0f} M", of)
     heads = ["MACs", "searched", "weights, KiB", "million MACs", "test accuracy, %", "minus one size and width, points"]
     yield table(heads, rows)
 

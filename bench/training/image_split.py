@@ -1,4 +1,4 @@
-"""What an image in parts costs, and smaller receptive fields: table 5.7 and figure 4-2 of the MCUNet thesis in small.
+"""The cost of splitting an image, and of smaller receptive fields: table 5.7 and figure 4-2 of the MCUNet thesis in small.
 
 In: a folder of images by class, or one of photographs with boxes (--detection). MobileNetV2 of a small width is trained by one
 recipe: as it is; with its image split, so that each part runs through the patched blocks by itself and knows nothing of the
@@ -53,7 +53,7 @@ ANCHORS, DOWN = 4, 16  # of a detector; rows of its image for each of the last m
 
 
 class Setting(NamedTuple):
-    """What is trained: images of these sides, the largest last, patched until maps are `factor` times smaller."""
+    """Sides of the images, the largest last, and a network whose maps are patched until they are `factor` times smaller."""
 
     sides: tuple[int, ...]
     width: float
