@@ -1,5 +1,5 @@
-# make demo   sets everything up and runs the main job on the example
-# make test   sets everything up and runs the tests
+# make demo   installs what `deploy` needs and deploys the example
+# make test   installs what the tests need and runs them
 # make sweep  runs the long sweeps, which `make test` leaves out
 # make check  lint, types and tests
 # make docs   builds the pages of docs/ into out/site
@@ -9,6 +9,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SIZE_verify := 610 MB: C compiler, emulator, LiteRT
+SIZE_test := 2.3 GB: also PyTorch, ONNX and the tools of the tests
+SIZE_docs := 220 MB: MkDocs
 WORKERS := -n auto --dist worksteal
 
 # Python compiles modules when they are first imported, not all 20,000 when they are installed, and keeps the result.
@@ -16,14 +19,15 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test sweep lint types check docs bench clean
 
-setup: $(STAMP)
+setup: $(STAMP)-test
 
-$(STAMP): pyproject.toml
+$(STAMP)-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
-	touch $(STAMP)
+	@echo "installing '.[$*]' into $(VENV), about $(SIZE_$*)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
+	touch $@
 
-demo: setup
+demo: $(STAMP)-verify
 	$(BIN)/python examples/keywords/demo.py
 
 test: setup
@@ -41,8 +45,7 @@ types: setup
 
 check: lint types test
 
-docs: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+docs: $(STAMP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup

@@ -17,6 +17,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -65,10 +66,22 @@ void read_features(int8_t *, int32_t);
 
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs mkdocs: pip install '.[docs]'")
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    site = tmp_path / "site"
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]  # --quiet would hide its warnings
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "files" / "schema.json").is_file()
+    assert (site / "files" / "tinyweave" / "report" / "schema.json").is_file()
+    links = [
+        (page, *link)
+        for page in site.rglob("index.html")
+        for link in re.findall(r'(?:href|src)="(?!\w+:|/)([^"#]*)#?([^"]*)"', page.read_text())
+    ]
+    assert len(links) > 1000
+    for page, path, anchor in links:
+        target = page.parent / unquote(path) if path else page
+        target = target / "index.html" if target.is_dir() else target
+        assert target.is_file(), f"{page.relative_to(site)} links to {path}"
+        assert not anchor or f'id="{unquote(anchor)}"' in target.read_text(), f"{page.relative_to(site)}: {path}#{anchor}"
     assert "&lt;!--" not in "".join(page.read_text() for page in (tmp_path / "site").rglob("index.html")), "marks are not shown"
     deploy = (tmp_path / "site" / "DEPLOY" / "index.html").read_text()
     assert (tmp_path / "site" / "site.css").is_file() and 'href="../site.css"' in deploy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
 import re
@@ -143,3 +144,39 @@ def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:
         listed = re.findall(r"pip install [^\n]{0,20}'\.\[([\w,]+)\]'", text)
         named |= {(extra, path.name) for extras_of in listed for extra in extras_of.split(",")}
     assert len(named) > 20 and {(extra, where) for extra, where in named if extra not in extras} == set()
+
+
+def test_the_demo_installs_what_it_needs_and_says_so(tmp_path: Path) -> None:
+    """Also: the tests and the pages install their own extras, and the size of the demo's packages is that of the README."""
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    for target, extra in {"demo": "verify", "docs": "docs", "test": "test", "setup": "test"}.items():
+        words = ["make", "--dry-run", target]
+        printed = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert re.findall(r"--editable '\.\[(\w+)\]'", printed) == [extra], target
+        said = re.findall(r"echo \"installing '\.\[(\w+)\]' into \.venv, about ([\d.]+ [MG]B)", printed)
+        assert [name for name, _ in said] == [extra]
+        assert target != "demo" or f"`.[verify]` takes about {said[0][1]} of disk" in (ROOT / "README.md").read_text()
+    demo = ast.parse((ROOT / "examples" / "keywords" / "demo.py").read_text())
+    imports = [node for node in ast.walk(demo) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    roots = {
+        name.partition(".")[0]
+        for node in imports
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    assert roots - sys.stdlib_module_names == {"numpy", "tinyweave"}
+
+
+def test_ci_runs_the_targets_of_the_makefile() -> None:
+    """Left out: bench needs the real models, and of the sweep CI runs a part with each commit."""
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (parts,) = re.findall(r"^check: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    run = {
+        word
+        for line in re.findall(r"^step .*?make (.+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+        for word in line.split()
+    }
+    assert set(parts.split()) <= run
+    assert set(phony.split()) - run == {"setup", "check", "sweep", "bench", "clean"}
