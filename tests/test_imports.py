@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "notebook": set(),
     "ops": {"ir"},
     "tflite_schema": {"ir", "ops"},
-    "importers": {"installing", "ir", "ops", "passes", "quantize", "tflite_schema", "toolchain"},
+    "importers": {"installing", "ir", "ops", "parent", "passes", "quantize", "tflite_schema", "toolchain"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
     "quantize": {"files", "ir", "lazy", "media", "ops", "passes", "progress"},
@@ -59,7 +59,7 @@ MAY_IMPORT = {
         "toolchain",
     },
     "packages": {"codegen", "command_words", "devices", "ir", "kernels", "planning", "simulate", "version"},
-    "simulate": {"installing", "ir", "ops", "kernels", "planning", "codegen", "toolchain"},
+    "simulate": {"installing", "ir", "ops", "kernels", "parent", "planning", "codegen", "toolchain"},
     "report": {
         "command_words",
         "importers",

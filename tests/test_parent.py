@@ -163,3 +163,42 @@ def test_processes_end_when_their_parent_is_killed(kind: str, tmp_path: Path) ->
                 os.kill(each, signal.SIGKILL)
             pytest.fail(f"{len(left)} of {len(started)} go on")
         time.sleep(0.1)
+
+
+LIMIT = 3 << 30  # bytes, below all limits of the package
+LIMITED = {
+    "explorer": ("from tinyweave.explorer.questions import confine; confine(6 << 30)", True, ""),
+    "litert": (LITERT.partition("ready()")[0], LITERT_IS_THERE, "ai-edge-litert"),
+    "onnx": (
+        "import onnx.helper as h; from tinyweave.importers.onnx_upgrade import upgraded\n"
+        "values = [h.make_tensor_value_info(name, 1, [1, 4]) for name in 'xy']\n"
+        "graph = h.make_graph([h.make_node('Relu', ['x'], ['y'])], 'g', values[:1], values[1:])\n"
+        "upgraded(h.make_model(graph, opset_imports=[h.make_opsetid('', 8)]).SerializeToString(), 8, 13)",
+        find_spec("onnx"),
+        "onnx",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+def test_a_lower_limit_of_memory_stays(kind: str) -> None:
+    """As after `ulimit -v`: a process that set a higher limit got an error."""
+    program, is_there, needed = LIMITED[kind]
+    if not is_there:
+        pytest.skip(f"needs {needed}")
+    limited = "import resource, sys; "
+    limited += f"sys.path.insert(0, {str(Path(__file__).parent)!r}); resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))"
+    asked = "from tinyweave.parent import memory_advice; print(resource.getrlimit(resource.RLIMIT_AS), memory_advice())"
+    words = [sys.executable, "-c", f"{limited}\n{program}\n{asked}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"({LIMIT}, {LIMIT}) if it lacked memory, raise the limit of 3,072 MiB (ulimit -v)\n"
+
+
+def test_a_process_limits_its_memory_time_and_core_dumps() -> None:
+    program = (
+        "import resource as r; from tinyweave.parent import limit_process, memory_advice; assert memory_advice() == ''; "
+        f"limit_process({LIMIT}, 1000); print(*map(r.getrlimit, (r.RLIMIT_AS, r.RLIMIT_CPU, r.RLIMIT_CORE)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed == f"({LIMIT}, {LIMIT}) (1000, 1000) (0, 0)\n"

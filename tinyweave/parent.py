@@ -1,10 +1,43 @@
-"""End a worker process when its parent process has ended, even if the parent was killed."""
+"""What a worker process does first: limit its memory and time, and end when its parent process has ended, even if killed.
+
+Programs that import nothing of tinyweave run this file (`runpy`) for `limit_process`.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import multiprocessing.process
+
+
+def limit_process(memory_bytes: int, seconds: int | None = None) -> None:
+    """Limit this process's address space, and its CPU time if `seconds` is given; forbid core dumps. Windows has no limits.
+
+    A lower limit that the process has already, as by `ulimit -v`, stays: to raise it is an error.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    for kind, wanted in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+        if wanted is not None:
+            least = min(limit for limit in (wanted, *resource.getrlimit(kind)) if limit != resource.RLIM_INFINITY)
+            resource.setrlimit(kind, (least, least))
+
+
+def memory_advice() -> str:
+    """Return what to do if a child process may have died of the memory limit that it inherits, "" without a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    return f"if it lacked memory, raise the limit of {limit >> 20:,} MiB (ulimit -v)"
 
 
 def end_with_parent() -> None:
@@ -13,6 +46,8 @@ def end_with_parent() -> None:
     Children of a killed parent do not end by themselves. A pool's workers would wait for work forever, because each of them
     holds the other end of the pipe, so that it is never closed.
     """
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()

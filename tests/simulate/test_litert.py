@@ -108,6 +108,15 @@ def test_a_process_that_does_not_start_is_an_error(
     assert not isinstance(caught.value, CannotRunError)
 
 
+def test_under_a_limit_of_memory_the_advice_is_to_raise_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation that lacks memory is not broken."""
+    monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", "import os; os.abort()"))
+    for advice, what_to_do in {"raise the limit": "raise the limit", "": "--force-reinstall"}.items():
+        monkeypatch.setattr(litert, "memory_advice", lambda advice=advice: advice)
+        with pytest.raises(CompileError, match=what_to_do):
+            litert.run(to_tflite(case.graph), case.inputs)
+
+
 @pytest.mark.parametrize("answer", [b"", b"\0" * 16, messages.encode({"runs": [3]}), messages.HEAD.pack(1 << 60, 0), b"x" * 99])
 def test_an_invalid_answer_is_reported_as_a_crash(answer: bytes, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     program = f"import sys; sys.stdout.buffer.write({messages.encode('ready') + answer!r})"

@@ -20,7 +20,7 @@ from ..nas.arena import arena_of
 from ..nas.costs import model_of
 from ..papers.chain import macs
 from ..papers.patches import peak_bytes
-from ..parent import end_with_parent
+from ..parent import end_with_parent, limit_process
 from ..planning import Limits, Request
 from ..report.front import front_record, proved_lines
 from ..report.page import Entry, told
@@ -226,9 +226,4 @@ def confine(most_bytes: int) -> None:
     """Prepare this worker process: limit its memory to `most_bytes`, ignore Ctrl-C, and end it with its parent."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_process(most_bytes)

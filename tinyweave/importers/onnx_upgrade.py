@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from .. import parent
 from ..ir import CompileError
 from ..toolchain import import_folders
 
@@ -17,16 +18,10 @@ MAX_SECONDS = 60
 # opset 5. Its converter aligns the second operand of an op with the attributes axis and broadcast, which ended with opset 6, at
 # the wrong axis if its rank is below the first operand's rank minus axis: an Unsqueeze appends the axes that are missing.
 CHILD = """\
-import sys
-opset, memory, seconds, *folders = sys.argv[1:]
+import runpy, sys
+opset, memory, seconds, parent, *folders = sys.argv[1:]
 sys.path += [folder for folder in folders if folder not in sys.path]
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, (int(memory),) * 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds),) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-except ImportError:  # Windows
-    pass
+runpy.run_path(parent)["limit_process"](int(memory), int(seconds))
 import onnx, onnx.helper, onnx.shape_inference, onnx.version_converter
 model = onnx.ModelProto.FromString(sys.stdin.buffer.read())
 graph = model.graph
@@ -61,7 +56,17 @@ sys.stdout.buffer.write(onnx.version_converter.convert_version(model, int(opset)
 
 def upgraded(model: bytes, old: int, opset: int) -> bytes:
     """Return the file of a model converted from the opset `old` to `opset`; raise CompileError if it cannot be converted."""
-    command = [sys.executable, "-I", "-c", CHILD, str(opset), str(MAX_MEMORY), str(MAX_SECONDS), *import_folders()]
+    command = [
+        sys.executable,
+        "-I",
+        "-c",
+        CHILD,
+        str(opset),
+        str(MAX_MEMORY),
+        str(MAX_SECONDS),
+        parent.__file__,
+        *import_folders(),
+    ]
     try:
         done = subprocess.run(command, input=model, capture_output=True, timeout=MAX_SECONDS, check=False)
     except subprocess.TimeoutExpired:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..installing import install, pip
 from ..ir import CompileError, Graph
 from ..ops import SPECS
+from ..parent import memory_advice
 from .messages import decode, encode
 from .run import FOLDER
 from .worker import Died, Worker, isolated, worker
@@ -101,6 +102,5 @@ def _start(child: Worker) -> None:
     except Died as died:
         code, said = f" (code {died.code})", died.last_line or "no error message"
     child.stop()
-    raise CompileError(
-        f"LiteRT is installed but does not start{code}: {said}", f"{pip()} install --force-reinstall ai-edge-litert"
-    )
+    what_to_do = memory_advice() or f"{pip()} install --force-reinstall ai-edge-litert"
+    raise CompileError(f"LiteRT is installed but does not start{code}: {said}", what_to_do)

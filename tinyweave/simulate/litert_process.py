@@ -2,12 +2,11 @@
 
 The command `litert_process.py BYTES` starts it with a limit on its memory. First it sends "ready" to stdout. Then it answers
 each request (a model, the inputs of each inference, whether to return every op's outputs) with the outputs, or with LiteRT's
-reason for rejecting the model. It imports nothing of tinyweave.
+reason for rejecting the model. It imports nothing of tinyweave, but runs two of its files.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import runpy
@@ -19,16 +18,14 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from numpy.typing import NDArray
 
-encode, decode = itemgetter("encode", "decode")(runpy.run_path(os.path.join(os.path.dirname(__file__), "messages.py")))
+HERE = os.path.dirname(__file__)
+encode, decode = itemgetter("encode", "decode")(runpy.run_path(os.path.join(HERE, "messages.py")))
+limit_process = runpy.run_path(os.path.join(HERE, os.pardir, "parent.py"))["limit_process"]
 
 
 def serve(memory_bytes: int) -> None:
     """Limit this process to `memory_bytes` of memory (not on Windows), then answer requests until stdin ends."""
-    with contextlib.suppress(ImportError):  # not on Windows
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_process(memory_bytes)
     # LiteRT prints to stdout: keep its output out of the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

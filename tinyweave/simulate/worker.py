@@ -20,6 +20,7 @@ from pathlib import Path
 
 from .. import toolchain
 from ..ir import CompileError
+from ..parent import memory_advice
 from .run import Fault
 
 PARENT = "TINYWEAVE_PARENT"  # environment variable with this process's id; also in host.c
@@ -94,7 +95,7 @@ class Died(Fault):
         `late` says whether it was killed after its time limit of `limit_s` seconds.
         """
         why = f"did not finish within {limit_s:g} s" if late else f"ended its process with code {code}"
-        super().__init__((not late and said[-4000:]) or f"the generated code {why}")
+        super().__init__((not late and said[-4000:]) or f"the generated code {why}", "" if late else memory_advice())
         self.late, self.code = late, code
         self.last_line = (said.splitlines() or [""])[-1]
 
