@@ -19,7 +19,7 @@ COLLECT_EVERY = 100_000  # new objects between two searches for garbage; the def
 RETRY_S = 0.01  # seconds between attempts to raise Ended
 PATIENCE = 1000  # attempts for which an import may delay Ended: on a busy machine it takes more than a few seconds
 
-_WAITING: set[int] = set()  # signals that are going to be raised once an import or a clean-up ends
+_RECEIVED: list[int] = []  # signals that end the process, in the order in which they came
 
 
 class Ended(BaseException):
@@ -39,30 +39,38 @@ def main() -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy uses threads for floats alone; starting them takes 0.1 s
         from . import cli
 
-        cli.waiting_signals = _WAITING
+        cli.received_signals = _RECEIVED
         code = cli.main()
         _ignore(handled)  # the work is done: a late signal must not change the exit code
-        return code
-    except (Ended, KeyboardInterrupt) as error:
+        if not _RECEIVED:  # else an import has delayed a signal until the work was done
+            return code
+    except BaseException as error:
         _ignore(handled)
-        number = error.args[0] if isinstance(error, Ended) else signal.SIGINT
-        said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        print(f"tinyweave: {said}", file=sys.stderr)
-        return 128 + int(number)
+        if isinstance(error, KeyboardInterrupt):
+            _RECEIVED.append(signal.SIGINT)
+        if not _RECEIVED:  # else it may be any error, of a module that a signal left half loaded
+            raise
+    number = _RECEIVED[0]
+    said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    print(f"tinyweave: {said}", file=sys.stderr)
+    return 128 + int(number)
 
 
 def _end(number: int, frame: FrameType | None, attempts: int = 0) -> None:
     """Handle a signal: raise Ended in the code that runs, and again every RETRY_S seconds until it reaches `main`.
 
-    One exception is not enough, because destructors and C callbacks swallow exceptions. Nothing is raised while cleanup code
-    runs, nor in the first PATIENCE attempts while an import runs, because an interrupted import leaves a module half loaded.
+    One exception is not enough, because destructors and C callbacks swallow exceptions. Nothing is raised in `main`, nor while
+    cleanup code runs, nor in the first PATIENCE attempts while an import runs, because an interrupted import leaves a module
+    half loaded.
     `number` is the signal's, `attempts` the number of earlier attempts.
     """
+    if number not in _RECEIVED:
+        _RECEIVED.append(number)
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda _, frame: _end(number, frame, attempts + 1))
         signal.setitimer(signal.ITIMER_REAL, RETRY_S)
-        if _is_ending() or (_is_importing(frame) and attempts < PATIENCE):
-            _WAITING.add(number)
+        in_main = frame is not None and frame.f_code in (main.__code__, _ignore.__code__)
+        if in_main or _is_ending() or (_is_importing(frame) and attempts < PATIENCE):
             return
     raise Ended(number)
 
@@ -86,11 +94,13 @@ def _is_ending() -> bool:
 
 
 def _ignore(handled: list[int]) -> None:
-    """Ignore the signals `handled` from now on, and stop the timer that raises Ended again."""
-    for number in handled:
+    """Ignore the signals `handled` and the timer that raises Ended again.
+
+    The timer's signal is ignored last, because a signal of `handled` starts the timer, and stays ignored, because it may be
+    pending.
+    """
+    for number in (*handled, *([signal.SIGALRM] if hasattr(signal, "SIGALRM") else [])):
         signal.signal(number, signal.SIG_IGN)
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import errno
 import io
 import os
 import sys
-import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +25,7 @@ FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)  # a disk or quota i
 # the base of typer's errors for wrong options, in click or in typer's copy of it
 USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-waiting_signals: set[int] = set()  # signals that the handler of `__main__` is going to raise; `__main__` sets it
+received_signals: list[int] = []  # signals that end the process; `__main__` sets it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,13 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _heed_signal() -> None:
-    """If a signal is pending, wait until its handler interrupts the command by raising an exception; else return at once.
+    """Raise KeyboardInterrupt if a signal was received, because the signal may have caused an error of the command.
 
-    Called after an error, because the signal may have caused the error by ending a child process. `__main__` delays signals
-    while an import runs.
+    It may have ended a child process, or have left a module half loaded.
     """
-    while waiting_signals:
-        time.sleep(0.001)
+    if received_signals:
+        raise KeyboardInterrupt
 
 
 def _file_of(error: OSError) -> str:
