@@ -124,6 +124,10 @@ QDQ["norm-of-quantised-factors"] = [
     ("BatchNormalization", ["a", "f.real", "shift", "middle", "spread"], "c", {}),
     *pair("c", "y", "ys", "yz"),
 ]
+QDQ["conv-of-a-quantised-bias-only"] = [
+    *WEIGHTS[1:], *pair("x", "a"), ("Conv", ["a", "filters", "b.real"], "c", CONV), ("Mul", ["c", "factors"], "d", {}),
+    *pair("d", "y", "ys", "yz"),
+]  # fmt: skip
 for unsigned, zero, value in ((False, "xz", "step"), (True, "ux", "ustep"), (False, "xz", "rounded")):
     QDQ[f"pad-of-{'un' * unsigned}signed-integers-by-{value}"] = [
         ("QuantizeLinear", ["fill", "xs", zero], "rounded", {}),
@@ -132,6 +136,8 @@ for unsigned, zero, value in ((False, "xz", "step"), (True, "ux", "ustep"), (Fal
         ("DequantizeLinear", ["p", "xs", zero], "y", {}),
     ]
 SCALES |= {"around": np.array([0, 0, 1, 2, 0, 0, 1, 0]), "step": np.int8(40), "ustep": np.uint8(168), "fill": f32(2.0)}
+SCALES |= {"filters": RNG.uniform(-1, 1, (C, C, 3, 3)).astype(np.float32) / 9, "factors": f32(1.5).reshape(1, 1, 1)}
+SCALES |= {"scores": np.array([-128, -101, 0, 127], np.int8).reshape(C, 1, 1)}
 SCALES |= {"xf": f32(-3), "zero": f32(0), "six": f32(6), "factor": RNG.integers(60, 120, C).astype(np.int8)}
 SCALES |= {name: RNG.uniform(0.5, 1, C).astype(np.float32) for name in ("shift", "middle", "spread")}
 X, W, Y = ["xs", "xz"], ["w", "ws", "wz"], ["ys", "yz"]
@@ -214,6 +220,18 @@ def test_weights_and_biases_keep_the_integers_of_the_file() -> None:
     weights, bias = graph.input(op, 1), graph.input(op, 2)
     assert np.array_equal(weights.data, SCALES["w"].transpose(0, 2, 3, 1)) and np.array_equal(bias.data, SCALES["b"])
     assert weights.quant == Quant(tuple(map(float, SCALES["ws"])), (0,) * C, 0)
+
+
+@pytest.mark.litert
+def test_integers_that_are_added_before_a_softmax_are_no_mask(litert: ModuleType) -> None:
+    """A float mask is limited to -100; -128 times the scale 0.01 is -1.28."""
+    nodes = [
+        ("DequantizeLinear", ["scores", "ms", "mz"], "s.real", {}), *pair("x", "a"),
+        ("Add", ["a", "s.real"], "c", {}), *pair("c", "d", "ys", "yz"), ("Softmax", ["d"], "y", {"axis": 1}),
+    ]  # fmt: skip
+    graph = from_onnx(model(nodes), "softmax")
+    (kept,) = (tensor.data for tensor in graph.tensors.values() if tensor.data is not None)
+    assert np.array_equal(kept.ravel(), SCALES["scores"].ravel()) and gives_litert_bytes(graph, litert)
 
 
 def test_an_activation_is_fused_unless_its_input_is_quantised_separately() -> None:

@@ -149,9 +149,11 @@ def _with_finite_masks(graph: Graph) -> Graph:
     """
     tensors = dict(graph.tensors)
     for op in graph.ops:
-        masks = [t for t in graph.inputs_of(op) if t is not None and t.data is not None] if op.kind == "add" else []
+        masks = graph.inputs_of(op) if op.kind == "add" else []
         for mask in masks:
-            if mask.data is not None and mask.data.min(initial=0) < MASKED and _is_only_for_softmax(graph, op):
+            if mask is None or mask.data is None or mask.dtype != "float32":  # integers of a quantised file stay as they are
+                continue
+            if mask.data.min(initial=0) < MASKED and _is_only_for_softmax(graph, op):
                 tensors[mask.name] = replace(mask, data=np.maximum(mask.data, np.float32(MASKED)))
     return replace(graph, tensors=tensors)
 

@@ -71,16 +71,18 @@ def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor])
     """Return the constant operand of a product or sum as one value per output channel of `layer`.
 
     Return None if the op cannot be folded into `layer`, because its operand is not constant per channel, or `layer` has no
-    constant float weights, or the op subtracts from a constant.
+    constant float weights, or integers as its bias, or the op subtracts from a constant.
     """
     if SPECS[layer.kind].weights is None:
         return None
-    weights = tensors[layer.inputs[1] or ""]
+    own = [tensors[name] for name in (layer.inputs[1], *layer.inputs[_weights(layer)[1] :]) if name is not None]
     first, second = graph.input(op), graph.input(op, 1)
     values, made = (second, first) if second.data is not None else (first, second)
     if values.data is None or (op.kind == "sub" and values is first) or made.shape != graph.output(op).shape:
         return None
-    if weights.data is None or {weights.dtype, values.dtype} != {"float32"} or not (values.elements == 1 or is_pixel(values)):
+    if own[0].data is None or {each.dtype for each in (*own, values)} != {"float32"}:
+        return None
+    if not (values.elements == 1 or is_pixel(values)):
         return None
     return np.broadcast_to(values.data.astype(np.float64).ravel(), made.shape[-1:])
 
