@@ -169,14 +169,6 @@ LIMIT = 3 << 30  # bytes, below all limits of the package
 LIMITED = {
     "explorer": ("from tinyweave.explorer.questions import confine; confine(6 << 30)", True, ""),
     "litert": (LITERT.partition("ready()")[0], LITERT_IS_THERE, "ai-edge-litert"),
-    "onnx": (
-        "import onnx.helper as h; from tinyweave.importers.onnx_upgrade import upgraded\n"
-        "values = [h.make_tensor_value_info(name, 1, [1, 4]) for name in 'xy']\n"
-        "graph = h.make_graph([h.make_node('Relu', ['x'], ['y'])], 'g', values[:1], values[1:])\n"
-        "upgraded(h.make_model(graph, opset_imports=[h.make_opsetid('', 8)]).SerializeToString(), 8, 13)",
-        find_spec("onnx"),
-        "onnx",
-    ),
 }
 
 

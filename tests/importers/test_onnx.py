@@ -294,9 +294,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "text": (b"a text", "not a readable .onnx file"),
     "a cut file": (model(CASES["conv-1d"])[:-40], "not a readable .onnx file"),
     "nothing": (b"", "the .onnx file holds no model; it may be empty or damaged"),
-    "an opset that ONNX does not convert": (
-        model(one("Unknown", 1, 4), opset=9),
-        "the file has opset 9, and onnx.version_converter cannot convert it: ",
+    "statistics of each pixel": (
+        model(one("BatchNormalization", *CONV, given=[np.ones(CONV[1:], np.float32)] * 4, spatial=0), opset=8),
+        "its spatial is 0: its statistics are those of each pixel; only those of channels are supported",
     ),
     "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of dynamic size 'height'"),
     "all ops at once": (

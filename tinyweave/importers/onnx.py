@@ -1,8 +1,8 @@
 """Import an .onnx file.
 
 In: the bytes of an untrusted file. Out: a Graph, channels last, of float32, or of int8 if the file is quantised.
-`onnx_ops.OPS` has the importer function of each op. Nodes that depend on initializers and shapes only are computed at import.
-Source: ONNX IR and operator schemas, opset 13 and later; ONNX converts older files.
+`onnx_ops.OPS` has the importer function of each op, `onnx_ops.old_forms` those of opsets before 13. Nodes that depend on
+initializers and shapes only are computed at import. Source: ONNX IR and operator schemas.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ import numpy as np
 from ..installing import install
 from ..ir import CompileError, Graph
 from .function_chains import fuse_functions
-from .onnx_ops import OPS
+from .onnx_ops.old_forms import functions_of
 from .onnx_ops.quantised import QUANTISED
-from .onnx_upgrade import upgraded
 from .program import ImportedProgram, Node, Ref, graph_of
 
-OLDEST_OPSET = 13
 MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
 MAX_BYTES = 1 << 28  # total size of all initializers
@@ -48,23 +46,12 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
         if model.functions:
             _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, _upgraded(onnx, model), read), name)
+        return graph_of(_program(onnx, model, read), name)
     except Exception as error:
         is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
         if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):
             raise CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged") from error
         raise
-
-
-def _upgraded(onnx: Any, model: Any) -> Any:
-    """Return the model in an opset that is supported: as it is, or converted by ONNX if its opset is older."""
-    opset = _opset(model)
-    if opset is None or opset >= OLDEST_OPSET:
-        return model
-    _check_nodes(model)
-    if any(tensor.external_data for tensor in model.graph.initializer):
-        raise CompileError(f"the file has opset {opset} and weights in another file", f"export it with opset {OLDEST_OPSET}")
-    return onnx.ModelProto.FromString(upgraded(model.SerializeToString(), opset, OLDEST_OPSET))
 
 
 def _opset(model: Any) -> int | None:
@@ -117,7 +104,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
     if not model.opset_import:
         raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
     if _opset(model) is None and any(node.domain in STANDARD for node in model.graph.node):
-        raise CompileError("the file has ONNX ops but does not declare their opset", f"add opset {OLDEST_OPSET} or later")
+        raise CompileError("the file has ONNX ops but does not declare their opset", "export it again")
     graph = model.graph
     _check_nodes(model)
     if graph.sparse_initializer:
@@ -144,7 +131,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
-    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX", integers))
+    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions_of(_opset(model)), "ONNX", integers))
 
 
 def _check_nodes(model: Any) -> None:
