@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SUFFIXES = (".tflite", ".onnx", ".pt2")
 EXACT_DB = 80.0  # SQNR of a float import; less is a wrong value, because float32 rounding leaves 100 dB
 QUANTISED_DB = 20.0  # SQNR of a quantised import, whose values may differ by one step
