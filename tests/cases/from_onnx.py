@@ -13,6 +13,7 @@ from tinyweave import ops
 from tinyweave.importers.onnx import from_onnx
 from tinyweave.ir import CompileError, Graph
 
+CONV = (1, 4, 9, 8)  # the shape of a map
 RNG = np.random.default_rng(0)
 Node = tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
 Constants = dict[str, Any]

@@ -28,6 +28,7 @@ from .unsupported import Unsupported
 MAX_ELEMENTS = 1 << 26  # elements of a tensor
 MAX_OUTPUTS = 1 << 11  # outputs of an op
 READ_BOOLS = ("select_v2",)  # op kinds that take bools, beside comparisons and kinds that move elements
+BYTES = ("int8", "uint8")  # types of network inputs, such as images, that keep their type until they are cast to float32
 
 
 MAX_COMPUTED = 1 << 24  # elements of an array of indices or weights that an importer function computes
@@ -116,6 +117,7 @@ class Builder:
     init: list[Op] = field(default_factory=list)  # ops that assign the initial values of states
     where: str = ""  # the module or node that is being imported; new tensors are named after it
     transposes: bool = False  # whether a transpose is added where only a transpose can give a layout
+    converted: dict[tuple[str, float, int], str] = field(default_factory=dict)  # 8-bit tensor, scale, zero point -> as float32
     _moved: dict[tuple[str, tuple[Axes, ...]], str] = field(default_factory=dict)  # (tensor, layout) -> tensor
     _axes: int = 0  # number of Axis units so far
 
@@ -172,8 +174,9 @@ class Builder:
     ) -> list[str]:
         """Append an op with one new output per shape in `shapes`, and return the names of these outputs.
 
-        `dtype` is their type, by default bool for comparisons and for ops that move bools, else float32. `suffix` is part of
-        the outputs' names. `states` are existing state tensors that the op changes; they become outputs of the op, too.
+        `dtype` is their type, by default bool for comparisons, the type of the operand for ops that move bools or 8-bit
+        integers, else float32. `suffix` is part of the outputs' names. `states` are existing state tensors that the op changes;
+        they become outputs of the op, too.
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
@@ -183,10 +186,19 @@ class Builder:
         has_bools = any(map(self._is_bool, inputs))
         if has_bools and not (spec.moves or kind in READ_BOOLS or spec.family == "comparison"):
             raise Unsupported("it computes on bools; select by them with where, or make them floats")
-        dtype = dtype or ("bool" if spec.family == "comparison" or (has_bools and spec.moves) else "float32")
-        outputs = [self.add(Tensor(self.name(suffix), shape, dtype)) for shape in shapes]
+        byte = next((self.tensors[name] for name in inputs if name is not None and self.is_byte(name)), None)
+        if byte is not None and kind != "dequantize" and (not spec.moves or spec.family == "join"):
+            raise Unsupported(f"it computes on {byte.dtype}; cast the integers to float32 first")
+        moved = byte if spec.moves else None
+        usual = "bool" if spec.family == "comparison" or (has_bools and spec.moves) else "float32"
+        dtype, quant = (moved.dtype, moved.quant) if moved else (dtype or usual, None)
+        outputs = [self.add(Tensor(self.name(suffix), shape, dtype, quant)) for shape in shapes]
         self.ops.append(Op(f"{kind}_{len(self.ops)}", kind, tuple(inputs), (*outputs, *states), dict(attrs or {})))
         return outputs
+
+    def is_byte(self, name: str) -> bool:
+        """Return whether the tensor `name` has 8-bit integers that the network takes as input, perhaps after moves."""
+        return self.tensors[name].dtype in BYTES and self.tensors[name].data is None
 
     def _is_bool(self, name: str | None) -> bool:
         """Return whether the tensor `name` has bools that the network computes."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from ..installing import install
 from ..ir import CompileError, Graph
+from .channels_last import BYTES
 from .function_chains import fuse_functions
 from .onnx_ops.old_forms import functions_of
-from .onnx_ops.quantised import QUANTISED
 from .program import ImportedProgram, Node, Ref, graph_of
 
 MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
@@ -29,7 +29,6 @@ MAX_BYTES = 1 << 28  # total size of all initializers
 FLOATS = ("float16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or save the model as one file: onnx.save(onnx.load(path), out)"
 STANDARD = ("", "ai.onnx")  # names of the default operator domain
-QUANTISED_INPUTS = frozenset(op.rpartition(".")[2] for op in QUANTISED if op != "QuantizeLinear")
 Read = Callable[[str], bytes]
 
 
@@ -110,10 +109,9 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
     if graph.sparse_initializer:
         raise CompileError("the file has sparse initializers", "store them as dense tensors")
     constants = _constants(onnx, graph, read)
-    scaled = {name for node in graph.node if node.op_type in QUANTISED_INPUTS for name in node.input}
-    inputs = {
-        value.name: _input_shape(onnx, value, value.name in scaled) for value in graph.input if value.name not in constants
-    }
+    given = [value for value in graph.input if value.name not in constants]
+    inputs = {value.name: _input_shape(value) for value in given}
+    types = {value.name: _input_type(onnx, value) for value in given}
     known, nodes = {*inputs, *constants, ""}, list[Node]()
     for position, node in _in_order(graph.node):
         for name in node.input:
@@ -126,12 +124,14 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
             )
         known.update(made)
         nodes += _nodes(onnx, node)
-    integers = {value.name for value in graph.input if value.type.tensor_type.elem_type in _integers(onnx)}
+    integers = [name for name, dtype in types.items() if dtype in ("int32", "int64")]
+    bytes_ = {name: dtype for name, dtype in types.items() if dtype in BYTES}
     outputs = [Ref(value.name) for value in graph.output]
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
-    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions_of(_opset(model)), "ONNX", integers))
+    functions = functions_of(_opset(model))
+    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", integers, {}, bytes_))
 
 
 def _check_nodes(model: Any) -> None:
@@ -212,20 +212,19 @@ def _numbers(values: np.ndarray, name: str) -> np.ndarray:
     return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
 
 
-def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
-    """Return the shape of a graph input, described by the ValueInfoProto `value`. A dynamic batch size becomes 1.
+def _input_type(onnx: Any, value: Any) -> str:
+    """Return the type of a graph input, described by the ValueInfoProto `value`; raise CompileError if it is not supported."""
+    code = value.type.tensor_type.elem_type
+    names = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+    dtype = str(names.get(code, "an unknown type"))
+    if dtype not in ("float", "int32", "int64", *BYTES):
+        raise CompileError(f"is an input of {dtype}", "make it float, or uint8 or int8 and cast it to float", tensor=value.name)
+    return dtype
 
-    `has_scale` says that a DequantizeLinear or QLinear op reads the input, so that it may be int8 or uint8. Other inputs must
-    be float32, or int32 or int64 for indices.
-    """
-    kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
-    if kind.elem_type not in (onnx.TensorProto.FLOAT, *_integers(onnx)) and not (has_scale and kind.elem_type in bytes_):
-        known = kind.elem_type in onnx.TensorProto.DataType.values()
-        what = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if known else "of an unknown type"
-        is_integer = kind.elem_type in bytes_
-        why = f"is an input of {what}" + (" without a scale" if is_integer else "")
-        to_do = "make it float" + (", or quantise it: a DequantizeLinear or QLinear op must read it" * is_integer)
-        raise CompileError(why, to_do, tensor=value.name)
+
+def _input_shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of a graph input, described by the ValueInfoProto `value`. A dynamic batch size becomes 1."""
+    kind = value.type.tensor_type
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
     shape = list[int]()
@@ -238,11 +237,6 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
             what = f"'{dim.dim_param}'" if dim.dim_param else "(unnamed)"
             raise CompileError(f"has an axis {axis} of dynamic size {what}", "export it with fixed shapes", tensor=value.name)
     return tuple(shape)
-
-
-def _integers(onnx: Any) -> tuple[int, int]:
-    """Return ONNX's type codes of int32 and int64, the types that indices may have."""
-    return onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
 
 def _nodes(onnx: Any, node: Any) -> list[Node]:

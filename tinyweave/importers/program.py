@@ -17,14 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Op, Tensor, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, verify
 from ..ops import SPECS
 from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
+from ..quantize.scale_groups import is_float
 from .aten import VIEWS
 from .aten.elementwise import MASKED
 from .aten.spectrum import Complex
-from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
+from .channels_last import BYTES, MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
+from .input_scales import fold_input_scales
 from .refused import refusal_of
 from .unsupported import Unsupported
 
@@ -74,6 +76,7 @@ class ImportedProgram:
     framework: str  # the framework's name in messages
     integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
     states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of buffers that calls change and keep
+    bytes_: Mapping[str, str] = field(default_factory=dict)  # input -> "uint8" or "int8"; the network casts it to float32
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:
@@ -112,7 +115,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
                 if not transposes:
                     break
         if built:
-            return _finished(verify(fold_float(min(built, key=_transposed))))
+            return _finished(verify(fold_float(fold_input_scales(min(built, key=_transposed)))))
     # report the attempt that built most nodes: in other attempts an early refusal hides the refusals of later nodes
     raise _refusal(*min(refused, key=lambda attempt: (attempt[0], len(attempt[1]))), program)
 
@@ -131,7 +134,7 @@ def _finished(graph: Graph) -> Graph:
     for tensor in (tensor for op in graph.ops if op.kind not in LIMITING for tensor in graph.inputs_of(op)):
         if tensor is not None and tensor.data is not None and not np.isfinite(tensor.data).all():
             raise CompileError("holds values that are not finite", NOT_FINITE, tensor=tensor)
-    has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
+    has_scales = any(tensor.quant is not None and is_float(tensor) for tensor in graph.tensors.values() if tensor.data is None)
     if has_scales:
         return from_prequantised(graph)
     try:
@@ -180,8 +183,9 @@ def _attempt(
     for key, shape in program.inputs.items():
         axes = [b.new_axis(extent) for extent in shape]
         dims = _edge(axes, orders[key])
-        dtype = "int32" if key in program.integers else "float32"
-        values[key] = Map(b.add(Tensor(key, extents(dims), dtype)), tuple(axes), dims)
+        dtype = "int32" if key in program.integers else program.bytes_.get(key, "float32")
+        quant = Quant((1.0,), (0,)) if dtype in BYTES else None
+        values[key] = Map(b.add(Tensor(key, extents(dims), dtype, quant)), tuple(axes), dims)
     states = {key: _state(b, key, first, orders[key]) for key, first in program.states.items()}
     values |= {key: read for key, (read, _) in states.items()}
     roots: dict[str, str] = {}

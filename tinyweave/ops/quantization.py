@@ -107,6 +107,7 @@ SPECS = (
         reference=reference_dequantize,
         constraints=(arity(1), dequantize_types_are_supported, integers_are_per_tensor),
         channelwise=True,
+        scale="own",
     ),
     conversion("cast", family="cast", reference=reference_cast, constraints=(arity(1), shape_is_kept)),
 )

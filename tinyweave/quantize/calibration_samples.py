@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import media
 from ..files import read_file
-from ..ir import CompileError, Graph, Quant, Tensor, channels_last
+from ..ir import CompileError, Graph, Quant, Tensor, channels_last, limits
 from ..media import Array
 from .scale_groups import is_float
 
@@ -113,7 +113,7 @@ class Samples:
         if not np.isfinite(values).all():
             raise CompileError(f"{what} holds NaN or infinite values", "leave it out, or repair it", tensor=tensor)
         if not is_float(tensor):
-            return np.asarray(values, tensor.dtype)
+            return _integers(values, tensor, what)
         try:
             return self.preprocessing.apply(values)
         except ValueError as error:
@@ -121,6 +121,15 @@ class Samples:
             counts = len(self.preprocessing.scale), len(self.preprocessing.offset)
             why = f"{counts[0]} factors and {counts[1]} offsets do not fit {channels} channels"
             raise CompileError(why, "give one of each, or one per channel") from error
+
+
+def _integers(values: Array, tensor: Tensor, what: str) -> Array:
+    """Return a sample of an integer input in the type of the input; raise CompileError if the type cannot hold its values."""
+    least, most = limits(tensor.dtype)
+    if values.size and not (least <= values.min() and values.max() <= most and (values == np.rint(values)).all()):
+        why = f"{what} holds other values than integers from {least} to {most}"
+        raise CompileError(why, f"give the {tensor.dtype} values themselves; the network converts them", tensor=tensor)
+    return np.asarray(values, tensor.dtype)
 
 
 def _reshaped(values: Array, tensor: Tensor, what: str) -> Array:
@@ -200,7 +209,7 @@ def _check_source(source: str, tensors: Sequence[Tensor], scale: Sequence[float]
     shape = list(tensor.shape)
     if source == "images" and (len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3)):
         raise CompileError(f"is {shape}, which is not an image [1, h, w, 1 or 3]", "give an .npy file", tensor=tensor)
-    if source == "images" and scale is None:
+    if source == "images" and scale is None and is_float(tensor):
         hint = "say what the network was trained on: --scale 1/255 for 0 .. 1, --scale 1 for 0 .. 255"
         raise CompileError("images hold 0 .. 255", hint)
     if source == "waveforms" and tensor.elements != max(shape, default=1):

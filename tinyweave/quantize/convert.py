@@ -64,8 +64,8 @@ def as_real(tensor: Tensor, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_integers(tensor: Tensor, values: NDArray[Any]) -> NDArray[Any]:
-    """Quantise real numbers to the type and scale of a tensor; return them unchanged if it has none."""
-    return values if tensor.quant is None else quantised(values, tensor.quant, tensor.dtype)
+    """Quantise real numbers to the type and scale of a tensor; return integers, or numbers for which it has no scale."""
+    return values if tensor.quant is None or values.dtype == tensor.dtype else quantised(values, tensor.quant, tensor.dtype)
 
 
 def quantised_constant(tensor: Tensor, quant: Quant, dtype: str = "int8") -> Tensor:
@@ -134,7 +134,8 @@ def to_int8(
                 inputs[index] = copy = groups.requantised[op.name, index]
                 tensors[copy] = replace(tensor, name=copy, dtype=groups.dtype(copy), quant=of[copy])
                 ops.append(Op(f"quantize_for_{op.name}_{index}", "quantize", (tensor.name,), (copy,)))
-        own = replace(op, inputs=tuple(inputs))
+        # the integers of a dequantize op, such as an image of bytes, are converted to the scale that the int8 ops read
+        own = replace(op, kind="quantize" if op.kind == "dequantize" else op.kind, inputs=tuple(inputs))
         ops.append(_with_integer_constants(graph, own, of, tensors, weights.get(op.name, INT8)))
     init = tuple(_initial_state(graph, op, tensors) for op in graph.init)
     return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops), init=init)))

@@ -23,7 +23,7 @@ from ..ops import SPECS, check, spec_of
 from ..ops.spec import ACTIVATIONS
 from ..passes.rewrite import each_op, integers, maker, same_kind, without
 from .convert import affine, broadcast, interval, quantised_bias, to_int8
-from .scale_groups import ScaleGroups, check_quantisable, float_inputs, is_float, least_scales, scale_groups
+from .scale_groups import ScaleGroups, check_quantisable, float_inputs, is_float, least_scales, output_quant, scale_groups
 from .simplify_float import float_weights, pool_to_mean
 
 Range = tuple[float, float]
@@ -42,7 +42,7 @@ def from_prequantised(graph: Graph) -> Graph:
         if SPECS[op.kind].family == "recurrent":
             raise CompileError("keeps a state for which the file has no scale", "give the float model and quantise that", op=op)
     known = {t.name: t.quant for t in graph.tensors.values() if t.quant is not None and is_float(t)}
-    graph = replace(graph, tensors={name: replace(t, quant=None) for name, t in graph.tensors.items()})
+    graph = replace(graph, tensors={name: replace(t, quant=None) if is_float(t) else t for name, t in graph.tensors.items()})
     check(verify(graph))
     quants = _completed_scales(graph, known)
     graph, quants, requantised = _reconciled(graph, quants)
@@ -52,7 +52,7 @@ def from_prequantised(graph: Graph) -> Graph:
 
 def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Quant]:
     """Return tensor name -> scale for every activation: its scale in `known`, or an inferred scale."""
-    fixed = [(op, SPECS[op.kind].output_quant) for op in graph.ops]
+    fixed = [(op, output_quant(graph, op)) for op in graph.ops]
     quants = dict(known) | {name: quant for op, quant in fixed if quant is not None for name in op.outputs}
     for op in graph.ops:
         _propagate_scale(graph, op, quants, forwards=True)
@@ -95,7 +95,8 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
 
     A known scale in `quants` determines the range of its tensor. Unlimited ends are infinite.
     """
-    possible = {name: interval(quants[name]) if name in quants else ALL for name in graph.inputs}
+    inputs = [name for name in graph.inputs if is_float(graph.tensors[name])]
+    possible = {name: interval(quants[name]) if name in quants else ALL for name in inputs}
     for op in graph.ops:
         for name in op.outputs:
             if is_float(graph.tensors[name]):
@@ -112,7 +113,7 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
                 settle(name)
         for _, name in float_inputs(graph, op):
             needed.setdefault(name, []).append(_input_range(graph, op, name, useful))
-    for name in set(graph.inputs) & set(possible):
+    for name in inputs:
         settle(name)
     narrowed = {name: (max(ends[0], useful[name][0]), min(ends[1], useful[name][1])) for name, ends in possible.items()}
     return {name: ends if ends[0] < ends[1] else possible[name] for name, ends in narrowed.items()}
@@ -295,7 +296,7 @@ def _dequantised(tensor: Tensor) -> NDArray[np.float64]:
 
 
 def _without_copy(graph: Graph, op: Op) -> Graph:
-    """Remove `op` if it is a reshape to the same shape and scale."""
-    if op.kind != "reshape" or not same_kind(graph.input(op), graph.output(op)):
+    """Remove `op` if it is a view or a conversion to the same shape, type and scale."""
+    if spec_of(op).family not in ("view", "conversion") or not same_kind(graph.input(op), graph.output(op)):
         return graph
     return without(graph, op, op.inputs[0] or "")

@@ -83,6 +83,17 @@ def check_quantisable(graph: Graph) -> None:
         )
 
 
+def output_quant(graph: Graph, op: Op) -> Quant | None:
+    """Return the scale and zero point that the int8 outputs of an op must have, or None if any scale is allowed.
+
+    The output of a dequantize has the scale of its input. A uint8 zero point becomes 128 lower.
+    """
+    if op.kind != "dequantize":
+        return SPECS[op.kind].output_quant
+    x = graph.input(op)
+    return Quant((x.scale,), (x.zero_point - 128 * (x.dtype == "uint8"),))
+
+
 def _has_state(graph: Graph, op: Op) -> bool:
     return any(t is not None and t.role == "state" for t in (*graph.inputs_of(op), *graph.outputs_of(op)))
 
@@ -99,8 +110,8 @@ def scale_groups(graph: Graph) -> ScaleGroups:
         spec, inputs = SPECS[op.kind], _copied_cells(graph, op, groups)
         outputs = [t.name for t in graph.outputs_of(op) if is_float(t)]
         groups.parent.update((name, name) for name in outputs if name not in groups.parent)
-        if spec.output_quant is not None:
-            groups.fixed.update((name, spec.output_quant) for name in outputs)
+        if (quant := output_quant(graph, op)) is not None:
+            groups.fixed.update((name, quant) for name in outputs)
         if spec.shares_scale and outputs:
             constants = [t.data for t in graph.inputs_of(op) if is_float(t) and t is not None and t.data is not None]
             _tie(groups, op, list(inputs.items()), outputs, constants)

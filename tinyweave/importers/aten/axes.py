@@ -25,7 +25,7 @@ from ..channels_last import (
     view,
 )
 from ..unsupported import Unsupported, normalised_axis
-from .elementwise import binary, bools_as_numbers, stored_constant
+from .elementwise import as_floats, binary, stored_constant
 
 INDICES_READ = Unavailable("its indices are read; only its values are supported")
 MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0) | {"offset": False}
@@ -149,7 +149,7 @@ def of_bools(kind: str) -> Callable[..., Map]:
     """Return a function that imports aten.any ("reduce_max") or aten.all ("reduce_min") as a reduction of 0 and 1."""
 
     def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
-        return binary("greater")(b, reduce(kind)(b, bools_as_numbers(b, x), dim, keepdim), 0.5)
+        return binary("greater")(b, reduce(kind)(b, as_floats(b, x), dim, keepdim), 0.5)
 
     return apply
 
@@ -551,7 +551,7 @@ def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
     integers = INTEGERS if b.tensors[x.tensor].dtype == "int32" else ()
     if not {str(each) for each in (*where, *more.values())} <= {*SAME, *integers}:
         raise Unsupported("it converts to another dtype; only float32 is supported")
-    return bools_as_numbers(b, x)
+    return as_floats(b, x)
 
 
 def dropout(b: Builder, x: Map, p: float, train: bool) -> Map:

@@ -93,8 +93,17 @@ def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
     return where(b, mask, value, x)
 
 
-def bools_as_numbers(b: Builder, x: Map) -> Map:
-    """Return bools as floats, 1 where they are true; other maps are returned unchanged."""
+def as_floats(b: Builder, x: Map, scale: float = 1.0, zero: int = 0) -> Map:
+    """Return bools as floats, 1 where they are true, and 8-bit integers as floats, (x - zero) * scale.
+
+    Other maps are returned unchanged. Equal conversions of a tensor are one op, so that they can become the tensor's scale.
+    """
+    if b.is_byte(x.tensor):
+        if (x.tensor, scale, zero) not in b.converted:
+            y = b.like("dequantize", x)
+            y = binary("sub")(b, y, zero) if zero else y
+            b.converted[x.tensor, scale, zero] = (y if scale == 1 else binary("mul")(b, y, scale)).tensor
+        return Map(b.converted[x.tensor, scale, zero], x.axes, x.dims)
     return where(b, x, 1.0, 0.0) if b.tensors[x.tensor].dtype == "bool" else x
 
 

@@ -16,6 +16,7 @@ from ...ir import Quant, Tensor
 from ..channels_last import Builder, Map
 from ..quantised_constants import QUANTISED_DTYPE, SHIFT, quantised_constant
 from ..unsupported import Unsupported
+from .elementwise import as_floats
 
 
 def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
@@ -36,8 +37,14 @@ def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -
 def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
     """Import a dequantize op on a computed tensor: record its scale and zero point if the tensor has none.
 
-    `unsigned` says that `zero` is uint8. Raise Unsupported if the tensor was quantised with another scale or zero point.
+    An 8-bit input of the network is converted to float32 first. `unsigned` says that `zero` is uint8. Raise Unsupported if the
+    tensor was quantised with another scale or zero point.
     """
+    if isinstance(x, Map) and b.is_byte(x.tensor):
+        if unsigned != (b.tensors[x.tensor].dtype == "uint8"):
+            raise Unsupported(f"its input is {b.tensors[x.tensor].dtype}, its zero point is not; the file may be damaged")
+        quant = _per_tensor(scale, zero, unsigned)
+        x = as_floats(b, x, quant.scale[0], quant.zero_point[0] + SHIFT * unsigned)
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant not in (None, quant):
         raise Unsupported("its scale or zero point differs from those that its input was quantised with; make them equal")

@@ -248,15 +248,15 @@ def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import ONNX's Cast of bools to float32, 0 or 1. Casts of float32 to float32 and of indices to int32 or int64 add no op.
+    """Import ONNX's Cast of bools (0 or 1) and 8-bit inputs to float32.
 
-    Casts to other types are refused.
+    Casts of float32 to float32 and of indices to int32 or int64 add no op. Casts to other types are refused.
     """
     if to in INTEGERS and b.tensors[x.tensor].dtype == "int32":
         return x
     if to != FLOAT:
         raise Unsupported("it converts to another dtype; only float32 is supported")
-    return elementwise.bools_as_numbers(b, x)
+    return elementwise.as_floats(b, x)
 
 
 def softmax(kind: str) -> Function:
