@@ -42,6 +42,7 @@ ACTIVATIONS = {
     "relu": tflite.ActivationFunctionType.RELU,
     "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
     "relu6": tflite.ActivationFunctionType.RELU6,
+    "tanh": tflite.ActivationFunctionType.TANH,  # the importer makes it an op of its own
 }
 MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.MirrorPadMode.SYMMETRIC}
 WITHOUT_VALUE = ("var_handle", "call_once")  # kinds that initialise variables and are not ops of a Graph
@@ -399,6 +400,7 @@ OPS = {
     "conv_2d": Options("Conv2DOptions", (*CONV, BIAS_TYPE), (3, 4)),
     "cos": Options("CosOptions"),
     "cumsum": Options("CumsumOptions", (_plain("exclusive"), _plain("reverse"))),
+    "densify": Options("DensifyOptions"),
     "depth_to_space": Options("DepthToSpaceOptions", (BLOCK_SIZE,), (2, 1)),
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),

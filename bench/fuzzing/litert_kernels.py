@@ -2,7 +2,7 @@
 
 Every kind of op is tried with every combination of types of its inputs, constants, state and outputs that tinyweave accepts, on
 its generated cases. Out: a line for each combination that LiteRT computes otherwise than numpy, or refuses; then the counts.
-Exit code 1 if LiteRT differs where `OpSpec.misread` does not say so: then verify would blame the C.
+Exit code 1 if LiteRT differs where DIFFERENCES does not say so: then verify would blame the C.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.importers.tflite import from_tflite  # noqa: E402
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, limits, verify  # noqa: E402
 from tinyweave.kernels.table import without_kernel  # noqa: E402
+from tinyweave.ops.litert_differences import difference  # noqa: E402
 from tinyweave.simulate import compare, litert  # noqa: E402
 
 TYPES = ("int8", "uint8", "int16", "int32", "int64", "bool", "float32")
@@ -105,8 +106,8 @@ def tried(kind: str, each: int, step: int) -> Iterator[tuple[str, str, bool]]:
             file = accepted(graph) if seen[types] < each else None
             if file is not None:
                 seen[types] += 1
-                misread = any(ops.SPECS[op.kind].misread(graph, op) is not None for op in graph.ops)
-                yield types, outcome(file), misread
+                imported = from_tflite(file, "network")
+                yield types, outcome(file), any(difference(imported, op) is not None for op in imported.ops)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -367,11 +367,11 @@ def test_unsupported_features_are_named(file: bytes) -> None:
         "lsh_projection are not supported: tables of strings and hashes are not supported; look words up outside the network",
     )
     refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
-    refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.FLOAT16), "weights", "FLOAT16")
+    refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.BFLOAT16), "weights", "BFLOAT16")
     refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.INT4), "weights", "needs 54 bytes")
     refuses(patch(file, tensor_table("features"), 6, "<b", tflite.TensorType.INT4), "features", "is an int4 activation")
     refuses(patch(file, lambda m: wrap(options(m)), 8, "<i", 0), "conv_2d_0", "stride")
-    refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 4), "conv_2d_0", "fused activation number 4")
+    refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 5), "conv_2d_0", "fused activation number 5")
 
 
 def test_all_problems_of_a_file_are_collected_on_request(file: bytes) -> None:

@@ -40,9 +40,9 @@ def case() -> Case:
 def test_layers_are_returned_only_with_keep(case: Case) -> None:
     model = to_tflite(case.graph)
     plain, kept = litert.run(model, case.inputs), litert.run(model, case.inputs, keep=True)
-    assert [run.layers for run in plain] == [[], []]
+    assert [run.layers for run in plain] == [{}, {}]
     for run in kept:
-        assert np.array_equal(run.layers[0][0], run.outputs[0])
+        assert np.array_equal(run.layers[case.graph.outputs[0]], run.outputs[0])
 
 
 def test_an_unknown_op_version_is_lowered(case: Case) -> None:

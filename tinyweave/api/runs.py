@@ -222,11 +222,12 @@ def _litert(model: Model) -> compare.Reference:
         if as_filed:
             return [run.outputs for run in runs]
         homes = [tensor_source(model.tensors, name)[0] for name in model.graph.outputs]
-        ops = [model.original.producer[home] for home in homes]
-        places = [model.original.ops[op].outputs.index(home) for op, home in zip(ops, homes, strict=True)]
-        dtypes = [model.graph.tensors[name].dtype for name in model.graph.outputs]
-        wanted = list(zip(ops, places, dtypes, strict=True))
-        return [[as_other_sign(run.layers[op][place], dtype) for op, place, dtype in wanted] for run in runs]
+        if hidden := [home for home in homes if home not in runs[0].layers]:
+            raise litert.CannotRunError(
+                "LiteRT does not return this tensor of the file", "verify with --io model", tensor=hidden[0]
+            )
+        wanted = [(home, model.graph.tensors[name].dtype) for home, name in zip(homes, model.graph.outputs, strict=True)]
+        return [[as_other_sign(run.layers[home], dtype) for home, dtype in wanted] for run in runs]
 
     return run
 

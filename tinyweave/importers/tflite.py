@@ -1,9 +1,9 @@
 """Import a .tflite file.
 
 In: the bytes of an untrusted file. Out: a verified Graph. SAME and VALID padding become numbers, ops are named
-`<kind>_<position>`, tensor names are made unique, and variables become state tensors that the ops in `Graph.init` initialise. A
-file that is damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has
-a row per op kind.
+`<kind>_<position>`, tensor names are made unique, and variables become state tensors that the ops in `Graph.init` initialise.
+float16 becomes float32, sparse constants become dense, and integer weights of float32 ops become float32. A file that is
+damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has the options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,21 @@ from typing import Any
 import numpy as np
 import tflite
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, run_bytes, unpacked, verify
+from ..ir import (
+    CompileError,
+    Graph,
+    Op,
+    Quant,
+    Tensor,
+    array_type,
+    itemsize,
+    limits,
+    opaque,
+    rebuild,
+    run_bytes,
+    unpacked,
+    verify,
+)
 from ..ops import spec_of
 from ..tflite_schema import (
     IDENTIFIER,
@@ -33,6 +47,7 @@ from ..tflite_schema import (
     names_of,
 )
 from .refused import refusal_of
+from .tflite_constants import dense, real_weights
 from .tflite_lowering import lowered
 
 ABSENT = -1  # index of an absent optional input
@@ -42,15 +57,20 @@ MAX_COUNT = 1 << 16  # number of tensors, and of operands of all ops together
 MAX_OPS = 1 << 11  # ops; the time of some passes grows with their square
 MAX_BYTES = 1 << 24  # bytes of one tensor, and of all state together; more than any microcontroller has
 MAX_TOTAL = 1 << 27  # bytes of all tensors together; the passes visit every element
-# TFLite type that no op supports -> supported type of the same size, so that the tensor's bytes are counted right
-AS_LARGE = {"FLOAT16": "int16", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
+MAX_DEPTH = 16  # composites inside composites
+COMPOSITE = "stablehlo_composite"  # kind of an op that is replaced by the ops of its decomposition, a subgraph
+# TFLite type that no op supports -> supported type of the same size, so that the tensor's bytes are counted right; float16
+# becomes float32
+AS_LARGE = {"FLOAT16": "float32", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
 AS_LARGE |= {"FLOAT64": "int64", "COMPLEX64": "int64"}
 TYPE_NAMES = names_of(tflite.TensorType)
 DTYPES = {code: name for name, code in TYPES.items()}
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None) -> Graph:
-    """Return the graph of a .tflite file's first subgraph; other subgraphs may only initialise variables.
+    """Return the graph of a .tflite file's first subgraph, which LiteRT runs, too: that of the first signature.
+
+    The subgraphs of other signatures are not read.
 
     Args:
         data: the content of the file.
@@ -92,23 +112,8 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
         init, variables, tensors = [], {}, {}
         problems += [error] if error.op else []  # without an op: an unsupported control flow op has its own problem
 
-    written = {*main.inputs, *chain(*main.writes)}
-    broken: dict[str, CompileError] = {}
     names = {index: variables[variable] for index, variable in main.handles.items() if variable in variables}
-    for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
-        table = main.table.Tensors(index)
-        names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
-        dtype, shape = _claimed(file, table, names[index])
-        try:
-            tensors[names[index]] = tensor = _tensor(file, table, names[index], index in written, dtype=dtype, shape=shape)
-        except CompileError as error:
-            if problems is None:
-                raise
-            broken[names[index]] = error
-            tensors[names[index]] = tensor = Tensor(names[index], shape, dtype or "int8")
-        if tensor.role == "state":
-            init.append(_first_value(tensor, tensors))
-
+    broken, written = _read_tensors(file, main, names, tensors, init, strict=problems is None), main.written
     ops: list[Op] = []
     operands = replace(NO_OPERANDS, tensors=tensors)
     for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
@@ -129,8 +134,8 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
                     raise CompileError(cause.why, cause.what_to_do, op=op, tensor=tensor_name)
             op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
             if kind == "unidirectional_sequence_lstm":
-                _check_hidden(file, main, operator, op, tensors)
-            op = replace(op, attrs=attributes(operator, operands, op))
+                _check_hidden(file, main.owners[position], operator, op, tensors)
+            op = real_weights(replace(op, attrs=attributes(operator, operands, op)), tensors, file.claim)
             ops += lowered(op, tensors, len(ops))
             continue
         except CompileError as error:
@@ -147,15 +152,44 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
     return _widened(Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init)))
 
 
+def _read_tensors(
+    file: _File, main: _Subgraph, names: dict[int, str], tensors: dict[str, Tensor], init: list[Op], *, strict: bool
+) -> dict[str, CompileError]:
+    """Read the tensors that ops read or write; return the error of each tensor that cannot be read, or, if `strict`, raise it.
+
+    Their names are added to `names`, the tensors to `tensors`, and the ops that initialise states to `init`.
+    """
+    broken, written = dict[str, CompileError](), main.written
+    for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
+        table = main.tensors[index]
+        names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
+        dtype, shape = _claimed(file, table, names[index])
+        try:
+            is_edge = index in main.inputs or index in main.outputs
+            tensor = _tensor(file, table, names[index], index in written, is_edge=is_edge, dtype=dtype, shape=shape)
+            tensors[names[index]] = tensor
+        except CompileError as error:
+            if strict:
+                raise
+            broken[names[index]] = error
+            tensors[names[index]] = tensor = Tensor(names[index], shape, dtype or "int8")
+        if tensor.role == "state":
+            init.append(_first_value(tensor, tensors))
+    return broken
+
+
 def _widened(graph: Graph) -> Graph:
-    """Return the graph with int4 constants stored as int8, except int4 weights that only ops on int8 activations read."""
+    """Return the graph without tensors that no op uses, and with int4 constants stored as int8.
+
+    int4 weights that only ops on int8 activations read stay int4.
+    """
     weights, others = set[str | None](), set[str | None](graph.outputs)
     for op in (*graph.init, *graph.ops):
         takes = spec_of(op).takes_int4_weights and len(op.inputs) > 1 and graph.input(op).dtype == "int8"
         weights |= {op.inputs[1]} if takes else set()
         others |= {name for index, name in enumerate(op.inputs) if not takes or index != 1}
     narrow = {name for name, tensor in graph.tensors.items() if tensor.dtype == "int4"} - (weights - others)
-    return replace(graph, tensors={**graph.tensors} | {name: replace(graph.tensors[name], dtype="int8") for name in narrow})
+    return rebuild(graph, tensors={**graph.tensors} | {name: replace(graph.tensors[name], dtype="int8") for name in narrow})
 
 
 Variable = tuple[bytes, bytes]  # container and name
@@ -163,9 +197,13 @@ Variable = tuple[bytes, bytes]  # container and name
 
 @dataclass(frozen=True)
 class _Subgraph:
-    """A subgraph of the file. A tensor is an index into the subgraph's list of tensors; ABSENT is an absent optional input."""
+    """A subgraph of the file, in which the decompositions of composites replace the composites.
 
-    table: tflite.SubGraph
+    A tensor is an index into the list `tensors`; ABSENT is an absent optional input.
+    """
+
+    tensors: list[tflite.Tensor]
+    owners: list[tflite.SubGraph]  # subgraph of the file that has each operator
     operators: list[tflite.Operator]
     kinds: list[str]  # kind of each operator
     inputs: list[int]
@@ -174,9 +212,14 @@ class _Subgraph:
     writes: list[list[int]]  # outputs of each operator
     handles: dict[int, Variable]  # resource tensor -> the variable that it stands for
 
+    @property
+    def written(self) -> set[int]:
+        """The tensors that are inputs or that an op writes."""
+        return {*self.inputs, *chain(*self.writes)}
 
-def _subgraph(file: _File, number: int) -> _Subgraph:
-    """Return the subgraph with the index `number`.
+
+def _subgraph(file: _File, number: int, callers: tuple[int, ...] = ()) -> _Subgraph:
+    """Return the subgraph with the index `number`; `callers` are the subgraphs whose composites led to it.
 
     Raise CompileError if it is too large or damaged, or has unsupported ops and the file is not `tolerant`.
     """
@@ -188,7 +231,7 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
     kinds = [kind_of(file.model, operator) for operator in operators]
     for position, kind in enumerate(kinds):
-        if kind not in OPS and not file.tolerant:
+        if kind not in (*OPS, COMPOSITE) and not file.tolerant:
             raise _unknown(Op(f"{kind.partition(' ')[0]}_{position}", kind, (), ()))
     operands = sum(o.InputsLength() + o.OutputsLength() for o in operators)
     if operands > MAX_COUNT:
@@ -205,7 +248,53 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
             handles[writes[position][0]] = variable = (said["container"] or b"", said["shared_name"] or b"")
             file.text(b"".join(variable))
     inputs, outputs = (_indices(file.vector(table, edge), 0, count) for edge in ("Inputs", "Outputs"))
-    return _Subgraph(table, operators, kinds, inputs, outputs, reads, writes, handles)
+    listed = [table.Tensors(index) for index in range(count)]
+    part = _Subgraph(listed, [table] * len(kinds), operators, kinds, inputs, outputs, reads, writes, handles)
+    return _inlined(file, part, (*callers, number)) if COMPOSITE in kinds else part
+
+
+def _inlined(file: _File, part: _Subgraph, callers: tuple[int, ...]) -> _Subgraph:
+    """Return a subgraph with each composite replaced by the ops of its decomposition, which may have composites, too."""
+    tensors, handles = list(part.tensors), dict(part.handles)
+    lists: tuple[list[Any], ...] = ([], [], [], [], [])
+    for position, (owner, operator, kind, reads, writes) in enumerate(
+        zip(part.owners, part.operators, part.kinds, part.reads, part.writes, strict=True)
+    ):
+        rows: Iterable[tuple[Any, ...]] = [(owner, operator, kind, reads, writes)]
+        if kind == COMPOSITE:
+            op = Op(f"composite_{position}", kind, (), ())
+            inner, first = _decomposition(file, operator, op, callers), len(tensors)
+            if len(inner.inputs) != len(reads) or len(inner.outputs) != len(writes):
+                raise CompileError("has other operands than its decomposition", "the file may be damaged", op=op)
+            if not {*inner.outputs} <= {*chain(*inner.writes)} or len({*inner.outputs}) != len(writes):
+                raise CompileError("has a decomposition that returns an input, a constant or a tensor twice", op=op)
+            own = {index: first + index for index, _ in enumerate(inner.tensors)} | {ABSENT: ABSENT}
+            own |= dict(zip((*inner.inputs, *inner.outputs), (*reads, *writes), strict=True))
+            tensors += inner.tensors
+            handles |= {own[index]: variable for index, variable in inner.handles.items()}
+            operands = ([[own[i] for i in each] for each in edges] for edges in (inner.reads, inner.writes))
+            rows = zip(inner.owners, inner.operators, inner.kinds, *operands, strict=True)
+        for row in rows:
+            for column, value in zip(lists, row, strict=True):
+                column.append(value)
+        if len(lists[0]) > MAX_OPS or len(tensors) > MAX_COUNT:
+            raise CompileError(f"the composites have more than {MAX_OPS} ops or {MAX_COUNT} tensors", "export it without them")
+    owners, operators, kinds, all_reads, all_writes = lists
+    return _Subgraph(tensors, owners, operators, kinds, part.inputs, part.outputs, all_reads, all_writes, handles)
+
+
+def _decomposition(file: _File, operator: tflite.Operator, op: Op, callers: tuple[int, ...]) -> _Subgraph:
+    """Return the subgraph that computes a composite; `callers` are the subgraphs that led to the composite."""
+    union, said = operator.BuiltinOptions2(), operator.BuiltinOptions2Type()
+    if union is None or said != tflite.BuiltinOptions2.StableHLOCompositeOptions:
+        raise CompileError("has no StableHLOCompositeOptions", "the file may be damaged", op=op)
+    options = tflite.StableHLOCompositeOptions()
+    options.Init(union.Bytes, union.Pos)
+    number = options.DecompositionSubgraphIndex()
+    if not 0 < number < file.model.SubgraphsLength() or number in callers or len(callers) > MAX_DEPTH:
+        raise CompileError(f"has subgraph {number} as its decomposition", "the file may be damaged", op=op)
+    file.claim_decomposition()
+    return _subgraph(file, number, callers)
 
 
 def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
@@ -230,11 +319,6 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
         if set(part.kinds) - {"var_handle", "assign_variable"} or part.inputs or part.outputs:
             raise CompileError("calls a subgraph that does more than initialise variables", "assign constants only", op=caller)
         init += _assignments(file, part, caller, variables, tensors)
-    if len(called) < file.model.SubgraphsLength():
-        raise CompileError(
-            f"the file has {file.model.SubgraphsLength()} subgraphs",
-            "only subgraphs that initialise variables are supported; export without control flow",
-        )
     return init
 
 
@@ -258,7 +342,7 @@ def _assignments(
             raise CompileError("assigns to a variable twice", "initialise each variable once", op=caller)
         name = variables[variable] = _unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
         tensors[name] = Tensor(name, (), "int8")  # reserves the name until the value is read
-        table = part.table.Tensors(reads[1])
+        table = part.tensors[reads[1]]
         dtype, shape = _claimed(file, table, f"{name}.initial")
         value = _tensor(file, table, f"{name}.initial", written=False, dtype=dtype, shape=shape)
         file.claim(value.bytes, True, name)
@@ -295,11 +379,13 @@ def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors
     return replace(op, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
-def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]) -> None:
+def _check_hidden(
+    file: _File, owner: tflite.SubGraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]
+) -> None:
     """Raise CompileError if an LSTM's hidden state (its fifth intermediate tensor) and its output differ in quantisation."""
-    intermediates = _indices(file.vector(operator, "Intermediates"), 0, main.table.TensorsLength())
+    intermediates = _indices(file.vector(operator, "Intermediates"), 0, owner.TensorsLength())
     if len(intermediates) > 4 and op.outputs:
-        table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
+        table, out = owner.Tensors(intermediates[4]), tensors[op.outputs[0]]
         if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
             raise CompileError("quantises its hidden state and its output differently", "export it with equal scales", op=op)
 
@@ -315,7 +401,7 @@ class _File:
         """Wrap the file; if `tolerant` is set, ops of unknown kinds are no error."""
         self.data, self.model, self.tolerant = data, model, tolerant
         self._left = 2 * len(data)
-        self._tensors = self._state = 0
+        self._tensors = self._state = self._decompositions = 0
         self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
 
     def _spend(self, count: int) -> None:
@@ -331,6 +417,12 @@ class _File:
         for what, total, limit in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
             if total > limit:
                 raise CompileError(f"brings all {what} to {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
+
+    def claim_decomposition(self) -> None:
+        """Count a decomposition that is read; raise CompileError if there are more than MAX_OPS."""
+        self._decompositions += 1
+        if self._decompositions > MAX_OPS:
+            raise CompileError("the file has too many composites", f"at most {MAX_OPS} are supported")
 
     def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
         """Return the vector `field` of a flatbuffer table as an array, empty if the file lacks it."""
@@ -405,20 +497,21 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
     return dtype, shape
 
 
-def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
+def _tensor(
+    file: _File, table: tflite.Tensor, name: str, written: bool, *, is_edge: bool = False, dtype: str, shape: tuple[int, ...]
+) -> Tensor:
     """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
-    `written` says that an op computes the tensor or that it is an input of the network. `dtype` and `shape` become those of
-    the Tensor.
+    `written` says that an op computes the tensor or that it is an input of the network, `is_edge` that it is an input or output
+    of the network. `dtype` and `shape` become those of the Tensor. float16 becomes float32, except at the edges.
     """
-    if table.Type() not in DTYPES:
+    is_half = table.Type() == tflite.TensorType.FLOAT16 and not is_edge and not table.IsVariable()
+    if table.Type() not in DTYPES and not is_half:
         raise CompileError(
             f"has the type {TYPE_NAMES.get(table.Type(), f'number {table.Type()}')}",
             f"supported types: {', '.join(TYPES)}",
             tensor=name,
         )
-    if table.Sparsity() is not None:
-        raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
     size = prod(shape) * itemsize(dtype)
     quant = _quant(file, table.Quantization(), name, len(shape))
     if quant and dtype in ("int4", "int8", "uint8", "int16"):
@@ -428,7 +521,9 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
             raise CompileError(
                 f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
             )
-    values = file.buffer(table.Buffer(), dtype)
+    values = file.buffer(table.Buffer(), "float16" if is_half else dtype)
+    if is_half and values is not None:
+        values = values.astype(np.float32)
     if dtype == "int4" and values is None:
         raise CompileError("is an int4 activation", "only constants may be int4; quantise activations to int8", tensor=name)
     if table.IsVariable():
@@ -441,6 +536,10 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
         if size:
             raise CompileError("has no data and no op computes it", "export the model with its weights", tensor=name)
         values = np.zeros(0, dtype)
+    if (sparsity := table.Sparsity()) is not None:
+        if dtype == "int4":
+            raise CompileError("is int4 and stored sparse", "export the model with dense weights", tensor=name)
+        values = dense(sparsity, values, shape, file.vector, name)
     needed = run_bytes(prod(shape), dtype)
     if values.nbytes != needed:
         raise CompileError(

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Op, Quant, Tensor
 from ..ops import detection
+from ..ops.fixed_point import round_half_away
 from ..ops.spec import ACTIVATIONS, PROBABILITY
 from ..tflite_schema import NO_OPERANDS
+from .tflite_constants import real_values
 
 MAX_DEPTH = 1 << 11  # of one_hot; a larger matrix does not fit a microcontroller
 
@@ -222,19 +224,38 @@ def depthwise_conv_2d(low: Lowering) -> bool:
 def concatenation(low: Lowering) -> bool:
     """Rewrite concatenation with a fused activation as concatenation and activation, and requantise inputs of other scales."""
     out, inputs, activation = low.output, [low.input(index) for index in range(len(low.op.inputs))], low.op.attrs["activation"]
-    narrow = out.dtype in ("int8", "int16") and all(x is not None and x.dtype == out.dtype for x in inputs)
+    narrow = out.dtype in ("int8", "int16", "uint8") and all(x is not None and x.dtype == out.dtype for x in inputs)
     if not narrow or (activation == "none" and all(x is not None and x.quant == out.quant for x in inputs)):
         return False
     parts = list[str]()
     for x in inputs:
         assert x is not None
-        alike = replace(x, name=low.name(f"requantised_{len(parts)}"), quant=out.quant, data=None, role="activation")
-        parts.append(x.name if x.quant == out.quant else low.emit("quantize", (x.name,), alike))
+        parts.append(x.name if x.quant == out.quant else _rescaled(low, x, f"requantised_{len(parts)}"))
     joined = out.name if activation == "none" else replace(out, name=low.name("joined"))
-    name = low.emit("concatenation", parts, joined, {**low.op.attrs, "activation": "none"})
+    attrs = {**low.op.attrs, "activation": "none"}
+    rescaled = [name for name, own in zip(parts, low.op.inputs, strict=True) if name != own]
+    name = low.emit("concatenation", parts, joined, attrs | {"rescaled": True} if rescaled else attrs)
     if activation != "none":
         low.emit(activation, (name,), out.name)
     return True
+
+
+def _rescaled(low: Lowering, x: Tensor, role: str) -> str:
+    """Append an op that rescales an operand of a concatenation to the scale of the output, and return its output.
+
+    For uint8 the op is a table of LiteRT's results, which LiteRT computes in float32.
+    """
+    out = low.output
+    alike = replace(x, name=low.name(role), quant=out.quant, data=None, role="activation")
+    if x.dtype != "uint8":
+        return low.emit("quantize", (x.name,), alike)
+    one = np.float32(1)
+    scale = np.float32(x.scale) * (one / np.float32(out.scale))
+    reals = np.arange(256, dtype=np.float32) * scale + np.float32(-x.zero_point) * scale
+    table = np.clip(round_half_away(reals).astype(np.float64) + out.zero_point, 0, 255).astype(np.uint8)
+    if x.data is not None:
+        return low.constant(role, table[x.data], out.quant)
+    return low.emit("lookup", (x.name, low.constant(f"{role}_table", (table ^ np.uint8(128)).view(np.int8))), alike)
 
 
 def cumsum(low: Lowering) -> bool:
@@ -268,6 +289,28 @@ def select(low: Lowering) -> bool:
     return True
 
 
+def dequantize(low: Lowering) -> bool:
+    """Replace dequantize of a constant, such as float16 or int8 weights, by a float32 constant."""
+    x = low.input(0)
+    if x is None or x.data is None or low.output.dtype != "float32" or (x.dtype != "float32" and x.quant is None):
+        return False
+    return _replaced(low, x.data if x.dtype == "float32" else real_values(x))
+
+
+def densify(low: Lowering) -> bool:
+    """Replace densify of a constant by the constant."""
+    x = low.input(0)
+    return x is not None and x.data is not None and x.dtype == low.output.dtype and _replaced(low, x.data)
+
+
+def _replaced(low: Lowering, values: NDArray[Any]) -> bool:
+    """Make the output of the lowered op a constant and return True, or return False if it has another shape."""
+    out = low.output
+    if values.shape == out.shape:
+        low.tensors[out.name] = replace(out, data=values, role="constant")
+    return values.shape == out.shape
+
+
 def detection_postprocess(low: Lowering) -> bool:
     """Keep the op, and give its outputs the shapes that TFLite computes; files lack them, or have others."""
     graph = replace(NO_OPERANDS, tensors=low.tensors)
@@ -280,6 +323,7 @@ def detection_postprocess(low: Lowering) -> bool:
 FORMS: Mapping[str, Callable[[Lowering], bool]] = {
     "concatenation": concatenation,
     "depthwise_conv_2d": depthwise_conv_2d,
+    "dequantize": dequantize,
     "detection_postprocess": detection_postprocess,
     "fully_connected": fully_connected,
     "gather": gather,
@@ -289,6 +333,7 @@ OUTPUTS = {"detection_postprocess": 4}  # of a rewritten kind, if not 1
 # kinds that are rewritten always; they are no kinds of a Graph
 LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
     "cumsum": cumsum,
+    "densify": densify,
     "embedding_lookup": embedding_lookup,
     "fill": fill,
     "one_hot": one_hot,
@@ -310,6 +355,8 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
     Raises:
         CompileError: ops of this kind must be rewritten (LOWERED), but this op has a form that is not supported.
     """
+    if op.attrs.get("activation") == "tanh" and op.kind != "unidirectional_sequence_lstm":
+        return _with_tanh(op, tensors, first)
     rewrite = (LOWERED.get(op.kind) or FORMS.get(op.kind)) if len(op.outputs) == OUTPUTS.get(op.kind, 1) else None
     low = Lowering(op, tensors, [], first)
     if rewrite is not None and rewrite(low):
@@ -320,3 +367,20 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
             f"has an unsupported form; supported: {known[0].lower()}{known[1:]}", "export it in this form", op=op
         )
     return [op]
+
+
+def _with_tanh(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
+    """Return the ops of a float32 op with the fused activation tanh; the arguments are those of `lowered`."""
+    (out,) = (tensors[name] for name in op.outputs)
+    if out.dtype != "float32":
+        raise CompileError(
+            f"is {out.dtype} with the fused activation tanh, so the file has no scale for the values before tanh",
+            "export tanh as an op of its own, or give the float model",
+            op=op,
+        )
+    low = Lowering(op, tensors, [], first)
+    inner = replace(out, name=low.name("before_tanh"))
+    tensors[inner.name] = inner
+    low.ops += lowered(replace(op, outputs=(inner.name,), attrs={**op.attrs, "activation": "none"}), tensors, first)
+    low.emit("tanh", (inner.name,), out.name)
+    return low.ops

@@ -422,12 +422,6 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 }
 
 
-def _misread(graph: Graph, op: Op) -> str | None:
-    """Return text that names an int64 operand, which LiteRT's kernel reads as int32, or None if the op has no such operand."""
-    wide = [t.name for t in graph.inputs_of(op)[1:] if t is not None and t.dtype == "int64"]
-    return f"reads the int64 operand '{wide[0]}' as int32" if wide else None
-
-
 def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1, **facts: Any) -> OpSpec:
     constraints = (arity(inputs, outputs=outputs), same_type, same_quantisation, operands_are_constant, *constraints)
     index = DATA.get(kind, 0)
@@ -456,8 +450,8 @@ SPECS = (
     _spec("gather", 2, axes_are_bounded, axis_is_in_range, indices_are_inside),
     _spec("depth_to_space", 1, axes_are_bounded, blocks_fit, int16=True),
     _spec("space_to_depth", 1, axes_are_bounded, blocks_fit, int16=True),
-    _spec("space_to_batch_nd", 3, axes_are_bounded, block_shape_fits, channelwise=True, misread=_misread),
-    _spec("batch_to_space_nd", 3, axes_are_bounded, block_shape_fits, channelwise=True, misread=_misread),
-    _spec("transpose", 2, permutation_is_valid, int16=True, misread=_misread),
+    _spec("space_to_batch_nd", 3, axes_are_bounded, block_shape_fits, channelwise=True),
+    _spec("batch_to_space_nd", 3, axes_are_bounded, block_shape_fits, channelwise=True),
+    _spec("transpose", 2, permutation_is_valid, int16=True),
     _spec("strided_slice", 4, slice_is_valid, cuts=True, int16=True),
 )

@@ -153,18 +153,6 @@ def defined(graph: Graph, op: Op, outputs: Arrays) -> Arrays:
     return [*lists, count]
 
 
-def misread(graph: Graph, op: Op) -> str | None:
-    """Return text that says what LiteRT's kernel does wrong with this op, or None.
-
-    Without use_regular_nms the kernel leaves outputs behind the last detection undefined. `defined` sets these to 0, but only
-    in outputs of the network; if an output of the op is not one, this is reported, too.
-    """
-    if graph.input(op).dtype == "uint8" != graph.input(op, 2).dtype:
-        return "reads anchors beside uint8 boxes as uint8"
-    is_left = not op.attrs["use_regular_nms"] and not {*op.outputs} <= {*graph.outputs}
-    return "leaves outputs behind the last detection undefined" if is_left else None
-
-
 def inputs_are_boxes_scores_and_anchors(graph: Graph, op: Op) -> bool:
     """the inputs must be int8 boxes [1, anchors, 4 or more] and scores [1, anchors, classes], constant anchors [anchors, 4]"""
     boxes, scores, at = (graph.input(op, index) for index in range(3))
@@ -207,7 +195,6 @@ SPECS = (
         family="detection",
         uint8="same",
         defined=defined,
-        misread=misread,
         numbers=NUMBERS,
     ),
 )

@@ -151,15 +151,6 @@ def reference_div(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return finish(graph, op, np.where(magnitude == 0, np.sign(x) * INT32_MAX, np.where(right > 31, 0, scaled)))
 
 
-def misread_div(graph: Graph, op: Op) -> str | None:
-    """Return text that says that LiteRT may shift a quotient by over 31 bits, which C does not define; None if it cannot.
-
-    The shift is largest for 0 divided by a number of 8 bits.
-    """
-    shifts = 31 + 7 - mul_rescale(graph, op).shift
-    return f"shifts small quotients right by up to {shifts} bits, which is wrong above 31" if shifts > 31 else None
-
-
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return finish(graph, op, requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)))
 
@@ -305,7 +296,6 @@ SPECS = (
         constraints=(*BINARY, quotient_scale_is_small),
         rescale=mul_rescale,
         fuses_activation=True,
-        misread=misread_div,
         real=real_binary(np.divide),
         rounds_twice=True,
     ),

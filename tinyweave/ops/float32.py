@@ -75,7 +75,7 @@ def logistic(x: Float) -> Float:
 
 
 def tensors_are_float32(graph: Graph, op: Op) -> bool:
-    """all tensors must be float32 if the input is; if only weights are int8 (dynamic range), quantise the activations too"""
+    """all tensors must be float32 if the input is"""
     # index of the integer input
     first = {"mean": 1, "reduce_prod": 1, "resize_bilinear": 1, "sum": 1, "transpose_conv": 0}.get(op.kind)
     inputs = [t for index, t in enumerate(graph.inputs_of(op)) if t is not None and index != first]

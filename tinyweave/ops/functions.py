@@ -277,7 +277,11 @@ SPECS = (
     _unary("gelu", reference_table(_gelu), real=real_gelu, image=(-0.1701, inf)),
     # what passes make of several functions in a row
     unary(
-        "lookup", reference=reference_lookup, constraints=(arity(2), input_is_int8, output_is_int8, table_has_int8), scale=None
+        "lookup",
+        reference=reference_lookup,
+        constraints=(arity(2), input_is_int8, output_is_int8, table_has_int8),
+        scale=None,
+        uint8="same",
     ),
     _unary("neg", reference_neg, negates_values, real=real_unary(np.negative), image=(-inf, inf), scale=None),
     _unary(

@@ -126,12 +126,6 @@ CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, a
 ALSO_INT16 = (arity(2), input_is_int8_or_int16, output_has_input_type, operands_are_constant, axes_exist)
 
 
-def misread_sum(graph: Graph, op: Op) -> str | None:
-    """Return text that says that LiteRT's sum reads its int8 input as uint8, or None if the input has another type."""
-    x = graph.input(op)
-    return f"reads the int8 operand '{x.name}' as uint8" if x.dtype == "int8" else None
-
-
 def real_sum(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return real_outputs(over_axes(np.sum, graph, op, real_operand(arrays)))
 
@@ -164,7 +158,7 @@ total = partial(
 
 SPECS = (
     total("mean", constraints=ALSO_INT16, uint8="same", real=real),
-    total("sum", misread=misread_sum, real=real_sum),
+    total("sum", real=real_sum),
     OpSpec(
         "reduce_prod",
         infer,

@@ -110,7 +110,6 @@ class OpSpec:
     # how LiteRT computes on uint8 tensors: as on int8, plus 128 ("same"), or with other rounding ("unsigned"); None: it has no
     # uint8 kernel, or the family is in MOVING
     uint8: Literal["same", "unsigned"] | None = None
-    misread: Callable[[Graph, Op], str | None] = lambda graph, op: None  # text: what LiteRT's kernel does wrong, or None
     # LiteRT's outputs with 0 for the elements that its kernel leaves undefined
     defined: Callable[[Graph, Op, Arrays], Arrays] = lambda graph, op, outputs: outputs
     scale: ScaleRule = None  # which tensors must share a scale, by TFLite's 8-bit quantization specification

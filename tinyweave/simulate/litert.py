@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..installing import install, pip
 from ..ir import CompileError, Graph
-from ..ops import SPECS
+from ..ops.litert_differences import difference
 from ..parent import memory_advice
 from .messages import decode, encode
 from .run import FOLDER
@@ -38,7 +38,7 @@ class LitertRun:
     """The result of one inference by LiteRT: the network's outputs and, if requested, the outputs of each op."""
 
     outputs: list[Array]  # one per network output
-    layers: list[list[Array]]  # outputs of each op of the file that computes something, in order; [] unless asked for
+    layers: dict[str, Array]  # outputs of the ops by tensor name, of tensors that alone have their name; {} unless asked for
 
 
 def run(
@@ -82,15 +82,10 @@ def run(
 
 
 def check_kernels(graph: Graph) -> None:
-    """Raise CannotRunError if LiteRT's kernel of an op is known to be wrong, for example if it misreads an operand's type.
-
-    LiteRT does not reject such an op but computes garbage. `bench/fuzzing/litert_kernels.py` finds these ops.
-    """
+    """Raise CannotRunError if DIFFERENCES has an op of an imported graph that LiteRT does not compute as the file means."""
     for op in graph.ops:
-        spec = SPECS.get(op.kind)
-        what = spec.misread(graph, op) if spec else None
-        if what is not None:
-            raise CannotRunError(f"LiteRT's kernel {what}", op=op)
+        if (row := difference(graph, op)) is not None:
+            raise CannotRunError(f"LiteRT's kernel {row.litert}", op=op)
 
 
 def _start(child: Worker) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import runpy
 import sys
+from collections import Counter
 from operator import itemgetter
 from typing import Any
 
@@ -53,11 +54,12 @@ def _infer(model: bytes, inputs: list[list[NDArray[Any]]], keep: bool) -> list[d
             interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
         outputs = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-        runs.append({"outputs": outputs, "layers": _layers(interpreter, model) if keep else []})
+        runs.append({"outputs": outputs, "layers": _layers(interpreter, model) if keep else {}})
     return runs
 
 
-def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
+def _layers(interpreter: Any, model: bytes) -> dict[str, NDArray[Any]]:
+    """Return the outputs of the ops by tensor name; tensors without a name of their own are left out."""
     import tflite
 
     root = tflite.Model.GetRootAs(model, 0)
@@ -65,7 +67,10 @@ def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
     kinds = [kind for _, kind in _codes(root)]
     ops = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
     ops = [op for op in ops if kinds[op.OpcodeIndex()] not in without_value]
-    return [[np.array(interpreter.get_tensor(op.Outputs(i))) for i in range(op.OutputsLength())] for op in ops]
+    names = [(subgraph.Tensors(index).Name() or b"").decode(errors="replace") for index in range(subgraph.TensorsLength())]
+    counts = Counter(names)
+    written = [op.Outputs(index) for op in ops for index in range(op.OutputsLength())]
+    return {names[i]: np.array(interpreter.get_tensor(i)) for i in written if names[i] and counts[names[i]] == 1}
 
 
 def _codes(root: Any) -> list[tuple[Any, int]]:

@@ -83,10 +83,6 @@ def activation_is_relu(graph: Graph, op: Op) -> bool:
     return bool(op.attrs["activation"] == "relu")
 
 
-def misread(graph: Graph, op: Op) -> str | None:
-    return "reads the int8 time weights and the int8 variable as int16" if graph.input(op, STATE).dtype == "int8" else None
-
-
 CONSTRAINTS = (operands_are_complete, input_is_int8, output_is_int8, shapes_match, weights_are_constant, state_is_quantised)
 
 SPECS = (
@@ -99,6 +95,5 @@ SPECS = (
         family="recurrent",
         rescale=parameters,
         state=(STATE,),
-        misread=misread,
     ),
 )

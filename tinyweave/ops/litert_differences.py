@@ -1,0 +1,99 @@
+"""DIFFERENCES: the ops of a file for which LiteRT's reference kernel computes other numbers than their scales and types mean.
+
+LiteRT does not reject such an op. A row states what tinyweave does: refuse the op, compute LiteRT's bytes ("follow"), or
+compute what the scales mean and compare the C with numpy alone ("leave out"). `bench/fuzzing/litert_kernels.py` searches for
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from ..ir import Graph, Op
+from .elementwise import mul_rescale
+from .recurrent.svdf import STATE
+
+Predicate = Callable[[Graph, Op], bool]
+
+
+class Difference(NamedTuple):
+    """Ops of the given kinds and form, what LiteRT's kernel does with them, and what we do.
+
+    `applies` says for an op of these kinds of an imported graph whether it has this form; it is None if we do not leave LiteRT
+    out of the comparison.
+    """
+
+    kinds: tuple[str, ...]
+    form: str
+    litert: str  # continues "LiteRT's kernel"
+    ours: Literal["refuse", "follow", "leave out"]
+    applies: Predicate | None = None
+
+
+def _has_wide_operand(graph: Graph, op: Op) -> bool:
+    return any(t is not None and t.dtype == "int64" for t in graph.inputs_of(op)[1:])
+
+
+def _has_other_anchors(graph: Graph, op: Op) -> bool:
+    return graph.input(op).dtype == "uint8" != graph.input(op, 2).dtype
+
+
+def _leaves_outputs(graph: Graph, op: Op) -> bool:
+    """Return whether outputs that `OpSpec.defined` cannot correct, because they are not the network's, are undefined."""
+    return not op.attrs["use_regular_nms"] and not {*op.outputs} <= {*graph.outputs}
+
+
+def _shifts_far(graph: Graph, op: Op) -> bool:
+    """Return whether a quotient may be shifted right by over 31 bits: the most is for 0 divided by a number of 8 bits."""
+    return graph.input(op).dtype == "int8" and 31 + 7 - mul_rescale(graph, op).shift > 31
+
+
+MOVED = ("transpose", "space_to_batch_nd", "batch_to_space_nd")
+DIFFERENCES = (
+    Difference(MOVED, "int64 operand", "reads the int64 operand as int32", "leave out", _has_wide_operand),
+    Difference(
+        ("concatenation",),
+        "int16 inputs of different scales",
+        "copies int16 inputs of other scales than the output's without rescaling them",
+        "leave out",
+        lambda graph, op: bool(op.attrs.get("rescaled")) and graph.output(op).dtype == "int16",
+    ),
+    Difference(
+        ("svdf",),
+        "int8 time weights and variable",
+        "reads the int8 time weights and the int8 variable as int16",
+        "leave out",
+        lambda graph, op: graph.input(op, STATE).dtype == "int8",
+    ),
+    Difference(
+        ("sum",), "int8", "reads the int8 operand as uint8", "leave out", lambda graph, op: graph.input(op).dtype == "int8"
+    ),
+    Difference(
+        ("div",),
+        "small quotients",
+        "shifts small quotients right by more than 31 bits, which C does not define",
+        "leave out",
+        _shifts_far,
+    ),
+    Difference(
+        ("detection_postprocess",),
+        "uint8 boxes, other anchors",
+        "reads anchors beside uint8 boxes as uint8",
+        "leave out",
+        _has_other_anchors,
+    ),
+    Difference(
+        ("detection_postprocess",),
+        "outputs inside the network",
+        "leaves outputs behind the last detection undefined",
+        "leave out",
+        _leaves_outputs,
+    ),
+)
+
+
+def difference(graph: Graph, op: Op) -> Difference | None:
+    """Return the first row for which LiteRT is left out of the comparison of an op of an imported graph, or None."""
+    rows = (row for row in DIFFERENCES if op.kind in row.kinds and row.applies is not None)
+    return next((row for row in rows if row.applies is not None and row.applies(graph, op)), None)
