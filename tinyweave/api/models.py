@@ -68,7 +68,7 @@ def load_module(
         layout: as for `load_file`.
     """
     _check_edges(io, layout)
-    graph = torch.from_program(module) if example is None else torch.from_module(module, example)
+    graph = torch.from_program(module, compare=True) if example is None else torch.from_module(module, example, compare=True)
     graph = replace(graph, name=graph.name if name is None else name)
     model = Model(_name(name, graph.name), graph, graph, {}, Path(f"{graph.name}.tflite"), to_tflite(graph), "model")
     return with_io(model, io, layout)
@@ -149,7 +149,7 @@ def _tflite_of(path: Path) -> bytes:
     match path.suffix.lower():
         case ".onnx":
             raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
-            return to_tflite(onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name)))
+            return to_tflite(onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name), path))
         case ".pt2":
             return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem))
     return read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")

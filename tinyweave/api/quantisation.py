@@ -177,7 +177,7 @@ def prepare_qat(module: Any, example: Any, samples: Any, *, weight_bits: int = 8
     """
     if weight_bits not in (4, 8):
         raise CompileError(f"weights of {weight_bits} bits are not supported", "give 4 or 8")
-    real = simplify_float(torch.from_module(module, example))
+    real = simplify_float(torch.from_module(module, example, compare=True))
     opened = open_samples(samples, real)
     calibration = calibrate(real, opened.batch(range(min(len(opened), CALIBRATION))), method)
     forms = {op.name: WeightFormat("int4") for op in real.ops if weight_bits == 4 and SPECS[op.kind].takes_int4_weights}

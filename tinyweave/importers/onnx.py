@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from math import prod
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from ..installing import install
 from ..ir import CompileError, Graph
 from .channels_last import BYTES
+from .check_values import onnx_runs
 from .function_chains import fuse_functions
 from .onnx_ops.old_forms import functions_of
 from .program import ImportedProgram, Node, Ref, graph_of
@@ -32,11 +33,11 @@ STANDARD = ("", "ai.onnx")  # names of the default operator domain
 Read = Callable[[str], bytes]
 
 
-def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
+def from_onnx(data: bytes, name: str, read: Read | None = None, path: Path | None = None) -> Graph:
     """Return the graph of an .onnx file, called `name`; raise CompileError if it is damaged or an op is unsupported.
 
     `data` is the content of the file. `read` maps the bare name of an external data file in the model's folder to its bytes;
-    None if the model must be one file.
+    None if the model must be one file. With the `path` of the file, the values of a float graph are compared with ONNX Runtime.
     """
     onnx = _onnx()
     model = onnx.ModelProto()
@@ -45,7 +46,7 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
         if model.functions:
             _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, model, read), name)
+        return graph_of(_program(onnx, model, read), name, onnx_runs(path) if path else None)
     except Exception as error:
         is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
         if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):

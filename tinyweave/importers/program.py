@@ -26,6 +26,7 @@ from .aten import VIEWS
 from .aten.elementwise import MASKED
 from .aten.spectrum import Complex
 from .channels_last import BYTES, MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
+from .check_values import Run, check_values
 from .input_scales import fold_input_scales
 from .refused import refusal_of
 from .unsupported import Unsupported
@@ -79,7 +80,7 @@ class ImportedProgram:
     bytes_: Mapping[str, str] = field(default_factory=dict)  # input -> "uint8" or "int8"; the network casts it to float32
 
 
-def graph_of(program: ImportedProgram, name: str) -> Graph:
+def graph_of(program: ImportedProgram, name: str, runs: Mapping[str, Run] | None = None) -> Graph:
     """Return the program as a Graph called `name`, or raise one CompileError with the reasons for all refused ops.
 
     Inputs and outputs of the shape [1, c, h, w] become [1, h, w, c], and those with more spatial axes accordingly. A sequence
@@ -88,7 +89,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
 
     The memory layout of each input can be channels first or channels last. At most MAX_ATTEMPTS combinations of these layouts
     are tried, until one needs no transpose. If none succeeds, each is tried again with transposes allowed, and the graph that
-    transposes the fewest elements is returned.
+    transposes the fewest elements is returned. If `runs` has other evaluators of the model, its values are compared with them.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
@@ -103,7 +104,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
     of_states = [[memory_orders(first.ndim)[index] for first in program.states.values()] for index in (-1, 0)]
     of_states = of_states if program.states else [[]]
     for transposes in (False, True):
-        built: list[Graph] = []
+        built: list[tuple[Graph, Mapping[str, tuple[int, ...]]]] = []
         for of_inputs, chosen in islice(product(product(*choices), of_states), MAX_ATTEMPTS):
             problems: list[Refused] = []
             orders = dict(zip((*program.inputs, *program.states), (*of_inputs, *chosen), strict=True))
@@ -111,11 +112,14 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
             if graph is None:
                 refused.append((missing, problems))
             else:
-                built.append(graph)
+                built.append((graph, orders))
                 if not transposes:
                     break
         if built:
-            return _finished(verify(fold_float(fold_input_scales(min(built, key=_transposed)))))
+            best, chosen_orders = min(built, key=lambda each: _transposed(each[0]))
+            whole = _finished(verify(fold_float(fold_input_scales(best))))
+            check_values(whole, program.inputs, chosen_orders, runs or {})
+            return whole
     # report the attempt that built most nodes: in other attempts an early refusal hides the refusals of later nodes
     raise _refusal(*min(refused, key=lambda attempt: (attempt[0], len(attempt[1]))), program)
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,12 +39,13 @@ from .program import (
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 
-def from_module(module: Any, example: Any, name: str = "") -> Graph:
+def from_module(module: Any, example: Any, name: str = "", *, compare: bool = False) -> Graph:
     """Return the graph of an nn.Module in evaluation mode, called `name`, or by default like the module's class.
 
-    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
+    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1. If `compare` is set, the values of a
+    float graph are compared with PyTorch.
     """
-    return _graph(_exported(module, example), name or type(module).__name__)
+    return _graph(_exported(module, example), name or type(module).__name__, compare)
 
 
 def trace(module: Any, example: Any) -> ImportedProgram:
@@ -74,24 +77,40 @@ def _exported(module: Any, example: Any) -> Any:
             raise CompileError(f"torch.export cannot trace the module: {message}", "make it traceable") from error
 
 
-def from_program(program: Any, name: str = "model") -> Graph:
-    """Return the graph of a torch.export.ExportedProgram, called `name`."""
+def from_program(program: Any, name: str = "model", *, compare: bool = False) -> Graph:
+    """Return the graph of a torch.export.ExportedProgram, called `name`; `compare` is as for `from_module`."""
     torch = _torch()
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
         raise CompileError(f"a {type(program).__name__} is not an ExportedProgram", what)
-    return _graph(program, name)
+    return _graph(program, name, compare)
 
 
-def _graph(program: Any, name: str) -> Graph:
+def _graph(program: Any, name: str, compare: bool) -> Graph:
     """Return the graph of an ExportedProgram. If it is refused, try again after torch has decomposed the unknown ops."""
+    runs = {"PyTorch": partial(_run, program)} if compare else {}
     try:
-        return graph_of(fuse_functions(_converted(program)), name)
+        return graph_of(fuse_functions(_converted(program)), name, runs)
     except CompileError as error:
         try:
-            return graph_of(fuse_functions(_converted(_decomposed(program))), name)
+            return graph_of(fuse_functions(_converted(_decomposed(program))), name, runs)
         except Exception:
             raise error from None
+
+
+def _run(program: Any, given: Sequence[np.ndarray]) -> Sequence[np.ndarray] | None:
+    """Return the outputs of an ExportedProgram, whose buffers stay as they are; None if PyTorch cannot run it."""
+    torch = _torch()
+    users = set(program.graph_signature.user_inputs)
+    types = [node.meta["val"].dtype for node in program.graph.nodes if node.op == "placeholder" and node.name in users]
+    try:
+        inputs = [torch.from_numpy(value).to(dtype) for value, dtype in zip(given, types, strict=True)]
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outputs = deepcopy(program.module())(*inputs)
+        return [output.numpy() for output in torch.utils._pytree.tree_leaves(outputs)]
+    except Exception:  # a module may raise anything
+        return None
 
 
 def _decomposed(program: Any) -> Any:

@@ -1,0 +1,151 @@
+"""Compare an imported float graph with another evaluator of the same model, on random inputs.
+
+The importers are long tables of rules; this check notices a rule that changes values. A Run is an evaluator, such as ONNX
+Runtime. It returns None if it cannot run the model: then nothing is compared.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import parent
+from ..ir import CompileError, Graph
+from ..passes.effort import effort
+from ..quantize.evaluate import evaluate
+from ..toolchain import import_folders
+
+Array = NDArray[Any]
+Run = Callable[[Sequence[Array]], Sequence[Array] | None]  # inputs in the model's layout -> outputs, None if it cannot run
+MOST_EFFORT = 1 << 28  # multiply-accumulates of the graph, about two seconds
+TOLERANCE = 1e-3  # of the range of an output
+MAX_MEMORY = 1 << 32  # bytes of address space of the process that runs an ONNX file
+MAX_SECONDS = 20
+# ONNX Runtime is C++ and the file is untrusted: a crash or an endless loop ends the child process only.
+CHILD = """\
+import io, runpy, sys
+evaluator, path, memory, seconds, parent, *folders = sys.argv[1:]
+sys.path += [folder for folder in folders if folder not in sys.path]
+runpy.run_path(parent)["limit_process"](int(memory), int(seconds))
+import numpy as np
+given = list(np.load(io.BytesIO(sys.stdin.buffer.read())).values())
+if evaluator == "ONNX Runtime":
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    types = [each.type[7:-1].replace("float", "float32").replace("double", "float64") for each in session.get_inputs()]
+    given = [value.astype(dtype) for value, dtype in zip(given, types, strict=True)]
+else:
+    from onnx.reference import ReferenceEvaluator
+    session = ReferenceEvaluator(path)
+    names = session.input_names
+packed = io.BytesIO()
+np.savez(packed, *session.run(None, dict(zip(names, given, strict=True))))
+sys.stdout.buffer.write(packed.getvalue())
+"""
+
+
+def onnx_runs(path: Path) -> dict[str, Run]:
+    """Return the evaluators of an ONNX file by name; each of them may be missing."""
+    return {name: partial(_run_onnx, name, path) for name in ("ONNX Runtime", "onnx.reference")}
+
+
+def _run_onnx(evaluator: str, path: Path, given: Sequence[Array]) -> Sequence[Array] | None:
+    """Return the outputs of an ONNX file, computed in another process; None if that fails."""
+    limits = (str(MAX_MEMORY), str(MAX_SECONDS), parent.__file__)
+    command = [sys.executable, "-I", "-c", CHILD, evaluator, str(path.absolute()), *limits, *import_folders()]
+    packed = io.BytesIO()
+    np.savez(packed, *given)
+    try:
+        done = subprocess.run(command, input=packed.getvalue(), capture_output=True, timeout=MAX_SECONDS, check=True)
+        with np.load(io.BytesIO(done.stdout)) as outputs:
+            return [np.asarray(output) for output in outputs.values()]
+    except (OSError, ValueError, EOFError, subprocess.SubprocessError):
+        return None
+
+
+def check_values(
+    graph: Graph, shapes: Mapping[str, Sequence[int]], orders: Mapping[str, Sequence[int]], runs: Mapping[str, Run]
+) -> None:
+    """Raise CompileError if the graph computes other values than all of `runs`, on two random inputs.
+
+    Two, because rounding may change the result of a comparison. A graph with integer scales, or with more than MOST_EFFORT, is
+    not compared.
+
+    Args:
+        graph: the float graph.
+        shapes: the shape of each input in the model.
+        orders: the memory order in `graph` of the axes of each input.
+        runs: other evaluators of the model, by name.
+    """
+    edges = [graph.tensors[name] for name in (*graph.inputs, *graph.outputs)]
+    is_float = graph.inputs and all(edge.quant is None for edge in edges)
+    if not runs or not is_float or sum(effort(graph, op) for op in graph.ops) > MOST_EFFORT:
+        return
+    able, failures = dict(runs), list[tuple[float, str, str]]()
+    for given in _draws(graph, shapes):
+        stored = {name: np.transpose(value, orders[name]).reshape(graph.tensors[name].shape) for name, value in given.items()}
+        with np.errstate(all="ignore"):
+            outputs = evaluate(graph, {name: value[None] for name, value in stored.items()})
+        compared = list[tuple[float, str, str]]()
+        for evaluator, run in list(able.items()):
+            expected = run(list(given.values()))
+            if expected is None or len(expected) != len(graph.outputs):
+                del able[evaluator]
+                continue
+            apart = [(_difference(outputs[name][0], other), name) for name, other in zip(graph.outputs, expected, strict=True)]
+            known = [(each, name, evaluator) for each, name in apart if each is not None]
+            if known and max(known)[0] <= TOLERANCE:
+                return
+            compared += [max(known)] if known else []
+        failures += compared[:1]
+        if not able or len(failures) == 2:
+            break
+    if failures:
+        difference, name, evaluator = failures[0]
+        raise CompileError(
+            f"differs from {evaluator} by {difference:.1%} of its range on a random input, so the import changes the model",
+            "report this with the model as an error in tinyweave's importer",
+            tensor=name,
+        )
+
+
+def _draws(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Array]]:
+    """Yield random inputs: normally distributed twice, then in [0, 1], as a logarithm needs. Integers are 0 or 1."""
+    rng = np.random.default_rng(0)
+    for draw in (rng.standard_normal, rng.standard_normal, rng.random):
+        yield {
+            name: rng.integers(2, size=shape) if graph.tensors[name].dtype == "int32" else draw(shape).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+
+
+def _difference(found: Array, expected: Array) -> float | None:
+    """Return the largest difference of two outputs relative to the range of `expected`, where both are finite.
+
+    `found` may have its channels last, and axes of extent 1 elsewhere. Return None if no element of both is finite.
+    """
+    axes = [extent for extent in found.shape if extent != 1]
+    forms = [expected, np.moveaxis(expected, 1, -1)] if expected.ndim > 2 else [expected]
+    differences = list[float]()
+    for form in forms:
+        if [extent for extent in form.shape if extent != 1] != axes:
+            continue
+        ours, theirs = found.astype(np.float64).ravel(), form.astype(np.float64).ravel()
+        both = np.isfinite(ours) & np.isfinite(theirs)
+        if not both.any():
+            return None
+        scale = max(np.ptp(theirs[both]), np.abs(theirs[both]).max(), 1e-6)
+        differences.append(float(np.abs(ours - theirs)[both].max() / scale))
+    return min(differences, default=np.inf)
