@@ -1,4 +1,4 @@
-"""ONNX files of opsets below 13, with nodes in any order, with functions, and with weights in a second file."""
+"""ONNX files of opsets below 13, with nodes in any order, functions, weights in a second file, and SAME padding."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 from cases.from_onnx import Case, distance, floats, model, one, run_by_runtime  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
+from tinyweave import ops  # noqa: E402
 from tinyweave.api import read  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.importers.onnx_ops.old_forms import OLD_FORMS  # noqa: E402
@@ -247,3 +248,18 @@ def test_functions_of_the_file_are_inlined() -> None:
 def test_recursive_functions_are_refused(functions: dict[str, list[str]]) -> None:
     with pytest.raises(CompileError, match="the graph has more than 4,096 nodes"):
         from_onnx(with_functions(functions), "calls")
+
+
+@pytest.mark.parametrize(
+    "stride, dilation, padding", [(1, 1, (1, 1)), (1, 2, (2, 2)), (1, 3, (3, 3)), (2, 2, (1, 2)), (3, 1, (0, 0))]
+)
+@pytest.mark.parametrize("end", ["UPPER", "LOWER"])
+def test_same_padding_counts_the_dilated_kernel(end: str, stride: int, dilation: int, padding: tuple[int, int]) -> None:
+    """An axis of 12 has ceil(12 / stride) windows of 2 * dilation + 1 pixels. An odd pixel of padding is added at `end`."""
+    window = {"strides": [stride, 1], "dilations": [dilation, 1]}
+    before, after = padding if end == "UPPER" else padding[::-1]
+    given, x = [floats(3, 2, 3, 3)], floats(1, 12, 5, 2)
+    same = from_onnx(model(one("Conv", 1, 2, 12, 5, given=given, auto_pad=f"SAME_{end}", **window)), "same")
+    explicit = from_onnx(model(one("Conv", 1, 2, 12, 5, given=given, pads=[before, 1, after, 1], **window)), "same")
+    (found,), (expected,) = (ops.run(graph, {"x": x}).values() for graph in (same, explicit))
+    assert found.shape == (1, -(-12 // stride), 5, 3) and np.array_equal(found, expected)
