@@ -125,6 +125,23 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
     assert found == {*map(Path.as_posix, files), *pages, "tinyweave/examples/keywords/digits.tflite"}
 
 
+def test_an_editable_installation_is_a_path(tmp_path: Path) -> None:
+    """A finder would import 30 modules whenever Python starts; Ctrl-C then ends a command with exit code 1."""
+    if find_spec("setuptools") is None:
+        pytest.skip("needs setuptools")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("tinyweave", "tests", "docs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    built = "from setuptools import build_meta; build_meta.build_editable('.')"
+    subprocess.run([sys.executable, "-c", built], cwd=tmp_path, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        files = [name for name in archive.namelist() if ".dist-info/" not in name]
+        assert [archive.read(name).decode().strip() for name in files] == [str(tmp_path)], files
+
+
 def test_the_version_of_the_package_is_that_of_its_metadata() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from importlib.util import LazyLoader, find_spec, module_from_spec
-from types import ModuleType
 
-TYPE_CHECKING = False  # as in typing, which takes long to import
+TYPE_CHECKING = False  # as in typing; other imports take 20 ms, during which `__main__` does not handle signals yet
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
     from typing import Any
 
 
@@ -18,6 +16,8 @@ def lazy(name: str) -> ModuleType:
 
     Its code runs when an attribute of the module is first used.
     """
+    from importlib.util import LazyLoader, find_spec, module_from_spec
+
     full = f"{__package__}.{name}"
     if full in sys.modules:
         return sys.modules[full]
@@ -38,6 +38,8 @@ def make_callable(package: str, home: str) -> None:
 
     This is needed because importing a package, such as `tinyweave.quantize`, hides the function of the same name.
     """
+    from importlib import import_module
+    from types import ModuleType
 
     class CallablePackage(ModuleType):
         def __call__(self, *args: Any, **options: Any) -> Any:
@@ -58,6 +60,8 @@ def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
     home = {name: module for module, names in modules.items() for name in names.split()}
 
     def imported(name: str) -> Any:
+        from importlib import import_module
+
         if name not in home:
             raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
         relative = home[name] if home[name].startswith(".") else f".{home[name]}"

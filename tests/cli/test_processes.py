@@ -87,3 +87,12 @@ def test_an_interrupted_search_says_that_the_same_command_continues(tmp_path, ca
     monkeypatch.setattr("tinyweave.nas.prepare.task_of", Mock(side_effect=KeyboardInterrupt))
     assert run("search", "--task", "sensors", "--data", tmp_path, "--device", "stm32f412", "-o", "found") == 130
     assert capsys.readouterr().err == "tinyweave: the same command continues the run in 'found'\n"
+
+
+def test_signals_are_handled_before_anything_slow_is_imported():
+    """Until then Ctrl-C prints a traceback."""
+    program = (
+        "import sys, signal; before = set(sys.modules); import tinyweave.__main__; print(*sorted(set(sys.modules) - before))"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert set(printed.split()) <= {"__future__", "gc", "tinyweave", "tinyweave.__main__", "tinyweave.lazy"}
