@@ -33,13 +33,17 @@ def test_exit_codes_of_a_process(chain, tmp_path):
     assert (process.returncode, err) == (1, "") and json.loads(out)["fits"] is False
 
 
-def test_a_closed_output_pipe_is_not_an_error(chain):
-    with command("plan", chain, "--json") as process:
-        process.stdout.close()
-        err = process.stderr.read()
-        process.wait(timeout=60)
-    assert "Traceback" not in err and "Exception ignored" not in err
-    assert process.returncode == 0
+@pytest.mark.parametrize(("ram", "code", "options"), [("80", 1, ()), ("80", 1, ("--json",)), ("64k", 0, ()), ("x", 2, ())])
+def test_a_closed_output_pipe_leaves_the_exit_code(chain, ram, code, options):
+    """As in `tinyweave plan ... | head -2`, in which `head` ends before the command; also with `2>&1`."""
+    for closed in ({"stdout"}, {"stdout", "stderr"}):
+        with command("plan", chain, "--ram", ram, "--all", *options) as process:
+            for stream in closed:
+                getattr(process, stream).close()
+            err = "" if "stderr" in closed else process.stderr.read()
+            process.wait(timeout=60)
+        assert process.returncode == code
+        assert err.count("\n") == (code == 2 and "stderr" not in closed), err
 
 
 def test_output_without_utf_8_is_plain_ascii(tmp_path):

@@ -30,8 +30,7 @@ received_signals: list[int] = []  # signals that end the process; `__main__` set
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; `arguments` are the words after `tinyweave`, None to take sys.argv."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # print names that the terminal's encoding lacks
+    sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
     try:
         code = app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
         sys.stdout.flush()
@@ -43,9 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = context.command_path if context else "tinyweave"
         about = f" ({error.param.help.rstrip('.')})" if type(error).__name__ == "MissingParameter" and error.param else ""
         return _bad_input(f"{error.format_message().rstrip('.')}{about}; see {command} --help")
-    except (BrokenPipeError, SystemExit):
-        # the reader of our output closed it early, such as `head`; typer turns that into SystemExit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # a process of torchrun that has nothing more to do
         return 0
     except OSError as error:
         return _bad_input(f"{_file_of(error)}: {error.strerror or error}")
@@ -56,6 +53,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("tinyweave: this is a bug of tinyweave; please report it with the lines above", file=sys.stderr)
         return OUR_MISTAKE
+
+
+class _Pipe(io.FileIO):
+    """Standard output or error, which drops what nobody reads any more.
+
+    So a command whose reader has ended, such as `head`, goes on and has its own exit code.
+    """
+
+    def write(self, data: Any) -> int:
+        """Write bytes; after the reader has closed the pipe, write them to the null device."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return super().write(data)
+
+
+def _lasting(stream: Any) -> Any:
+    """Return standard output or error as a stream that survives a closed pipe, and names that the terminal's encoding lacks."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = getattr(stream.buffer, "raw", stream.buffer)  # with PYTHONUNBUFFERED, the buffer is raw itself
+    if type(raw) is not io.FileIO or raw.fileno() > 2:
+        stream.reconfigure(errors="replace")
+        return stream
+    stream.flush()
+    pipe = _Pipe(raw.fileno(), "w", closefd=False)
+    buffer: Any = pipe if raw is stream.buffer else io.BufferedWriter(pipe)
+    lines, through = stream.line_buffering, stream.write_through
+    return io.TextIOWrapper(buffer, stream.encoding, "replace", line_buffering=lines, write_through=through)
 
 
 def _heed_signal() -> None:
