@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_an_uploaded_model_is_planned_and_only_the_model_is_stored(client: Any, 
     assert answer["entry"]["record"]["model"]["sha256"] == found["network"]
     assert client.post("/fast", content=json.dumps(ASKED | {"network": found["network"]})).json() is None
     assert client.post("/model?suffix=.onnx", content=file).json() == found, "it is known by its bytes"
-    assert [path.name for path in tmp_path.iterdir()] == [f"{found['network']}.tflite"]
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [file]
 
 
 def test_models_of_the_command_line_have_the_names_of_their_files(planner: Any, tmp_path: Path) -> None:
@@ -103,6 +104,56 @@ def test_the_number_of_uploaded_models_is_limited(client: Any, tmp_path: Path, m
     assert refused.status_code == 400 and "1 models were given already" in refused.json()["error"]
     assert client.post("/model?suffix=.tflite", content=first).status_code == 200, "one that is known is still taken"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_uploads_at_the_same_time_are_counted(tmp_path: Path) -> None:
+    """Also: the same file, dropped several times at once, is one model; refused files are not kept."""
+    httpx = pytest.importorskip("httpx")
+
+    async def ask(instead: str, work: Any, path: str) -> dict[str, int]:
+        await asyncio.sleep(0.1)
+        if Path(path).read_bytes() == b"damaged":
+            raise CompileError("it is damaged")
+        return {"layers": 1}
+
+    async def statuses(files: list[bytes], folder: Path) -> list[int]:
+        folder.mkdir()
+        transport = httpx.ASGITransport(server.application(folder, [], SimpleNamespace(ask=ask)))
+        async with httpx.AsyncClient(transport=transport, base_url=LOCAL) as client:
+            answers = await asyncio.gather(*(client.post("/model?suffix=.onnx", content=file) for file in files))
+            again = await client.post("/model?suffix=.onnx", content=files[0])
+        return [answer.status_code for answer in (*answers, again)]
+
+    found = asyncio.run(statuses([bytes([number]) for number in range(26)], tmp_path / "many"))
+    assert sorted(found) == [200] * (server.MAX_MODELS + 1) + [400] * 10 and len(list((tmp_path / "many").iterdir())) == 16
+    assert (
+        asyncio.run(statuses([b"same"] * 9, tmp_path / "same")) == [200] * 10 and len(list((tmp_path / "same").iterdir())) == 1
+    )
+    found = asyncio.run(statuses([b"damaged"] * 16, tmp_path / "damaged"))
+    assert found == [400] * 17 and not list((tmp_path / "damaged").iterdir())
+
+
+@pytest.mark.parametrize("path", ["/fast", "/exact", "/front", "/model"])
+def test_a_client_that_leaves_before_its_request_is_complete_is_no_error(path: str, tmp_path: Path) -> None:
+    """The server printed a traceback."""
+    application, sent = server.application(tmp_path, [], SimpleNamespace()), list[dict[str, Any]]()
+    received = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> dict[str, Any]:
+        return next(received)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"suffix=.onnx",
+        "headers": [(b"host", b"127.0.0.1")],
+    }
+    asyncio.run(application(scope, receive, send))
+    assert sent[0]["status"] == server.NOT_WAITED_FOR
 
 
 def test_a_used_port_and_faulty_models_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import multiprocessing
+import secrets
 import socket
 import tempfile
 import webbrowser
@@ -180,27 +181,31 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
     given: dict[str, Given] = {}
+    looked_at = set[Path]()  # files that a worker process reads for the first time
     whole = page(is_served=True)
 
     async def kept(file: bytes, name: str, suffix: str, source: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
-        if digest not in given:
-            if len(given) >= MAX_MODELS:
-                raise CompileError(f"{MAX_MODELS} models were given already", "start the explorer anew")
-            path = folder / f"{digest}{suffix}"
+        if digest in given:
+            return given[digest].told
+        if len(given) + len(looked_at) >= MAX_MODELS:
+            raise CompileError(f"{MAX_MODELS} models were given already", "start the explorer anew")
+        path = folder / f"{secrets.token_hex(8)}{suffix}"  # the same file may be dropped twice at the same time
+        looked_at.add(path)
+        try:
             path.write_bytes(file)
-            try:
-                found = await planner.ask(questions.look_command(source), questions.look, str(path))
-            except BaseException:  # refused, or not waited for
+            found = await planner.ask(questions.look_command(source), questions.look, str(path))
+            given.setdefault(digest, Given(path, source, {"network": digest, "title": name, **found}))
+            return given[digest].told
+        finally:  # also if the file was refused, or is not waited for
+            looked_at.remove(path)
+            if digest not in given or given[digest].path != path:
                 path.unlink(missing_ok=True)
-                raise
-            given[digest] = Given(path, source, {"network": digest, "title": name, **found})
-        return given[digest].told
 
     async def front(request: Request) -> Response:
         return HTMLResponse(whole)
@@ -266,6 +271,8 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
                 return JSONResponse({"error": "this server answers its own page alone"}, 403)
             try:
                 response = await handle(request)
+            except ClientDisconnect:  # before the whole request arrived
+                return Response(status_code=NOT_WAITED_FOR)
             except (CompileError, ValueError, RecursionError) as error:
                 response = JSONResponse({"error": str(error)[:MOST_SAID]}, 400)
             response.headers.update(HEADERS)
