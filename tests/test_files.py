@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
@@ -14,13 +15,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases import tiny
 
 import tinyweave
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.files import finished_folder, write_file, write_files
-from tinyweave.ir import CompileError
+from tinyweave.ir import CompileError, Graph, Tensor
+from tinyweave.quantize.calibration_samples import open_samples
+from tinyweave.tasks.annotations import read_annotations
+from tinyweave.tasks.dataset import files_of, listed
+from tinyweave.tasks.formats.reading import sample_files
 
 DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)]}
 
@@ -399,3 +405,47 @@ def test_the_command_and_the_module_are_the_same_program() -> None:
     program = "import sys; import tinyweave.__main__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "typer", "rich", "tinyweave.cli", "tinyweave.api"} & set(done.stdout.split())
+
+
+def test_links_out_of_a_data_set_are_refused(tmp_path: Path) -> None:
+    """A data set is untrusted: its links could lead to private files. The folder itself, and files inside it, may be links."""
+    outside, inside = tmp_path / "outside", tmp_path / "data"
+    for folder in (outside, inside / "a", inside / "b"):
+        folder.mkdir(parents=True)
+        np.save(folder / "x.npy", np.zeros(5))
+    (inside / "b" / "y.npy").symlink_to(inside / "b" / "x.npy")
+    (tmp_path / "link").symlink_to(inside)
+    network = Graph("empty", {"x": Tensor("x", (1, 5), "float32")}, (), ("x",), ())
+    readers: dict[str, Callable[[Path], object]] = {
+        "task": lambda folder: files_of(folder, [".npy"]),
+        "calibration": lambda folder: open_samples(folder, network),
+        "list": lambda folder: listed(folder, {"test.txt": "test"}),
+        "arrays": lambda folder: sample_files(folder / "b", [".npy"]),
+        "boxes": read_annotations,
+    }
+    image = {"id": 1, "file_name": "b/x.npy", "height": 5, "width": 5}
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2]}
+    labels = {"images": [image], "annotations": [box], "categories": [{"id": 1, "name": "c"}]}
+    (inside / "labels.json").write_text(json.dumps(labels))
+    (inside / "test.txt").write_text("b/x.npy")
+    for folder in (inside, tmp_path / "link"):
+        for read in readers.values():
+            read(folder)
+    for path in ("b/x.npy", "test.txt", "labels.json", "b"):
+        target = outside / Path(path).name
+        own = (inside / path).rename(tmp_path / "own")
+        if not target.exists():
+            target.write_bytes(b"" if own.is_dir() else own.read_bytes())
+        (inside / path).symlink_to(outside if own.is_dir() else target)
+        refused = {
+            "b/x.npy": {"task", "calibration", "arrays", "boxes"},
+            "test.txt": {"list"},
+            "labels.json": {"boxes"},
+            "b": {"boxes"},
+        }[path]
+        for name, read in readers.items():
+            if name in refused:
+                with pytest.raises(CompileError, match=r"is a link out of '.*', to '.*outside.*'; copy what it leads to"):
+                    read(inside)
+        (inside / path).unlink()
+        own.rename(inside / path)

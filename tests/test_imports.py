@@ -59,7 +59,7 @@ MAY_IMPORT = {
         "toolchain",
     },
     "packages": {"codegen", "command_words", "devices", "ir", "kernels", "planning", "simulate", "version"},
-    "simulate": {"installing", "ir", "ops", "kernels", "parent", "planning", "codegen", "toolchain"},
+    "simulate": {"installing", "ir", "ops", "kernels", "media", "parent", "planning", "codegen", "toolchain"},
     "report": {
         "command_words",
         "importers",

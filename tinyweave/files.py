@@ -45,6 +45,15 @@ def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
     return content
 
 
+def check_inside(folder: Path, paths: Sequence[Path]) -> None:
+    """Raise CompileError if a path in a folder leads out of it, by a symbolic link; the folder itself may be a link."""
+    root, parents = folder.resolve(), {parent: parent.resolve() for parent in {path.parent for path in paths}}
+    for path in paths:
+        target = path.resolve() if path.is_symlink() else parents[path.parent] / path.name
+        if not target.is_relative_to(root):
+            raise CompileError(f"'{path}' is a link out of '{folder}', to '{target}'", "copy what it leads to into the folder")
+
+
 @contextmanager
 def finished_folder(target: Path) -> Iterator[Path]:
     """Yield a scratch folder; its files move to `target` if the block succeeds, and are deleted if it raises.

@@ -183,12 +183,16 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
                 raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {limit:,} are supported")
             with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # np.load returns members that are not arrays as bytes
                 return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
+        if not raw.startswith((np.lib.format.MAGIC_PREFIX, b"PK")):
+            raise ValueError("it does not begin as such a file does")  # NumPy takes it for a pickle, and says how to load it
         array = np.load(BytesIO(raw), allow_pickle=False)
         if not isinstance(array, np.ndarray):
             raise ValueError("it is an archive; its name must end with .npz")
         return {"": array}
     except DAMAGED as error:
         said = " ".join(str(error).split())
+        if "pickle" in said:
+            raise CompileError(f"'{path}' holds Python objects, which may run code", "save arrays of numbers") from error
         raise CompileError(f"'{path}' is not a NumPy file: {said}", "save it with numpy.save or numpy.savez") from error
 
 
@@ -214,6 +218,13 @@ def by_input(
     if len(set(map(len, columns))) != 1:
         raise CompileError(f"{what} holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
     return [list(sample) for sample in zip(*columns, strict=True)]
+
+
+def check_finite(values: Array, what: str, tensor: Tensor) -> None:
+    """Raise CompileError if values of an input tensor are NaN or infinite; `what` names their source."""
+    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+        index = [int(axis) for axis in np.argwhere(~finite)[0]]
+        raise CompileError(f"{what} holds {values[tuple(index)]} at {index}", MEND, tensor=tensor)
 
 
 def shape_advice(tensor: Tensor) -> str:

@@ -202,11 +202,19 @@ def sparse(path: Path, size: int) -> None:
 
 def test_faulty_input_files_are_refused(chain, tmp_path):
     model = api.load(chain)
+
+    def broken(value: float) -> np.ndarray:
+        values = np.zeros((2, 1, 8, 8, 1), np.float32)
+        values[1, 0, 2, 3, 0] = value
+        return values
+
     cases = {
         "holds 65 bytes, one sample has 64": ("a.bin", lambda p: p.write_bytes(b"x" * 65)),
         "holds 0 bytes": ("b.bin", lambda p: p.write_bytes(b"")),
         "the input is int8": ("c.npy", lambda p: np.save(p, np.zeros((3, 7), np.int8))),
-        "is not a NumPy file": ("d.npy", lambda p: p.write_bytes(b"not numpy")),
+        "is not a NumPy file: it does not begin as": ("d.npy", lambda p: p.write_bytes(b"not numpy")),
+        r"sample 1 of '.*n.npy' holds nan at \[0, 2, 3, 0\]": ("n.npy", lambda p: np.save(p, broken(np.nan))),
+        r"sample 1 of '.*o.npz' holds -inf at \[0, 2, 3, 0\]": ("o.npz", lambda p: np.savez(p, broken(-np.inf))),
         "is not a NumPy": ("e.npz", lambda p: p.write_bytes(b"PK not a zip")),
         "holds 2 arrays, the model has 1": ("f.npz", lambda p: np.savez(p, a=np.zeros(64, np.int8), b=np.zeros(64, np.int8))),
         " bytes decompressed, at most": ("h.npz", lambda p: bomb(p, 1 << 30)),
@@ -215,7 +223,10 @@ def test_faulty_input_files_are_refused(chain, tmp_path):
         "k.npz' holds 0 arrays, the model has 1": ("k.npz", lambda p: packed(p, b"hello")),
         "is not a NumPy file: Error -3": ("l.npz", lambda p: packed(p, bytes(range(256)) * 9, damaged=True)),
         "holds no samples": ("m.npy", lambda p: np.save(p, np.zeros((0, 8, 8, 1), np.int8))),
-        "allow_pickle": ("g.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
+        "g.npy' holds Python objects, which may run": (
+            "g.npy",
+            lambda p: np.save(p, np.array([{}], object), allow_pickle=True),
+        ),
     }
     for message, (name, make) in cases.items():
         make(tmp_path / name)

@@ -99,6 +99,18 @@ def test_unplaced_arenas_are_in_the_bss_of_the_vendors_script(device: str, compi
     assert said == "" and place_of_arena(tmp_path / "a.elf") == ".bss"
 
 
+@pytest.mark.parametrize("lld", [False, True], ids=["GNU ld", "lld"])
+def test_a_placed_arena_is_not_linked_without_its_linker_script(compiled: Build, tmp_path: Path, lld: bool) -> None:
+    """Otherwise the arena would be in any RAM, and its zeros in the Flash."""
+    folder, text = compiled("stm32f407", placed=True), script("stm32f407")
+    memories = re.findall(r"^MEMORY\n{.*?^}", text, re.MULTILINE | re.DOTALL)[0]
+    text = memories + text.replace(memories, "")  # lld reads memories before it uses them
+    said = link(folder, text, tmp_path / "a.elf", lld=lld)
+    assert "tw_pass_place_ccm_ld_to_the_linker" in said and not (tmp_path / "a.elf").exists()
+    assert "tw_pass_place" not in link(folder, text, tmp_path / "b.elf", memory="ccm", lld=lld)
+    assert (tmp_path / "b.elf").exists()
+
+
 IN_DTCM = ("RAM_D1)", "DTCMRAM)"), (">RAM_D1", ">DTCMRAM")
 STACK_BELOW = ("_estack = ORIGIN(DTCMRAM) + LENGTH(DTCMRAM);", "_estack = 0x10000;")  # in the ITCM
 TO_OCRAM = ("m_data (RW) : ORIGIN = 0x20000000, LENGTH = 0x00020000", "m_data (RW) : ORIGIN = 0x20200000, LENGTH = 0x00020000")

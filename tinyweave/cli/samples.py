@@ -10,7 +10,7 @@ import numpy as np
 from ..api.results import Model
 from ..files import read_file
 from ..ir import CompileError, Tensor
-from ..media import ARRAYS, by_input, read_arrays
+from ..media import ARRAYS, by_input, check_finite, read_arrays
 
 MAX_INPUTS = 1 << 29  # bytes of samples
 WHAT_TO_DO = "give a .npy, .npz or .bin file, with fewer samples if it is too large"
@@ -27,11 +27,15 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
         return []
     wanted = [model.graph.tensors[name] for name in model.graph.inputs]
     if path.suffix.lower() not in ARRAYS:
-        return _raw_samples(path, read_file(path, MAX_INPUTS, WHAT_TO_DO), wanted)
-    arrays = read_arrays(path, MAX_INPUTS, WHAT_TO_DO)
-    samples = by_input(arrays, wanted, f"'{path}'", in_frames=model.stream is not None)
+        samples = _raw_samples(path, read_file(path, MAX_INPUTS, WHAT_TO_DO), wanted)
+    else:
+        arrays = read_arrays(path, MAX_INPUTS, WHAT_TO_DO)
+        samples = by_input(arrays, wanted, f"'{path}'", in_frames=model.stream is not None)
     if not samples:
         raise CompileError(f"'{path}' holds no samples", "give at least one")
+    for number, sample in enumerate(samples):
+        for tensor, values in zip(wanted, sample, strict=True):
+            check_finite(values, f"sample {number} of '{path}'", tensor)
     return samples
 
 

@@ -443,6 +443,9 @@ def memory_header(plan: Plan, name: str, origin: Origin) -> str:
         macros += [
             f"#if !defined({mark}_SECTION) && defined(TW_PLACE_{memory.upper()})",
             f'#define {mark}_SECTION __attribute__((section("{placed_section(memory)}.{name}")))',
+            "/* without the linker script the arena would lie anywhere: the program then refers to a symbol that is missing */",
+            f'__asm__(".pushsection {placed_section(memory)}.{name}, \\"aw\\"\\n"',
+            f'        ".reloc 0, BFD_RELOC_NONE, {placed_symbol(memory)}\\n.popsection");',
             f"#elif !defined({mark}_SECTION)",
             f"#define {mark}_SECTION /* .bss */",
             "#endif",
@@ -454,6 +457,11 @@ def memory_header(plan: Plan, name: str, origin: Origin) -> str:
     lines = [f"#ifndef {guard}", f"#define {guard}", "", f'#include "{name}.h"', "", *macros, "", *arrays, ""]
     lines += [f"static const {name}_memory {name}_memories = {{\n{members}}};", "", "#endif", ""]
     return c.comment(head) + "\n".join(lines)
+
+
+def placed_symbol(memory: str) -> str:
+    """Return the name of the symbol that place_<memory>.ld defines; code that needs this linker script refers to it."""
+    return f"tw_pass_place_{memory}_ld_to_the_linker"
 
 
 def placed_section(memory: str) -> str:

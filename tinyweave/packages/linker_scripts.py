@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..codegen.header import has_memory_header, placed_section
+from ..codegen.header import has_memory_header, placed_section, placed_symbol
 from ..devices import AddressRange, Device, find
 from ..ir import CompileError
 from .package import Files, Package, filled
@@ -57,6 +57,7 @@ def _place_script(package: Package, memory: str, region: AddressRange) -> str:
         target=package.target,
         file=place_file(memory),
         macro=place_macro(memory),
+        symbol=placed_symbol(memory),
         memory=memory,
         MEMORY=memory.upper(),
         first=f"0x{first:08x}",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import media
-from ..files import read_file
+from ..files import check_inside, read_file
 from ..ir import CompileError, Graph, Quant, Tensor, channels_last, limits
 from ..media import Array
 from .scale_groups import is_float
@@ -110,8 +110,7 @@ class Samples:
                 f"{what} holds {values.dtype}, which is not a type of number", "give floats or integers", tensor=tensor
             )
         values = _reshaped(values, tensor, what)
-        if not np.isfinite(values).all():
-            raise CompileError(f"{what} holds NaN or infinite values", "leave it out, or repair it", tensor=tensor)
+        media.check_finite(values, what, tensor)
         if not is_float(tensor):
             return _integers(values, tensor, what)
         try:
@@ -225,6 +224,7 @@ def _files(path: Path) -> list[Path]:
         raise CompileError(f"'{path}' holds no samples", f"put files of one kind there: {', '.join(known)}")
     if len(files) > MAX_FILES:
         raise CompileError(f"'{path}' holds {len(files):,} samples", f"at most {MAX_FILES:,} are supported")
+    check_inside(path, files)
     return files
 
 

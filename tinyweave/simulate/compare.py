@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, array_type, channels_last, limits, packed, unpacked
+from ..media import check_finite
 from ..ops.quantization import quantized
 from ..planning import Plan, Progress
 from .litert import CannotRunError
@@ -63,7 +64,10 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
     are indices, such as tokens, are within the tensor that they index.
     """
     tensors, fixed, extents = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph), ops.index_extents(graph)
-    chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
+    chosen = [
+        [_fitted(tensor, array, f"sample {number}") for tensor, array in zip(tensors, sample, strict=True)]
+        for number, sample in enumerate(inputs)
+    ]
     rng = np.random.default_rng(seed)
     edges = [[fixed.get(t.name, _constant(t, which, extents)) for t in tensors] for which in ("least", "greatest", "zero")]
     chosen += edges[: max(0, min(len(edges), count - len(chosen) - 1))]
@@ -95,8 +99,12 @@ def _random(tensor: Tensor, rng: np.random.Generator, extents: Mapping[str, int]
     return rng.integers(int(low), int(high) + 1, tensor.shape).astype(array_type(tensor.dtype))
 
 
-def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    """Return a sample in the type and shape of an input: floats are quantised, and channels that come first are moved last."""
+def _fitted(tensor: Tensor, array: np.ndarray, what: str) -> np.ndarray:
+    """Return a sample in the type and shape of an input: floats are quantised, and channels that come first are moved last.
+
+    `what` names the sample in error messages.
+    """
+    check_finite(array, what, tensor)
     if array.dtype.kind == "f" and tensor.quant is not None and tensor.dtype != "float32":
         array = quantized(array.astype(np.float32), tensor)
     values = channels_last(array, tensor)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from ..files import read_file
+from ..files import check_inside, read_file
 from ..ir import CompileError
 from ..media import IMAGES, MEND
 from .dataset import MAX_FILES, PART_NAMES, listed
@@ -63,7 +63,9 @@ def read_annotations(folder: Path) -> list[Annotated]:
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is not a folder", FORMS)
     files = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])
-    if any(voc := sorted((folder / name).glob("*.xml")) for name in XML_FOLDERS):
+    voc = next((found for name in XML_FOLDERS if (found := sorted((folder / name).glob("*.xml")))), [])
+    check_inside(folder, voc or files)
+    if voc:
         images = _voc(folder, voc)
     elif files:
         images = [image for file in files for image in _coco(folder, file)]
@@ -71,6 +73,7 @@ def read_annotations(folder: Path) -> list[Annotated]:
             raise CompileError(f"'{folder}' annotates an image twice", "put all boxes of an image into one .json file")
     else:
         raise CompileError(f"'{folder}' holds no annotations", FORMS)
+    check_inside(folder, [image.path for image in images])
     return sorted(_with_a_test(images), key=lambda image: image.path)
 
 

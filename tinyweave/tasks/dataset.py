@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import read_file
+from ..files import check_inside, read_file
 from ..ir import CompileError
 from ..progress import Progress, silent
 from .evaluation.intervals import too_few_groups
@@ -179,6 +179,7 @@ def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
         raise CompileError(f"'{folder}' holds no files {', '.join(suffixes)}", FOLDERS)
     if len(paths) > MAX_FILES:
         raise CompileError(f"'{folder}' holds {len(paths):,} files", f"at most {MAX_FILES:,} are supported")
+    check_inside(folder, paths)
     return paths
 
 
@@ -209,6 +210,7 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
     parts = dict[str, str]()
     for name, part in lists.items():
         if (folder / name).is_file():
+            check_inside(folder, [folder / name])
             lines = read_file(folder / name, MAX_LIST, "repair it, or delete it").decode(errors="replace").splitlines()
             parts |= {name_of(line): part for line in lines if line.strip()}
     return parts

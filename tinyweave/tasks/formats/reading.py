@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ...files import check_inside
 from ...ir import CompileError
 from ...media import MEND
 from ..dataset import FOLDERS, LabelledFile, with_all_parts
@@ -47,6 +48,7 @@ def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
     files = sorted(each for each in folder.iterdir() if each.suffix.lower() in suffixes and each.is_file())
     if len(kinds := {each.suffix.lower() for each in files}) > 1:
         raise CompileError(f"'{folder}' holds files {' and '.join(sorted(kinds))}", "keep the files of one kind")
+    check_inside(path, files)
     return files
 
 
