@@ -158,7 +158,7 @@ def test_an_input_may_have_the_name_of_the_labels(tmp_path: Path) -> None:
         ("mixed", {}, "holds several kinds of samples: arrays, waveforms; give one kind"),
         ("text.txt", {}, "text.txt' holds no samples; give a folder"),
         ("noise.npy", {}, "noise.npy' is not a NumPy file"),
-        ("objects.npy", {}, "objects.npy' is not a NumPy file"),
+        ("objects.npy", {}, "objects.npy' holds Python objects, which may run code"),
         ("two.npz", {}, "two.npz' holds 2 arrays, the model has 1 inputs"),
         (np.zeros((0, 5)), {}, "there are no calibration samples"),
         ([], {}, "there are no calibration samples"),
