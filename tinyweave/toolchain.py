@@ -2,13 +2,14 @@
 
 Compilers come from the variables TINYWEAVE_CC, TINYWEAVE_ARM_CC and TINYWEAVE_RISCV_CC ("zig", or a command line), from PATH,
 or from the package ziglang. Programs in the current folder are never run. A cached file is identified by a hash of compiler,
-flags and sources.
+flags and sources, and used only if its content has the hash that was stored when it was built.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import hashlib
 import os
 import re
@@ -29,6 +30,8 @@ from .installing import pip
 from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
+ATTEMPTS = 3  # to move a build into the cache
+LEAST_SPACE = 1 << 20  # bytes; a compiler that fails with less free space may have failed for this reason
 BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits in bytes: our cached builds, and zig's own cache
 TRIM_EVERY_S = 600
 CACHES = {
@@ -127,17 +130,27 @@ def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
     The compiler runs in the cache folder. Therefore a Path is made absolute, relative to this process's folder; a string is
     passed on unchanged.
     """
-    _run(
-        (*toolchain.command, *(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)),
-        f"{toolchain.name} could not build the C code",
-        "correct the C code, or set TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC to another compiler",
-    )
+    words = tuple(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)
+    why = f"{toolchain.name} could not build the C code"
+    what_to_do = "correct the C code, or set TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC to another compiler"
+    if toolchain.name != "zig":
+        _run((*toolchain.command, *words), why, what_to_do)
+        return
+    # zig believes what is in its caches. So each call has a local cache of its own, and only libraries are in the global one.
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as local:
+        try:
+            _run((*toolchain.command, *words), why, what_to_do, local)
+        except CompileError:
+            if "-c" in words or "-nostdlib" in words:  # no library was read
+                raise
+            _begin_zig_folder(_zig_folders()[-1])  # zig builds its libraries again, in case that one is damaged
+            _run((*toolchain.command, *words), why, what_to_do, local)
 
 
-def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
+def _run(command: tuple[str, ...], why: str, what_to_do: str, local: str = "") -> str:
     # zig keeps its own cache, by default in a home folder that may be read-only
     zig = str(_zig_folders()[-1])
-    environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig} | os.environ
+    environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": local or zig} | os.environ
     environment |= {"LC_ALL": "C", "PATH": os.pathsep.join(search_path())}  # where compilers look for assembler and linker
     try:
         done = subprocess.run(
@@ -195,26 +208,74 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         digest.update(text.encode() + b"\0")
     for path in files:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
-    builds = cache_folder() / "builds"
-    entry = builds / digest.hexdigest()[:32]
-    with contextlib.suppress(FileNotFoundError):  # never built, or just deleted by another process
-        if (entry / name).is_file():
+    entry = Path("builds", digest.hexdigest()[:32])
+    try:
+        return _cached_in(cache_folder() / entry, name, toolchain, make)
+    except OSError:  # the cache folder is full, or parts of it cannot be written
+        pass
+    try:
+        return _cached_in(Path(_temporary().name) / entry, name, toolchain, make)
+    except OSError as error:
+        what_to_do = "free some space there, or set TMPDIR to another folder"
+        raise CompileError(f"cannot write '{_temporary().name}': {error.strerror or error}", what_to_do) from error
+
+
+def _cached_in(entry: Path, name: str, toolchain: Toolchain, make: Callable[[Path], None]) -> Path:
+    """Return the path of the file `name` of a cache entry; build the file first if it is missing or damaged.
+
+    The file is in a folder that is named by its hash, and the entry holds only this folder. So a file that another program or a
+    crash has changed is recognised, and built again.
+
+    Raises:
+        OSError: the entry cannot be written.
+    """
+    with contextlib.suppress(OSError):  # never built, or just deleted by another process
+        path = _intact(entry, name)
+        if path:
             os.utime(entry)
-            return entry / name
-    builds.mkdir(exist_ok=True)
+            return path
+    entry.parent.mkdir(parents=True, exist_ok=True)
     _trim_now_and_then()
-    with tempfile.TemporaryDirectory(dir=builds, prefix="making-") as making:
+    with tempfile.TemporaryDirectory(dir=entry.parent, prefix="making-", ignore_cleanup_errors=True) as making:
         folder = Path(making) / "entry"
-        folder.mkdir()
-        make(folder / name)
-        if not (folder / name).is_file():
-            raise CompileError(f"{toolchain.command[0]} built no {name} and reported no error", "use another C compiler")
+        built = folder / "built"
+        built.mkdir(parents=True)
         try:
-            folder.rename(entry)
-        except OSError:  # another process was faster, or is deleting an older entry
-            if not (entry / name).is_file():
+            make(built / name)
+        except CompileError:
+            (built / "space").write_bytes(bytes(LEAST_SPACE))  # raises OSError if the compiler failed because the disk is full
+            raise
+        if not (built / name).is_file():
+            raise CompileError(f"{toolchain.command[0]} built no {name} and reported no error", "use another C compiler")
+        built.rename(folder / _hash(built / name))
+        for attempt in range(ATTEMPTS):
+            try:
                 folder.rename(entry)
-    return entry / name
+            except OSError:  # another process was faster, or is deleting an older entry, or the old entry is damaged
+                if path := _intact(entry, name):
+                    return path
+                if attempt == ATTEMPTS - 1:
+                    raise
+                _remove(entry)
+            else:
+                break
+    path = _intact(entry, name)
+    if path is None:
+        raise OSError(errno.EIO, f"the file {name} changed after it was written")
+    return path
+
+
+def _intact(entry: Path, name: str) -> Path | None:
+    """Return the path of the file `name` of a cache entry if its content has the hash that was stored with it, else None."""
+    for folder in _children(entry):
+        with contextlib.suppress(OSError):
+            if _hash(folder / name) == folder.name:
+                return folder / name
+    return None
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
 LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
@@ -297,23 +358,30 @@ def trim_cache() -> None:
         for path in older:
             _remove(path)
     if _bytes_of(current) > ZIG_BYTES:
-        following = current.with_name(f"zig-{_number(current) + 1}")
-        following.mkdir(exist_ok=True)
-        (following / SINCE).touch()
+        _begin_zig_folder(current)
 
 
 def _trim_now_and_then() -> None:
     stamp = cache_folder() / "trimmed"
     trimmed = _used(stamp)
     if trimmed is None or abs(time.time() - trimmed) > TRIM_EVERY_S:
-        stamp.touch()
-        trim_cache()
+        with contextlib.suppress(OSError):  # a cache that cannot be written is not trimmed
+            stamp.touch()
+            trim_cache()
 
 
 def _zig_folders() -> list[Path]:
     """Return the folders that zig caches its files in: old ones, to be deleted, and last the current one."""
     folders = [path for path in _children(cache_folder()) if re.fullmatch(r"zig(-\d+)?", path.name)]
     return sorted(folders, key=_number) or [cache_folder() / "zig"]
+
+
+def _begin_zig_folder(current: Path) -> None:
+    """Make a new, empty folder for zig's global cache; the old one `current` is deleted once no compiler can be using it."""
+    with contextlib.suppress(OSError):
+        following = current.with_name(f"zig-{_number(current) + 1}")
+        following.mkdir(parents=True, exist_ok=True)
+        (following / SINCE).touch()
 
 
 def _number(folder: Path) -> int:
