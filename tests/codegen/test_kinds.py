@@ -17,7 +17,7 @@ from kernels.traces import apart
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
-from tinyweave.kernels.table import ASKED_FOR, VARIANTS, Variant, variant_for
+from tinyweave.kernels.table import ASKED_FOR, BY_KIND, BY_NAME, VARIANTS, Variant, misfit, variant_for
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated, host
 
@@ -125,6 +125,30 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
                 for case, name, array in zip(owners, graph.outputs, outputs, strict=True):
                     difference = compare.difference(wanted[name], array)
                     assert difference is None, f"{case.id}, sample {sample}: {difference}"
+
+
+def test_a_kernel_whose_conditions_an_op_meets_gives_the_reference_bytes(tmp_path: Path) -> None:
+    """The ops usually run another kernel. So a row must state all its conditions, whatever the order of rows."""
+    drawn: list[tuple[Case, Variant]] = []
+    for kind in sorted({kind for kind, core, _ in KINDS if core or kind.startswith((INT4, UINT8))}):
+        met: dict[str, list[tuple[Case, Variant]]] = {}
+        for case in (case for case in compilable(kind) if len(case.graph.ops) == 1 and not case.graph.init):
+            operands = case.graph, case.graph.ops[0]
+            rows = [row for row in BY_KIND[operands[1].kind] if not misfit(*operands, row.name)]
+            for row in (row for row in rows if row is BY_NAME[row.name]):
+                if variant_for(*operands, core_of(row), **{which: getattr(row, which) for which in ASKED_FOR}) is not row:
+                    met.setdefault(row.name, []).append((case, row))
+        drawn += [pair for pairs in met.values() for pair in (pairs[0], pairs[-1])]
+    assert len({row.name for _, row in drawn}) > 20
+    made = apart("unusual", drawn)
+    program = host.build(emit_to(made, tmp_path / "unusual"), "unusual", sanitize=True, optimize="-O0")
+    for style in (0, 1):
+        inputs = [x for case, _ in drawn for x in case.inputs[style]]
+        wanted = ops.run(made.graph, dict(zip(made.graph.inputs, inputs, strict=True)))
+        run = host.invoke(program, made.arena, compare.pack(made.graph, inputs), compare.output_bytes(made.graph))
+        owners = [f"{case.id} with {row.name}" for case, row in drawn for _ in case.graph.outputs]
+        for owner, name, array in zip(owners, made.graph.outputs, compare.unpack(made.graph, run), strict=True):
+            assert (difference := compare.difference(wanted[name], array)) is None, f"{owner}: {difference}"
 
 
 def test_every_kernel_has_an_emitter() -> None:

@@ -45,6 +45,13 @@ def longs() -> Graph:
     return tiny("longs", tensors, [Op("arg_max_0", "arg_max", ("x", "axis"), ("index",))], ("x",), ("index",))
 
 
+def narrow_weights(graph: Graph) -> Graph:
+    """Return the network with int4 weights in all layers."""
+    tensors = graph.tensors.values()
+    narrow = {t.name: replace(t, dtype="int4", data=t.data // 16) for t in tensors if t.data is not None and t.dtype == "int8"}
+    return replace(graph, tensors={**graph.tensors, **narrow})
+
+
 SEGMENTATION = (0, 1, 2, 3, 4)
 
 PLANS: dict[str, Callable[[], Plan]] = {
@@ -57,6 +64,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed_inputs=("image",)),
     "rings": lambda: plan_in_stages(block(), [(0, 1, 2, 3)]),
     "rows with scratch": lambda: with_kernels_of(plan_in_stages(block(), [(0, 1, 2, 3)]), "cortex-m4"),
+    "int4 weights": lambda: plan(narrow_weights(block()), Request("layer")),
     "tiles": lambda: plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)),
     "tiles with scratch": lambda: with_kernels_of(
         plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)), "cortex-m4"
@@ -156,6 +164,11 @@ def without_ring(old: Plan, name: str) -> Plan:
 def kernels(old: Plan, **names: str) -> Plan:
     """Return the plan with other kernels for the named ops."""
     return replace(old, variants=tuple(names.get(op.name, v) for op, v in zip(old.graph.ops, old.variants, strict=True)))
+
+
+def lived(old: Plan, buffer: str, **steps: int) -> Plan:
+    """Return the plan with another first or last step of a buffer."""
+    return replace(old, buffers=tuple(replace(b, **steps) if b.name == buffer else b for b in old.buffers))
 
 
 def channels(graph: Graph) -> dict[str, Tensor]:

@@ -31,6 +31,7 @@ __all__ = [
     "constant_bytes",
     "explain_kernel",
     "foreign",
+    "misfit",
     "sources",
     "variant_for",
     "without_kernel",
@@ -156,16 +157,29 @@ def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
             more = row.flash(graph, op) - chosen.flash(graph, op)
             passed.append((row.name, f"could run it, with {more:,} B more of constants in Flash"))
         else:
-            passed.append((row.name, f"requires that {_sentence(failed)}, but {_check(graph, op, failed).found}"))
+            passed.append((row.name, _unmet(graph, op, failed)))
     others = any(core in row.cores for row in BY_KIND[op.kind])
     reason = "the first kernel whose requirements the layer meets" if others else ONLY_KERNEL
     return [*passed, (chosen.name, reason)]
 
 
-def _sentence(requirement: Requirement) -> str:
-    """Return the docstring of a requirement, such as "The stride is 1.", as the end of a sentence: "the stride is 1"."""
-    text = requirement.__doc__ or ""
-    return text[:1].lower() + text[1:].removesuffix(".")
+def misfit(graph: Graph, op: Op, kernel: str) -> str:
+    """Return why a kernel cannot run `op`, as the end of a sentence that begins with the kernel, or "" if it can.
+
+    The rows of the table are asked alone, in no order: a row states all that its kernel requires.
+    """
+    types = data(graph, op).dtype, graph.output(op).dtype
+    rows = [row for row in BY_KIND.get(op.kind, ()) if row.name == kernel and row.types in (types, ANY)]
+    failed = [_first_failed(graph, op, row) for row in rows]
+    if None in failed:
+        return ""
+    return _unmet(graph, op, failed[0]) if failed and failed[0] else f"does not run {op.kind} on {' -> '.join(types)}"
+
+
+def _unmet(graph: Graph, op: Op, requirement: Requirement) -> str:
+    """Return a requirement that an op does not meet, and why, as "requires that the stride is 1, but it is 2x2"."""
+    text = (requirement.__doc__ or "").removesuffix(".")
+    return f"requires that {text[:1].lower()}{text[1:]}, but {_check(graph, op, requirement).found}"
 
 
 def without_kernel(graph: Graph) -> list[CompileError]:

@@ -9,6 +9,7 @@ relocations. A file is untrusted: this module checks its types and ranges, and `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from ..ir import CompileError, Graph, fingerprint
 from .check import UnsoundPlanError, check
 from .fuse.rematerialise import with_channels_once
 from .place.relocation_ops import is_move, with_moves
-from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile
+from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile, scratch_name, tiles_name
 
 VERSION = 7
 MAX_ARENA = 1 << 26  # bytes of a memory; the check tracks each of them
@@ -75,13 +76,12 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         graph = with_moves(graph, steps)[0]
     if record["graph"] != fingerprint(graph):
         raise _other_graph()
-    places = _mapping(lambda place: Place(_word(place["buffer"]), _count(place["offset"])))(record["places"])
-    return Plan(
+    plan = Plan(
         graph=graph,
         stages=tuple(map(_stage, record["stages"])),
         variants=tuple(map(_word, record["variants"])),
         buffers=tuple(map(_buffer, record["buffers"])),
-        places=places,
+        places=_mapping(lambda place: Place(_word(place["buffer"]), _count(place["offset"])))(record["places"]),
         offsets=_mapping(_bytes)(record["offsets"]),
         arena=_mapping(_bytes)(record["arena"]),
         scratch=_bytes(record["scratch"]),
@@ -90,6 +90,26 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         streamed_outputs=tuple(map(_word, record["streamed_outputs"])),
         channels_once=channels_once,
     )
+    _check_names(plan)
+    return plan
+
+
+def _check_names(plan: Plan) -> None:
+    """Raise ValueError unless buffers and places have names of the graph, and memories names of C, which has them all."""
+    ops, names = plan.graph.ops, [buffer.name for buffer in plan.buffers]
+    tensors = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None}.union(plan.graph.inputs)
+    tensors = {name for name in tensors if plan.graph.tensors[name].data is None}
+    known = tensors.union(*((scratch_name(op.name), tiles_name(op.name)) for op in ops))
+    if wrong := set(plan.places) - tensors:
+        raise ValueError(f"the place of {min(wrong)!r:.60}, which is no activation of the graph")
+    if wrong := set(names) - known:
+        raise ValueError(f"the buffer {min(wrong)!r:.60}, which is no activation and no scratch of the graph")
+    if wrong := {name for name in plan.arena if not re.fullmatch(r"[A-Za-z]\w{0,30}", name, re.ASCII)}:
+        raise ValueError(f"the memory {min(wrong)!r:.60}, which is no C name of at most 31 characters")
+    if len({name.lower() for name in plan.arena}) < len(plan.arena):
+        raise ValueError("two memories have the same name in capitals")
+    if sorted(names) != sorted(plan.offsets):
+        raise ValueError("the names of the buffers are not those of the offsets")
 
 
 def _other_graph() -> CompileError:

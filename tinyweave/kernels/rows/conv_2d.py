@@ -110,7 +110,7 @@ ROWS: tuple[Variant, ...] = (
     by_pixel_and_fours("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel_and_fours("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
-    by_pixel_and_fours("tw_conv_2d_s8"),
+    by_pixel_and_fours("tw_conv_2d_s8", applies=COMPACT),
     transposed("tw_transpose_conv_s8", params="tw_conv", features=cycle_features.meetings),
     by_pair(
         "tw_conv_2d_s4_dsp",

@@ -93,6 +93,6 @@ ROWS: tuple[Variant, ...] = (
         timed_as="tw_depthwise_conv_2d_s8",
     ),
     by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE, distance=scalar.by_runs),
-    by_taps("tw_depthwise_conv_2d_s8"),
+    by_taps("tw_depthwise_conv_2d_s8", applies=COMPACT),
     by_taps("tw_depthwise_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_depthwise_conv_2d_s8"),
 )

@@ -108,7 +108,7 @@ ROWS: tuple[Variant, ...] = (
     by_map_rows(
         "tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"
     ),
-    by_map_rows("tw_fully_connected_s8"),
+    by_map_rows("tw_fully_connected_s8", applies=COMPACT),
     matmul(
         "tw_batch_matmul_s8_dsp",
         isa="dsp",

@@ -17,6 +17,11 @@ def input_was_uint8(graph: Graph, op: Op) -> Check:
     return Check(resize.is_unsigned(op), "it was int8")
 
 
+def input_was_int8(graph: Graph, op: Op) -> Check:
+    """The layer was int8 in the model file, which LiteRT resizes in integers."""
+    return Check(not resize.is_unsigned(op), "it was uint8")
+
+
 def positions_are_sixteenths(graph: Graph, op: Op) -> Check:
     """Each output position is a multiple of 1/16 of an input pixel, so that the bilinear weights are multiples of 1/256."""
     lines = resize.lines(graph, op)
@@ -58,9 +63,9 @@ ROWS: tuple[Variant, ...] = (
         "tw_resize_bilinear_s8_dsp",
         params="tw_resize_bilinear",
         isa="dsp",
-        applies=(has_4_output_channels, positions_are_sixteenths),
+        applies=(input_was_int8, has_4_output_channels, positions_are_sixteenths),
     ),
-    resize_bilinear("tw_resize_bilinear_s8", params="tw_resize_bilinear"),
+    resize_bilinear("tw_resize_bilinear_s8", params="tw_resize_bilinear", applies=(input_was_int8,)),
     average_pool("tw_average_pool_2d_s4", types=S4, timed_as="tw_average_pool_2d_s8"),
     max_pool("tw_max_pool_2d_s4", types=S4, timed_as="tw_max_pool_2d_s8"),
     average_pool("tw_average_pool_2d_s16", types=S16, has_part=False),

@@ -3,7 +3,8 @@
 In: a Plan. Out: the plan, or an UnsoundPlanError that names the broken rule and its place. The check ignores lifetimes. It runs
 the stages and lets each op overwrite the bytes of its output. Every operand must still be intact where it was written, and all
 state at the end of the inference. A plan's offsets, sizes and row schedules are claims to be checked. The rows that an op reads
-are derived from its window. Nothing here is shared with the planner.
+are derived from its window. Shared with the planner are the rows of the table of kernels (a kernel's requirements, scratch, and
+whether it runs by rows) and the windows of ops.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import numpy as np
 
 from ...ir import Graph, Op, itemsize
 from ...kernels.access import distance
-from ...kernels.table import ANY, VARIANTS, VIEWS
-from ...ops import SPECS, data
-from ..plan import Plan
+from ...kernels.table import BY_NAME, VIEWS, misfit
+from ...ops import SPECS
+from ..plan import Plan, scratch_name
 from .fused import Touched as Touched
 from .fused import Watch, run_fused
 from .regions import WORD, Region, activations, demand, disjoint, overwrite, region_of, scratch_of, spoil
@@ -42,6 +43,7 @@ def check(plan: Plan, watch: Watch | None = None) -> Plan:
     for name in (*graph.outputs, *state):
         if graph.tensors[name].data is None and name not in plan.streamed_outputs:
             demand(plan, held, name, "the end of the network")
+    _check_claims(plan)
     return plan
 
 
@@ -52,11 +54,7 @@ def _check_steps(plan: Plan) -> None:
         raise UnsoundPlanError(f"the stages run the ops {order}, not every op exactly once")
     if len(plan.variants) != len(order):
         raise UnsoundPlanError(f"there are {len(plan.variants)} kernels for {len(order)} ops")
-    for op, variant in zip(graph.ops, plan.variants, strict=True):
-        types = data(graph, op).dtype, graph.output(op).dtype
-        rows = (row for row in VARIANTS if row.name == variant and op.kind in row.kinds)
-        if variant and not any(row.types in (types, ANY) for row in rows):
-            raise UnsoundPlanError(f"{op.name} is {op.kind} on {' -> '.join(types)}, which the kernel '{variant}' does not run")
+    _check_kernels(plan)
     for stage in plan.stages:
         if (stage.tiles is None) != (stage.schedule is None):
             raise UnsoundPlanError(f"the stage of ops {stage.ops} is fused, but has no tiles or no row schedule")
@@ -66,6 +64,16 @@ def _check_steps(plan: Plan) -> None:
         touching = [index for index in order if name in (*graph.ops[index].inputs, *graph.ops[index].outputs)]
         if touching != sorted(touching):
             raise UnsoundPlanError(f"the ops that read and write the state '{name}' run in the order {touching}")
+
+
+def _check_kernels(plan: Plan) -> None:
+    """Raise UnsoundPlanError unless each kernel meets its own conditions on its op, and some core can run all kernels."""
+    for op, variant in zip(plan.graph.ops, plan.variants, strict=True):
+        if variant and (why := misfit(plan.graph, op, variant)):
+            raise UnsoundPlanError(f"the kernel '{variant}' cannot run {op.name}: it {why}")
+    special = {row.isa: row for row in (BY_NAME[variant] for variant in plan.variants if variant) if row.cores}.values()
+    if special and not set.intersection(*(set(row.cores) for row in special)):
+        raise UnsoundPlanError(f"no core has the instructions of {' and '.join(sorted(row.name for row in special))}")
 
 
 def _check_streams(plan: Plan) -> None:
@@ -119,6 +127,29 @@ def _check_extent(plan: Plan) -> None:
         others = [other for other in extents if other != home and not disjoint(extents[home], extents[other])]
         if others:
             raise UnsoundPlanError(f"the state '{name}' shares bytes with {others}")
+
+
+def _check_claims(plan: Plan) -> None:
+    """Check the claims that only reports and pictures show: the most scratch of a call, and when each buffer is alive."""
+    graph, last = plan.graph, max(len(plan.stages) - 1, 0)
+    kernels = [(BY_NAME[variant], op) for op, variant in zip(graph.ops, plan.variants, strict=True) if variant]
+    scratch = max((row.scratch(graph, op) for row, op in kernels), default=0)
+    if plan.scratch != scratch:
+        raise UnsoundPlanError(f"the scratch claimed is {plan.scratch} bytes, the most that a kernel uses is {scratch}")
+    state, uses = _state(graph), list[tuple[str, int]]()  # tensor or scratch, step that uses it
+    uses += [(name, 0) for name in (*graph.inputs, *state) if name not in plan.streamed_inputs]
+    for step, stage in enumerate(plan.stages):
+        for op in (graph.ops[index] for index in stage.ops):
+            uses += [(name, step) for name in (scratch_name(op.name), *op.inputs, *op.outputs) if name is not None]
+    uses += [(name, last) for name in (*graph.outputs, *state) if name not in plan.streamed_outputs]
+    homes = {buffer.name: buffer.name for buffer in plan.buffers} | {name: place.buffer for name, place in plan.places.items()}
+    for name, step in uses:
+        buffer = plan.buffer(homes[name]) if name in homes else None
+        if buffer and not buffer.start <= step < buffer.end <= last + 1:
+            steps = f"{buffer.start} to {buffer.end}"
+            raise UnsoundPlanError(
+                f"the buffer '{buffer.name}' is claimed in the steps {steps} of {last + 1}, but used in {step}"
+            )
 
 
 def _state(graph: Graph) -> list[str]:
