@@ -30,6 +30,7 @@ from .installing import pip
 from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
+FORMAT = b"2"  # of cache entries; entries of other formats, by other versions of this package, have other keys
 ATTEMPTS = 3  # to move a build into the cache
 LEAST_SPACE = 1 << 20  # bytes; a compiler that fails with less free space may have failed for this reason
 BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits in bytes: our cached builds, and zig's own cache
@@ -203,7 +204,7 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
             these files.
         make: builds the file at the path that it gets.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(FORMAT)
     for text in (name, *toolchain.command, toolchain.version, *flags):
         digest.update(text.encode() + b"\0")
     for path in files:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-SHARES = 8  # tasks per plan
+SHARES = 2  # tasks per plan
 
 
 def tried(name: str, share: int, edits_per_plan: int, seed: int) -> tuple[Counter[str], list[str]]:

@@ -58,6 +58,11 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: kernels(p, conv_2d_0="tw_conv_2d_s8_scalar", depthwise_conv_2d_1="tw_depthwise_3x3_s8_lean_dsp"),
         "no core has the instructions of tw_conv_2d_s8_scalar and tw_depthwise_3x3_s8_lean_dsp",
     ),
+    "a buffer aligned to three words": (
+        "layers",
+        lambda p: replace(p, buffers=tuple(replace(b, align=12) if b.name == p.graph.inputs[0] else b for b in p.buffers)),
+        "aligned to 12",
+    ),
     "scratch that no kernel uses": ("layers", lambda p: replace(p, scratch=4), "the scratch claimed is 4 bytes, the most"),
     "less scratch than a kernel uses": ("scratch", lambda p: replace(p, scratch=0), "the scratch claimed is 0 bytes, the most"),
     "a buffer that ends before it is read": (

@@ -21,6 +21,8 @@ from .fused import Watch, run_fused
 from .regions import WORD, Region, activations, demand, disjoint, overwrite, region_of, scratch_of, spoil
 from .regions import UnsoundPlanError as UnsoundPlanError
 
+ALIGNMENTS = (WORD, 2 * WORD)  # of buffers; elements have at most 8 bytes
+
 
 def check(plan: Plan, watch: Watch | None = None) -> Plan:
     """Return `plan` if every operand stays intact inside the claimed memory, else raise UnsoundPlanError.
@@ -101,7 +103,7 @@ def _check_extent(plan: Plan) -> None:
     highest = dict.fromkeys(plan.arena, 0)
     for buffer in plan.buffers:
         offset = plan.offsets.get(buffer.name, -1)
-        if offset < 0 or offset % buffer.align or buffer.align % WORD or buffer.memory not in highest:
+        if offset < 0 or offset % buffer.align or buffer.align not in ALIGNMENTS or buffer.memory not in highest:
             raise UnsoundPlanError(f"the buffer '{buffer.name}' is at {offset} in '{buffer.memory}', aligned to {buffer.align}")
         highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
     if highest != dict(plan.arena):
