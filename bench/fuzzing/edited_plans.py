@@ -1,7 +1,7 @@
 """Edited plan files: each is refused in one line, or the C that is emitted from it gives the reference's bytes.
 
-In: plans of six networks, as files (tests/fuzz/edited_plans.py). In `swaps`, every kernel of the table takes the place of the
-kernel of each op; in `edits`, a file has one to three random edits (--edits per plan, by --seed). An accepted file's C runs on
+In: plans of six networks, as files (tests/planning/edited_plans.py). In `swaps`, every kernel of the table takes the place of
+the kernel of each op; in `edits`, a file has one to three random edits (--edits, by --seed). An accepted file's C runs on
 this machine with sanitizers and on an emulated core, and each output byte is compared; C that equals the C of the unedited
 plan is not run again. Out: a row per plan, and each find: wrong bytes, an access outside, C that is not compiled, or an error
 that is no CompileError. Exit code 1 if there is a find.
@@ -23,7 +23,7 @@ SHARES = 2  # tasks per plan
 
 def tried(name: str, share: int, edits_per_plan: int, seed: int) -> tuple[Counter[str], list[str]]:
     """Return how many files of a plan were refused, accepted and run, and the finds, of every SHARES-th file."""
-    from fuzz import edited_plans as cases
+    from planning import edited_plans as cases
 
     from tinyweave.codegen import Origin, emit
 
@@ -53,7 +53,7 @@ def tried(name: str, share: int, edits_per_plan: int, seed: int) -> tuple[Counte
 
 def main() -> int:
     """Print the table and the finds; return the exit code."""
-    from fuzz.edited_plans import PLANS
+    from planning.edited_plans import PLANS
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edits", type=int, default=200, help="random edits per plan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from fuzz.edited_plans import PLANS, edits, faults, outcome, swaps
+from planning.edited_plans import PLANS, edits, faults, outcome, swaps
 
 from tinyweave.planning import Plan
 
