@@ -458,6 +458,7 @@ OPS = {
     "reduce_min": Options("ReducerOptions", (KEEP_DIMS,), (2, 3)),
     "relu": Options(versions=(2, 3)),
     "relu6": Options(versions=(2, 3)),
+    "relu_0_to_1": Options(),
     "relu_n1_to_1": Options(versions=(1, 2)),
     "reshape": Options("ReshapeOptions", (Field(_read_new_shape, _write_new_shape),)),
     "resize_bilinear": Options("ResizeBilinearOptions", RESIZE, (2, 4)),

@@ -16,6 +16,7 @@ import numpy as np
 
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify
 from tinyweave.ops import SPECS, check, run
+from tinyweave.ops.extrema import COMPARISONS
 from tinyweave.tflite_schema import OPS
 
 from . import copies, elementwise, states, weighted
@@ -42,6 +43,10 @@ INT4 = "int4_"  # prefix of a kind: its cases with int4 maps and weights
 
 INT4_KINDS = tuple(kind for kind, spec in SPECS.items() if spec.int4)
 
+INT16 = "int16_"  # prefix of a kind: its cases on int8 maps, with int16 maps of the same real numbers
+
+INT16_KINDS = ("relu", "relu6", "relu_n1_to_1", *COMPARISONS, "minimum", "maximum", "prelu", "batch_matmul", "resize_bilinear")
+
 UINT8 = "uint8_"  # prefix of a kind: its cases after `shift_uint8`, with a zero point of weights
 
 UINT8_KINDS = ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d", "resize_bilinear")
@@ -50,10 +55,37 @@ ZERO_POINTS = (-3, 5, -20, 1, 40, -128, 127)
 
 
 def all_cases(kind: str) -> Iterator[Case]:
-    """Return the cases of a kind; with the prefix `INT4` or `UINT8`, cases that no LiteRT file can hold."""
+    """Return the cases of a kind; with a prefix, of int16, int4 or uint8; no LiteRT file can hold the latter two."""
+    if kind.startswith(INT16):
+        return int16_cases(kind.removeprefix(INT16))
     if kind.startswith(INT4):
         return int4_cases(kind.removeprefix(INT4))
     return uint8_cases(kind.removeprefix(UINT8)) if kind.startswith(UINT8) else cases(kind)
+
+
+def int16_cases(kind: str) -> Iterator[Case]:
+    """Yield the cases on int8 maps with int16 maps and constants of about the same real numbers, as far as they are allowed."""
+    rng = np.random.default_rng(zlib.crc32(kind.encode()))
+    for case in cases(kind):
+        slopes = {case.graph.ops[0].inputs[1]} if kind == "prelu" else set()  # int8 beside int16
+        tensors = case.graph.tensors | {
+            n: widened(t, rng) for n, t in case.graph.tensors.items() if t.dtype == "int8" and n not in slopes
+        }
+        if kind in COMPARISONS and kind not in ("equal", "not_equal"):  # the stored integers are compared
+            tensors = {n: replace(t, quant=t.quant and tensors[case.graph.inputs[0]].quant) for n, t in tensors.items()}
+        wide = replace(case.graph, tensors=tensors)
+        if len(wide.inputs) == 2 or wide.input(wide.ops[0]).dtype == "int16":
+            yield Case(f"{INT16}{case.id}", check(verify(wide)), [_values(wide, rng, style) for style in ("any", "extreme")])
+
+
+def widened(tensor: Tensor, rng: Rng) -> Tensor:
+    """Return an int8 tensor as int16: zero point 0, the scale of the highest byte 256 times as large, other bytes random."""
+    assert tensor.quant is not None
+    quant = Quant((float(np.float32(tensor.quant.scale[0] / 256)),), (0,))
+    data = tensor.data
+    if data is not None:
+        data = (data.astype(np.int16) << 8) + rng.integers(0, 256, data.shape, np.int16)
+    return replace(tensor, dtype="int16", quant=quant, data=data)
 
 
 def uint8_cases(kind: str) -> Iterator[Case]:

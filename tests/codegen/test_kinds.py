@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from cases.ops import INT4, INT4_KINDS, UINT8, UINT8_KINDS, Case
+from cases.ops import INT4, INT4_KINDS, INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case
 from cases.rows import cases_of, compilable, core_of, union
 from kernels.traces import apart
 
@@ -72,6 +72,7 @@ KINDS += [(INT4 + "conv_2d", CORE, "")]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
+KINDS += [(INT16 + kind, "", "") for kind in INT16_KINDS]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 KINDS += [(UINT8 + kind, CORE, "") for kind in ("conv_2d", "depthwise_conv_2d")]
 KINDS += [(UINT8 + "fully_connected", "cortex-m55", "")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,12 @@ CASES: dict[str, tuple[str, list[Tensor | None], Tensor, dict[str, Any]]] = {
     "sequences reversed": turned((4, 8), 1, 0, [7, 2, 3, 5], "int32"),
     "sequences before the batch": turned((2, 5, 3, 4), 1, 3, [5, 0, 1, 4]),
     "sequences beside the batch": turned((3, 6, 2), 1, 0, [6, 1, 3]),
+    "relu from 0 to 1": (
+        "relu_0_to_1",
+        [Tensor("x", (1, 5, 6, 4), "int8", NARROW)],
+        Tensor("out", (1, 5, 6, 4), "int8", Quant((0.0078125,), (-20,))),
+        {},
+    ),
     "computed weights": dense(None, "none"),
     "computed weights, no bias": dense(constant("bias", np.zeros(6, np.int32)), "relu"),
     "computed weights, clamped": dense(None, "relu_n1_to_1"),
@@ -135,6 +142,32 @@ def test_concatenation_requantises_and_clamps(first: Quant, second: Quant, out: 
     clamped = np.clip(np.concatenate(parts, axis=3), *ACTIVATIONS[activation]).clip(low, high)
     computed = real_values(run(graph, arrays)["out"], out)
     assert np.abs(computed - clamped).max() <= out.scale[0] * 0.75  # quantize rounds twice
+
+
+BYTES = [Quant((float(np.float32(scale)),), (zero,)) for scale, zero in ((0.031, 128), (0.0077, 3), (0.25, 250), (0.031, 127))]
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("number", range(4))
+def test_concatenation_on_uint8_rescales_as_litert_does(number: int, tmp_path: Path) -> None:
+    first, second, out = BYTES[number], BYTES[(number + 1) % 4], BYTES[(number + number // 2) % 4]
+    kind, (a, b), made, attrs = joined(first, second, out, "none", "uint8")
+    fixed = constant("c", RNG.integers(0, 256, (1, 4, 4, 2), np.uint8), second)
+    same_as_litert(file_of(kind, [a, b, fixed], replace(made, shape=(1, 4, 4, 10)), attrs), tmp_path / "net.tflite")
+
+
+@pytest.mark.litert
+def test_outputs_of_rewritten_networks_are_compared_without_their_conversion(tmp_path: Path) -> None:
+    """A rewritten op may become several ops, so LiteRT's tensors are found by name."""
+    graph = graph_of(*CASES["tokens"])
+    real = replace(graph.tensors["out"], name="real", dtype="float32", quant=None)
+    op = Op("last", "dequantize", ("out",), ("real",))
+    whole = replace(graph, tensors=graph.tensors | {"real": real}, ops=(*graph.ops, op), outputs=("real",))
+    (tmp_path / "net.tflite").write_bytes(to_tflite(verify(whole)))
+    model = tw.load(tmp_path / "net.tflite", io="int8")
+    assert model.graph.tensors[model.graph.outputs[0]].dtype == "int8"
+    result = api.verify_plan(model, tw.plan(model), api.ProofOptions(count=4), core=None)
+    assert result.ok and result.reference.startswith("LiteRT's reference kernels"), result
 
 
 def test_logistic_of_any_scale_is_requantised() -> None:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from cases.ops import GENERATORS, NOT_IN_LITERT, cases
+from cases.ops import GENERATORS, INT16, INT16_KINDS, NOT_IN_LITERT, all_cases, cases
 
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
@@ -29,6 +29,9 @@ UNSUPPORTED = (
     "is not a positive number",
     "must be float32 if the input is",
 )
+
+
+ON_INT16 = [INT16 + kind for kind in INT16_KINDS if kind != "relu_n1_to_1"]  # which LiteRT lacks
 
 
 def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
@@ -54,10 +57,10 @@ def test_generated_cases_are_deterministic() -> None:
 
 
 @pytest.mark.litert
-@pytest.mark.parametrize("kind", sorted(set(GENERATORS) - NOT_IN_LITERT))
+@pytest.mark.parametrize("kind", [*sorted(set(GENERATORS) - NOT_IN_LITERT), *ON_INT16])
 def test_reference_equals_litert(kind: str, litert: ModuleType) -> None:
     different, values = [], set()
-    for case in cases(kind):
+    for case in all_cases(kind):
         runs = litert.run(to_tflite(case.graph), case.inputs)
         state = ops.initial_state(case.graph)
         for arrays, run in zip(case.inputs, runs, strict=True):

@@ -192,13 +192,22 @@ DENSE = {**NONE, "keep_num_dims": False}
 
 
 X, BOOLS = tensor("x", 1, 4), Tensor("condition", (1, 4), "bool")
+WIDE = Tensor("x", (1, 4), "int16", Quant((0.5,), (0,)))
+
+
+def test_what_ops_on_int16_refuse() -> None:
+    assert "the slope must be int8" in broken("prelu", [WIDE, replace(WIDE, name="slope")], {}, replace(WIDE, name="output"))
+    operands, attrs = [replace(WIDE, shape=(4, 4)), replace(WIDE, name="y", shape=(4, 4))], {"adj_x": False, "adj_y": False}
+    out = replace(WIDE, name="output", shape=(), quant=Quant((0.25 / 128,), (0,)))
+    assert "must be below 2^7" in broken("batch_matmul", operands, attrs, out)
 
 
 @pytest.mark.parametrize(
     ("kind", "operands", "dtype", "message"),
     [
         ("less", [X, tensor("y", 1, 4)], "int8", "the output must be bool"),
-        ("less", [X, tensor("y", 1, 4, quant=Quant((1.0,), (0,)))], "bool", "both input scales must be less than 1"),
+        ("less", [X, tensor("y", 1, 4, quant=Quant((1.0,), (0,)))], "bool", "both scales must be below 1"),
+        ("less", [WIDE, replace(WIDE, name="y", quant=Quant((0.25,), (0,)))], "bool", "int16 inputs must share one"),
         ("logical_and", [BOOLS, X], "bool", "the input must be bool"),
         ("logical_not", [X], "bool", "the input must be bool"),
         ("select_v2", [X, X, X], "int8", "the input must be bool"),

@@ -278,6 +278,13 @@ def cumsum(low: Lowering) -> bool:
     return True
 
 
+def relu_0_to_1(low: Lowering) -> bool:
+    """Rewrite relu_0_to_1 as relu and relu_n1_to_1."""
+    out = low.output
+    low.emit("relu_n1_to_1", [low.emit("relu", [str(low.op.inputs[0])], replace(out, name=low.name("relu")))], out.name)
+    return True
+
+
 def select(low: Lowering) -> bool:
     """Rewrite select as select_v2; a condition of one axis selects along the first axis."""
     condition, x = low.input(0), low.input(1)
@@ -337,6 +344,7 @@ LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
     "embedding_lookup": embedding_lookup,
     "fill": fill,
     "one_hot": one_hot,
+    "relu_0_to_1": relu_0_to_1,
     "reverse_sequence": reverse_sequence,
     "reverse_v2": reverse,
     "select": select,

@@ -112,6 +112,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.elements, ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_extremum_s8_dsp", "tw_prelu_s8_dsp")),
     (order.elements, ("tw_squared_difference_s8", "tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8")),
     (order.elements, ("tw_compare_s8", "tw_div_s8", "tw_mul_s16", "tw_logistic_s16", "tw_tanh_s16")),
+    (order.elements, ("tw_extremum_s16", "tw_prelu_s16", "tw_compare_s16")),
     (order.elements, ("tw_cast", "tw_requantize_any", "tw_requantize_table_dsp", "tw_one_constant_s8", "tw_flip_signs")),
     (order.elements, ("tw_requantize_s8_s8", "tw_requantize_s8_u8", "tw_requantize_u8_s8", "tw_requantize_u8_u8")),
     (order.elements, ("tw_requantize_s8_s4", "tw_requantize_s4_s8", "tw_quantize_f32_s8", "tw_quantize_f32_u8")),

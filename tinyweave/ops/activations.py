@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir import Graph, Op
-from .constraints import arity, input_is_int8, inputs_are_int8, output_is_int8, per_tensor
+from .constraints import arity, input_is_int8, input_is_int8_or_int16, output_has_input_type, output_is_int8, per_tensor
 from .fixed_point import Int64, Rescale, quantize_multiplier, requantize, rounding_shift
 from .float32 import real_binary, real_unary
 from .spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_broadcast, on_integers, unary, windows_one_to_one
@@ -99,6 +99,12 @@ def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:
     return x.dtype == out.dtype and x.dtype in ("int8", "int16") and per_tensor(x) and per_tensor(out)
 
 
+@on_integers
+def slope_is_int8(graph: Graph, op: Op) -> bool:
+    """the slope must be int8, quantised with one scale and zero point, also for int16 inputs"""
+    return graph.input(op, 1).dtype == "int8" and per_tensor(graph.input(op, 1))
+
+
 def slope_broadcasts(graph: Graph, op: Op) -> bool:
     """the slope must be broadcastable to the input's shape, which must have at most four axes"""
     x, alpha = graph.input(op).shape, graph.input(op, 1).shape
@@ -132,7 +138,7 @@ SPECS = (
         "prelu",
         infer_broadcast,
         reference_prelu,
-        (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts),
+        (arity(2), input_is_int8_or_int16, slope_is_int8, output_has_input_type, slope_broadcasts),
         windows=windows_one_to_one,
         family="binary",
         channelwise=True,

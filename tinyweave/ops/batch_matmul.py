@@ -1,8 +1,9 @@
-"""batch_matmul on int8 matrices in the last two axes; the axes before them broadcast.
+"""batch_matmul on int8 or int16 matrices in the last two axes; the axes before them broadcast.
 
-sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice; with the attribute `once`, which
-dense layers with computed weights have, it is rounded once, as in fully_connected. The attributes `adj_x` and `adj_y` say that
-the first or second operand's matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
+sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice, or once if it is a sum of
+int16 in int64. With the attribute `once`, which dense layers with computed weights have, it is rounded once, as in
+fully_connected. The attributes `adj_x` and `adj_y` say that the first or second operand's matrices are stored transposed.
+Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from . import fully_connected
-from .constraints import arity, inputs_are_int8, output_is_int8
-from .fixed_point import Rescale, quantize_multiplier, requantize, requantize_once, wrap32
+from .constraints import arity, inputs_are_wide, output_has_input_type
+from .fixed_point import Rescale, quantize_multiplier, requantize, requantize_once, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish, on_integers
 from .window import ONE_TO_ONE, Windows
@@ -63,7 +64,10 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     a, b = (centred(arrays, index, graph, op).astype(np.float64) for index in (0, 1))  # sums are exact below 2^53
-    total = wrap32(product(op, a, b).astype(np.int64))
+    total = product(op, a, b).astype(np.int64)
+    if graph.input(op).dtype == "int16":
+        return finish(graph, op, requantize_wide(total, *rescale(graph, op)))
+    total = wrap32(total)
     if op.attrs.get("once"):
         return finish(graph, op, requantize_once(total, *rescale_once(graph, op)))
     return finish(graph, op, requantize(total, *rescale(graph, op)))
@@ -108,7 +112,15 @@ def scale_is_small(graph: Graph, op: Op) -> bool:
     return not op.attrs.get("once") or bool((fully_connected.scales(graph, op) < 256).all())
 
 
-CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match, scale_is_small)
+@on_integers
+def wide_sums_fit(graph: Graph, op: Op) -> bool:
+    """for int16, input scale * second input scale / output scale must be below 2^7, and the depth at most 2^16"""
+    if graph.input(op).dtype != "int16":
+        return True
+    return not op.attrs.get("once") and rescale(graph, op).shift < 8 and matrices(graph, op)[0][-1] <= 1 << 16
+
+
+CONSTRAINTS = (arity(2), inputs_are_wide, output_has_input_type, matrices_match, scale_is_small, wide_sums_fit)
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

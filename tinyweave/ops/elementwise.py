@@ -1,4 +1,4 @@
-"""Elementwise kinds on int8: add, sub, mul, div, squared_difference and clamps such as relu; add, sub and mul also on int16.
+"""Elementwise kinds on int8: add, sub, mul, div, squared_difference and clamps such as relu; all but two also on int16.
 
 Other kinds with one operand are in functions.py. Source: TFLite reference_integer_ops add.h, mul.h; reference div.h;
 squared_difference.cc; activations.cc.
@@ -20,7 +20,7 @@ from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
-    input_is_int8,
+    input_is_int8_or_int16,
     inputs_are_int8,
     inputs_are_narrow,
     inputs_are_wide,
@@ -241,7 +241,7 @@ def index_form(spec: OpSpec) -> OpSpec | None:
     return replace(spec, reference=reference_on_indices, constraints=constraints, rescale=OpSpec.rescale)
 
 
-UNARY = (arity(1), input_is_int8, output_is_int8)
+UNARY = (arity(1), input_is_int8_or_int16, output_has_input_type)
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)
 PRODUCTS = (arity(2), inputs_are_wide, output_has_input_type, shapes_broadcast, activation_is_known, bounds_fit)
 SUMS = (

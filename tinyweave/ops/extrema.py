@@ -2,7 +2,8 @@
 
 Ops on bools are here, too.
 
-minimum, maximum and the reductions compare the stored integers, whatever their scales; comparisons compare multiples of 1/256.
+minimum, maximum and the reductions compare the stored integers, whatever their scales; comparisons compare multiples of 1/256,
+or, on int16 and except for equal and not_equal, the stored integers.
 Source: TFLite reference/maximum_minimum.h, reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h; topk_v2.cc.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, inputs_are_int8, operands_are_constant, output_is_an_index, same_quantisation, same_type
+from .constraints import arity, inputs_are_wide, operands_are_constant, output_is_an_index, same_quantisation, same_type
 from .elementwise import shapes_broadcast, windows_binary
 from .fixed_point import Rescale, quantize_multiplier, requantize
 from .float32 import real_operand
@@ -59,8 +60,18 @@ def takes_larger(op: Op) -> bool:
     return op.kind in ("maximum", "logical_or", "reduce_max", "reduce_any")
 
 
+def compares_integers(graph: Graph, op: Op) -> bool:
+    """Return whether LiteRT compares the stored integers, as it does on int16 except for equal and not_equal."""
+    return graph.input(op).dtype == "int16" and op.kind not in ("equal", "not_equal")
+
+
 def compare_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale]:
-    """Return the factors that rescale both operands of a comparison, minus their zero points, to multiples of 1/256."""
+    """Return the factors that rescale both operands of a comparison, minus their zero points, to multiples of 1/256.
+
+    Both are 1 if LiteRT compares the stored integers.
+    """
+    if compares_integers(graph, op):
+        return Rescale(1 << 30, 1), Rescale(1 << 30, 1)
     first, second = (quantize_multiplier(graph.input(op, index).scale) for index in (0, 1))
     return first, second
 
@@ -116,8 +127,9 @@ def inputs_are_bool(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def scales_are_small(graph: Graph, op: Op) -> bool:
-    """both input scales must be less than 1, as LiteRT demands: it compares multiples of 1/256"""
-    return all(graph.input(op, index).scale < 1 for index in (0, 1))
+    """both scales must be below 1, as LiteRT compares multiples of 1/256; int16 inputs must share one, except for equality"""
+    a, b = graph.input(op), graph.input(op, 1)
+    return a.quant == b.quant if compares_integers(graph, op) else a.scale < 1 and b.scale < 1
 
 
 def values_are_alike(graph: Graph, op: Op) -> bool:
@@ -184,7 +196,7 @@ def _comparison(kind: str, function: Function) -> OpSpec:
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return [function(real_operand(arrays), real_operand(arrays, 1))]
 
-    constraints = (arity(2), inputs_are_int8, output_is_bool, shapes_broadcast, scales_are_small)
+    constraints = (arity(2), inputs_are_wide, output_is_bool, shapes_broadcast, scales_are_small)
     row = partial(_elementwise, kind, infer_broadcast, reference, constraints, windows=windows_binary)
     return row(rescale=compare_rescales, uint8="same", real=real)
 

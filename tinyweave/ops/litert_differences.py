@@ -60,6 +60,37 @@ DIFFERENCES = (
         lambda graph, op: bool(op.attrs.get("rescaled")) and graph.output(op).dtype == "int16",
     ),
     Difference(
+        ("greater", "greater_equal", "less", "less_equal"),
+        "int16 inputs of different scales",
+        "compares the stored integers of int16 inputs, whatever their scales",
+        "refuse",
+    ),
+    Difference(
+        ("minimum", "maximum"),
+        "different scales",
+        "compares and copies the stored integers, whatever their scales",
+        "follow",
+    ),
+    Difference(("prelu",), "int16 slopes", "reads int16 slopes as int8", "refuse"),
+    Difference(
+        ("add", "sub"),
+        "int16, scales that are powers of two, pot_scale_int16",
+        "rescales by shifts that truncate",
+        "refuse",
+    ),
+    Difference(
+        ("conv_2d", "transpose_conv"),
+        "int16, an int32 bias that the options do not name",
+        "reads the int32 bias as int64",
+        "refuse",
+    ),
+    Difference(
+        ("add", "conv_2d"),
+        "integers, fused tanh",
+        "ignores the fused tanh",
+        "refuse",
+    ),
+    Difference(
         ("svdf",),
         "int8 time weights and variable",
         "reads the int8 time weights and the int8 variable as int16",

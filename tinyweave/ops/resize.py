@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
+from .constraints import arity, input_is_int8_or_int16, operands_are_constant, output_has_input_type, same_quantisation
 from .float32 import real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, on_integers, operand
 from .window import Window, Windows, of_image, window_around
@@ -171,7 +171,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         part = part.reshape(-1, *(1,) * (3 - axis))
         sums = sums.take(low, axis) * (ONE - part) + sums.take(high, axis) * part
     # divided by 2^20, rounded half away from zero
-    return [np.asarray(np.sign(sums) * ((np.abs(sums) + (1 << 19)) >> 20), np.int8)]
+    return [np.asarray(np.sign(sums) * ((np.abs(sums) + (1 << 19)) >> 20), x.dtype)]
 
 
 def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers, Numbers]:
@@ -231,8 +231,8 @@ def places_are_inside(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (
     arity(2),
-    input_is_int8,
-    output_is_int8,
+    input_is_int8_or_int16,
+    output_has_input_type,
     same_quantisation,
     operands_are_constant,
     resize_is_spatial,

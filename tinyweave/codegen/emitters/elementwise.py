@@ -249,11 +249,17 @@ def emit_topk(layer: Layer) -> Code:
 
 def emit_requantization(layer: Layer) -> Code:
     """Emit the C of quantize between integers of 8 or 4 bits, and of activations of the relu family that change the scale."""
+    members, note = _requantization(layer)
+    return plain_code(layer, *members, note=note)
+
+
+def _requantization(layer: Layer) -> tuple[list[Members], str]:
+    """Return the members of a tw_requantization, and the note on types of a quantize."""
     if spec_of(layer.op).family == "conversion":
         rescale, limits, note = quantization.requant(layer.graph, layer.op), type_limits(layer), types_note(layer)
     else:
         rescale, limits, note = elementwise.relu_rescale(layer.graph, layer.op), clamp(layer, layer.op.kind), ""
-    return plain_code(layer, shape(layer), {**zeros(layer), **limits}, rescale._asdict(), note=note)
+    return [shape(layer), {**zeros(layer), **limits}, rescale._asdict()], note
 
 
 def emit_lookup(layer: Layer) -> Code:
@@ -283,13 +289,13 @@ def emit_quantization(layer: Layer) -> Code:
 
 
 def emit_requantization_any(layer: Layer) -> Code:
-    """Emit the C of quantize between integers of any width."""
-    rescale = quantization.requant(layer.graph, layer.op)._asdict()
+    """Emit the C of quantize between integers of any width, and of activations of the relu family on int16."""
+    members, note = _requantization(layer)
     return plain_code(
         layer,
-        {"scale": {**shape(layer), **zeros(layer), **type_limits(layer), **rescale}},
+        {"scale": {name: value for each in members for name, value in each.items()}},
         {"in_bytes": itemsize(layer.input().dtype), "out_bytes": itemsize(layer.output.dtype)},
-        note=types_note(layer),
+        note=note,
     )
 
 

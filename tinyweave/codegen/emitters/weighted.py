@@ -212,18 +212,22 @@ def emit_batch_matmul(layer: Layer) -> Code:
     (rows, depth), columns = a[-2:], b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
     twice, once = (of(layer.graph, layer.op) for of in (batch_matmul.rescale, batch_matmul.rescale_once))
+    size = itemsize(layer.output.dtype)
+    steps = {"a": (1, rows) if attrs["adj_x"] else (depth, 1), "b": (depth, 1) if attrs["adj_y"] else (1, columns)}
+    (a_row, a_step), (b_col, b_step) = ([size * step for step in each] for each in steps.values())
+    multiplier = twice.multiplier if size == 1 else int(reduced_multiplier(twice.multiplier))
     return plain_code(
         layer,
         {"rows": rows, "cols": columns, "depth": depth},
         {
             "batch": batch,
-            "a_batch": geometry.repeated(a[:-2], rows * depth),
-            "b_batch": geometry.repeated(b[:-2], depth * columns),
+            "a_batch": geometry.repeated(a[:-2], rows * depth * size),
+            "b_batch": geometry.repeated(b[:-2], depth * columns * size),
         },
-        dict(zip(("a_row", "a_step"), (1, rows) if attrs["adj_x"] else (depth, 1), strict=True)),
-        dict(zip(("b_col", "b_step"), (depth, 1) if attrs["adj_y"] else (1, columns), strict=True)),
+        {"a_row": a_row, "a_step": a_step},
+        {"b_col": b_col, "b_step": b_step},
         {"a_zero": layer.input().zero_point, "b_zero": layer.input(1).zero_point, "out_zero": layer.output.zero_point},
-        {"multiplier": twice.multiplier, "shift": once.shift if once.multiplier else twice.shift, "once": once.multiplier},
+        {"multiplier": multiplier, "shift": once.shift if once.multiplier else twice.shift, "once": once.multiplier},
         inputs=(0, 1),
     )
 

@@ -127,4 +127,14 @@ ROWS: tuple[Variant, ...] = (
     timed_row("tw_add_s4", SUM, "tw_add", S4, timed_as="tw_add_s8"),
     timed_row("tw_add_s16", SUM, "tw_add", S16, has_part=False),
     timed_row("tw_mul_s16", ("mul",), "tw_mul", S16, has_part=False),
+    timed_row("tw_extremum_s16", ("minimum", "maximum"), "tw_extremum", S16, has_part=False, timed_as="tw_mul_s16"),
+    timed_row("tw_prelu_s16", ("prelu",), "tw_prelu", S16, has_part=False, timed_as="tw_mul_s16"),
+    timed_row(
+        "tw_compare_s16",
+        tuple(extrema.COMPARISONS),
+        "tw_compare",
+        ("int16", "bool"),
+        has_part=False,
+        timed_as="tw_mul_s16",
+    ),
 )

@@ -10,7 +10,7 @@ from ...ir import Graph, Op
 from ...ops.quantization import each_byte
 from .. import overlap_distance as distance
 from ..requirements import Check, types_are_bytes, types_are_signed
-from ..variant import ANY, TABLE_BYTES, Variant
+from ..variant import ANY, S16, TABLE_BYTES, Variant
 
 
 def values_are_offset_by_128(graph: Graph, op: Op) -> Check:
@@ -20,6 +20,7 @@ def values_are_offset_by_128(graph: Graph, op: Op) -> Check:
     return Check(other == 0, f"{other} of 256 values are not")
 
 
+CLAMPS = ("relu", "relu6", "relu_n1_to_1")
 row = partial(Variant, distance=distance.elementwise)
 requantize = partial(row, kinds=("quantize",), params="tw_requantization")
 quantize = partial(row, kinds=("quantize",), params="tw_quantization")
@@ -36,7 +37,7 @@ ROWS: tuple[Variant, ...] = (
         applies=(types_are_bytes,),
         flash=lambda graph, op: TABLE_BYTES,
     ),
-    requantize("tw_requantize_s8_s8", kinds=("quantize", "relu", "relu6", "relu_n1_to_1")),
+    requantize("tw_requantize_s8_s8", kinds=("quantize", *CLAMPS)),
     requantize("tw_requantize_s8_u8", types=("int8", "uint8")),
     requantize("tw_requantize_u8_s8", types=("uint8", "int8")),
     requantize("tw_requantize_u8_u8", types=("uint8", "uint8")),
@@ -50,4 +51,5 @@ ROWS: tuple[Variant, ...] = (
     quantize("tw_quantize_f32_s16", types=("float32", "int16"), has_part=False),
     dequantize("tw_dequantize_s16_f32", types=("int16", "float32"), has_part=False),
     row("tw_requantize_any", ("quantize",), "tw_requantization_any", ANY, has_part=False, applies=(types_are_signed,)),
+    row("tw_requantize_any", CLAMPS, "tw_requantization_any", S16, has_part=False, applies=(types_are_signed,)),
 )

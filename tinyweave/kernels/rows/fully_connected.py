@@ -116,6 +116,7 @@ ROWS: tuple[Variant, ...] = (
         distance=partial(distance.multiplied, at_once=4),
     ),
     matmul("tw_batch_matmul_s8", distance=distance.multiplied),
+    matmul("tw_batch_matmul_s16", types=S16, has_part=False, timed_as="tw_batch_matmul_s8"),
     row(
         "tw_fully_connected_s16",
         types=S16,

@@ -130,31 +130,37 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
     }                                                                                                                        \
     TW_WHOLE_BROADCAST(kernel, params, tw_whole, p)
 
-/* The element of an int16 operand that belongs to the output element at `at`, its index along each axis. */
-static inline int32_t tw_broadcast_s16(const void *data, tw_extents operand, const int32_t *at)
+/* The index of the element of an operand that belongs to the output element at `at`, its index along each axis. */
+static inline int32_t tw_broadcast_index(tw_extents operand, const int32_t *at)
 {
     const int32_t n = operand.n == 1 ? 0 : at[0], y = operand.h == 1 ? 0 : at[1];
     const int32_t x = operand.w == 1 ? 0 : at[2], channel = operand.c == 1 ? 0 : at[3];
-    return ((const int16_t *)data)[((n * operand.h + y) * operand.w + x) * operand.c + channel];
+    return ((n * operand.h + y) * operand.w + x) * operand.c + channel;
 }
 
-/* Defines an int16 kernel on whole maps: value(p, a, b) is an element of the output, less its zero point and not yet clamped. */
-#define TW_BINARY_S16_FORM(kernel, params, value)                                                                           \
+/* Defines a kernel on a whole int16 map a and a map b: VALUE is an element of the output from the elements x of a and y of b. */
+#define TW_EACH_S16_FORM(kernel, params, b_type, to_type, VALUE)                                                       \
     void kernel(const params *p, const void *a, const void *b, void *out)                                              \
     {                                                                                                                  \
-        int16_t *to = (int16_t *)out;                                                                                  \
+        to_type *to = (to_type *)out;                                                                                  \
         int32_t at[4];                                                                                                 \
         for (at[0] = 0; at[0] < p->out.n; ++at[0]) {                                                                   \
             for (at[1] = 0; at[1] < p->out.h; ++at[1]) {                                                               \
                 for (at[2] = 0; at[2] < p->out.w; ++at[2]) {                                                           \
                     for (at[3] = 0; at[3] < p->out.c; ++at[3]) {                                                       \
-                        const int32_t x = value(p, tw_broadcast_s16(a, p->a, at), tw_broadcast_s16(b, p->b, at));      \
-                        *to++ = (int16_t)(tw_clamp(x, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero); \
+                        const int32_t x = ((const int16_t *)a)[tw_broadcast_index(p->a, at)];                          \
+                        const int32_t y = ((const b_type *)b)[tw_broadcast_index(p->b, at)];                           \
+                        *to++ = (to_type)(VALUE);                                                                      \
                     }                                                                                                  \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
+
+/* The same: value(p, x, y) is an element of the output, less its zero point and not yet clamped. */
+#define TW_BINARY_S16_FORM(kernel, params, value)      \
+    TW_EACH_S16_FORM(kernel, params, int16_t, int16_t, \
+                     tw_clamp(value(p, x, y), p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero)
 
 /* Defines both forms of an int8 kernel on two maps of the output's shape, that of the parameters p. Runs RUN for each row:
  * `count` elements from from_a and from_b, and the output at `to`. */
@@ -216,6 +222,10 @@ void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out
 void tw_compare_s8(const tw_compare *p, const void *a, const void *b, void *out);
 void tw_compare_s8_part(const tw_compare *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
+/* The same of int16 operands, whose zero points are 0. */
+void tw_extremum_s16(const tw_extremum *p, const void *a, const void *b, void *out);
+void tw_compare_s16(const tw_compare *p, const void *a, const void *b, void *out);
+
 /* Elements of a where the condition is not 0, else of b, with broadcasting. No scratch; out must not overlap an operand. */
 void tw_select_v2(const tw_select *p, const void *condition, const void *a, const void *b, void *out);
 
@@ -223,5 +233,8 @@ void tw_select_v2(const tw_select *p, const void *condition, const void *a, cons
  * extents. */
 void tw_prelu_s8(const tw_prelu *p, const void *a, const void *b, void *out);
 void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* The same on int16, whose zero points are 0, with int8 slopes. */
+void tw_prelu_s16(const tw_prelu *p, const void *a, const void *b, void *out);
 
 #endif

@@ -22,7 +22,10 @@ typedef struct {
 void tw_batch_matmul_s8(const tw_batch_matmul *p, const void *a, const void *b, void *out);
 void tw_batch_matmul_s8_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* The same with the Arm DSP extension; a_step is 1, and b_step or b_col is 1. */
+/* Products of int16 matrices, whose zero points are 0: multiplier is Q15, shift at most 7, sums have 64 bits and are rounded once. */
+void tw_batch_matmul_s16(const tw_batch_matmul *p, const void *a, const void *b, void *out);
+
+/* The same as tw_batch_matmul_s8 with the Arm DSP extension; a_step is 1, and b_step or b_col is 1. */
 void tw_batch_matmul_s8_dsp(const tw_batch_matmul *p, const void *a, const void *b, void *out);
 void tw_batch_matmul_s8_dsp_part(const tw_batch_matmul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
