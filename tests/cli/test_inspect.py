@@ -86,14 +86,47 @@ def test_all_unsupported_ops_are_named(capsys, chain, tmp_path):
         )
 
 
-def test_inspect_of_a_float_network_names_unsupported_ops(capsys, tmp_path):
-    model = tmp_path / "float.tflite"
+def test_inspect_of_a_float_network_estimates_its_int8_form(capsys, tmp_path):
+    """RAM and boards are those of the network itself, quantised with other ranges."""
+    model, int8 = tmp_path / "float.tflite", tmp_path / "int8.tflite"
     model.write_bytes(to_tflite(floats(tiny.residual())))
     assert run("inspect", model, "--json") == 2
     record = json.loads(capsys.readouterr().out)
     assert {entry["kind"] for entry in record["unsupported"]} == {"conv_2d", "add", "max_pool_2d", "average_pool_2d"}
     assert all("no kernel runs it on float32" in entry["reason"] for entry in record["unsupported"])
+    samples = np.random.default_rng(1).normal(size=(9, *record["model"]["inputs"][0]["shape"][1:]))
+    int8.write_bytes(tw.quantize(model, samples, method="minmax").model.file)
+    plan = tw.plan(int8)
+    assert record["as_int8"]["arena"] == sum(plan.arena.values()) and record["as_int8"]["why_not"] is None
+    least, most = record["as_int8"]["flash"]
+    assert least < most and "stm32f412" in record["as_int8"]["boards"]
+    assert run("inspect", model) == 2
+    printed = capsys.readouterr().out
+    for said in (
+        "a float model: 4 ops on float32, for which there are no kernels; make it int8\n",
+        "    tinyweave quantize float.tflite --calibrate SAMPLES\nthen all of 6 ops are supported; estimated as int8",
+        f"  RAM: {record['as_int8']['arena']:,} B (arena alone",
+        f"  Flash: about {least:,} to {most:,} B\nboards that it fits: ",
+    ):
+        assert said in printed
+    assert "cannot be compiled" not in printed and "0 of" not in printed
+    found = tw.inspect(model)
+    assert found.int8 is not None and tw.plan(found.int8).arena == plan.arena and tw.inspect(int8).int8 is None
     assert "a float model: 4 ops compute on float32; make it int8" in bad(capsys, "plan", model) and record["macs"] > 0
+    assert run("inspect", int8, "--json") == 0 and json.loads(capsys.readouterr().out)["as_int8"] is None
+
+
+def test_an_unsupported_op_of_a_float_network_does_not_blame_the_others(capsys, tmp_path):
+    model = tmp_path / "float.tflite"
+    model.write_bytes(other_kinds(to_tflite(floats(tiny.residual())), MAX_POOL_2D="FLOOR_MOD"))
+    assert run("inspect", model) == 2
+    printed = capsys.readouterr().out
+    assert "a float model: 3 ops on float32" in printed and "it has no int8 form" not in printed
+    assert "1 op cannot be compiled as int8 either" in printed and "supported: 5 of 6 ops" in printed
+    (row,) = [line.split() for line in printed.splitlines() if line.split()[:1] == ["floor_mod"]]
+    assert row[1] == "1" and not [line for line in printed.splitlines() if line.split()[:1] in (["conv_2d"], ["add"])]
+    line = bad(capsys, "plan", model)
+    assert "it is a float model: 3 ops compute on float32, and 1 op cannot be compiled: floor_mod (1)" in line
 
 
 def floats(graph: Graph) -> Graph:

@@ -48,7 +48,16 @@ if TYPE_CHECKING:
         request_of,
     )
     from .pruning import PruneOptions, prune_model
-    from .quantisation import SampleOptions, accuracies, convert_qat, precision_limits, prepare_qat, quantize_model
+    from .quantisation import (
+        SampleOptions,
+        accuracies,
+        convert_qat,
+        int8_form,
+        is_float_model,
+        precision_limits,
+        prepare_qat,
+        quantize_model,
+    )
     from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
     from .row_sources import row_source_bytes
     from .runs import (
@@ -93,7 +102,8 @@ __getattr__ = attributes(
     {
         "verbs": "compare compile deploy export guard inspect load pareto plan profile prune quantize reorder search train "
         "verify",
-        "quantisation": "SampleOptions accuracies convert_qat precision_limits prepare_qat quantize_model",
+        "quantisation": "SampleOptions accuracies convert_qat int8_form is_float_model precision_limits prepare_qat "
+        "quantize_model",
         "results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
         "options": "PlanOptions",
         "advice": "advise",

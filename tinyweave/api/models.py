@@ -33,6 +33,7 @@ IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
 AUTO = "auto"  # value of --stream-time: choose the frames per call that fit the network's strides
 MOST_FRAMES = 1 << 20
+ON_FLOAT = "on float32"  # in the reason why a float op cannot be compiled
 
 
 def load_file(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
@@ -194,7 +195,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model
         except CompileError:
             raise error from None
         # passes that have not run may still change a shape that no kernel supports, but not the type float32
-        reasons += [reason for reason in without_kernel(graph) if "on float32" in reason.why]
+        reasons += [reason for reason in without_kernel(graph) if ON_FLOAT in reason.why]
         if not reasons:
             raise
         return _model(path, name, graph, file), reasons
@@ -202,11 +203,14 @@ def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model
 
 def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError:
     """Return one error that counts the ops in `reasons` (an error per op that is not supported) by kind."""
-    kinds = Counter(error.op.kind for error in reasons if error.op)
+    floats = sum(ON_FLOAT in error.why for error in reasons)
+    others = [error for error in reasons if ON_FLOAT not in error.why]
+    real = f"it is a float model: {floats} op{'s compute' if floats > 1 else ' computes'} on float32"
+    if not others:
+        return CompileError(real, f"make it int8 with 'tinyweave quantize {shlex.quote(str(path))} --calibrate SAMPLES'")
+    kinds = Counter(error.op.kind for error in others if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())
-    if all("float32" in error.why for error in reasons):
-        why = f"it is a float model: {count} op{'s compute' if count > 1 else ' computes'} on float32"
-        return CompileError(why, f"make it int8 with 'tinyweave quantize {shlex.quote(str(path))} --calibrate SAMPLES'")
-    why = f"{count} op{'s' if count > 1 else ''} cannot be compiled: {counts}; {reasons[0]}"
+    why = f"{count} op{'s' if count > 1 else ''} cannot be compiled: {counts}; {others[0]}"
+    why = f"{real}, and {why}" if floats else why
     return CompileError(why, f"'tinyweave inspect {shlex.quote(str(path))}' lists all")

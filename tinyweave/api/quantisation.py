@@ -18,13 +18,14 @@ from ..progress import Progress, silent
 from ..quantize.blame import blame
 from ..quantize.calibrate import calibrate, subsample
 from ..quantize.calibration_samples import Samples, open_samples
-from ..quantize.convert import WeightFormat
+from ..quantize.convert import WeightFormat, to_int8
 from ..quantize.fidelity import accuracy, fidelity, is_classifier
 from ..quantize.mixed_precision import PrecisionLimits
 from ..quantize.ptq import CALIBRATION, QuantiseOptions, quantise
 from ..quantize.scale_groups import check_quantisable
 from ..quantize.simplify_float import simplify_float
-from .models import with_io
+from ..simulate import compare
+from .models import ON_FLOAT, read, with_io
 from .plans import SMALLEST, estimate_flash, make_plan
 from .results import Model, Quantisation
 
@@ -104,6 +105,28 @@ def quantize_model(
         precision=done.precision,
         left_out=done.left_out,
     )
+
+
+def int8_form(path: str | Path) -> Model:
+    """Return the float model of a file as int8 with ranges of one random sample, to estimate its RAM and Flash.
+
+    The RAM depends on the shapes alone, the outputs mean nothing.
+
+    Raises:
+        CompileError: the file is damaged, or an op has no quantised form.
+    """
+    model = read(path)
+    real = simplify_float(model.original)
+    (sample,) = compare.samples(real, 1, seed=0)
+    inputs = {name: values[None] for name, values in zip(real.inputs, sample, strict=True)}
+    calibration = calibrate(real, inputs, "minmax")
+    small = to_int8(real, calibration.groups, calibration.quants)
+    return with_io(replace(model, original=small, file=to_tflite(small)), "model", "model")
+
+
+def is_float_model(reasons: Sequence[CompileError]) -> bool:
+    """Return whether some of the `reasons` that ops cannot be compiled are that they compute on float32."""
+    return any(ON_FLOAT in error.why for error in reasons)
 
 
 def precision_limits(

@@ -81,10 +81,11 @@ class Model:
 
 
 class Inspection(NamedTuple):
-    """The result of `inspect`: a model, and an error for each of its ops that cannot be compiled."""
+    """The result of `inspect`: a model, an error for each op that cannot be compiled, and for a float model its int8 form."""
 
     model: Model
     unsupported: tuple[CompileError, ...]
+    int8: Model | None = None
 
     def __repr__(self) -> str:
         """Return the number of ops that are not supported, and the model."""

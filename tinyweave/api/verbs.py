@@ -8,6 +8,7 @@ message says what is wrong, where, and what to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -330,13 +331,18 @@ def inspect(model: str | Path, *, io: str = "model", layout: str = "model") -> I
         layout: as for `load`.
 
     Returns:
-        The model, which notebooks show layer by layer, and an error for each op that cannot be compiled.
+        The model, which notebooks show layer by layer, and an error for each op that cannot be compiled. For a float model also
+        its int8 form with ranges of one random sample, to estimate its RAM with `plan`; its outputs mean nothing.
 
     Raises:
         CompileError: the file is damaged.
     """
     found, reasons = api.inspect_file(model, io, layout=layout)
-    return Inspection(found, tuple(reasons))
+    int8 = None
+    if api.is_float_model(reasons):
+        with suppress(CompileError):  # no int8 form
+            int8 = api.int8_form(model)
+    return Inspection(found, tuple(reasons), int8)
 
 
 def compare(

@@ -445,7 +445,7 @@ def memory_header(plan: Plan, name: str, origin: Origin) -> str:
             f'#define {mark}_SECTION __attribute__((section("{placed_section(memory)}.{name}")))',
             "/* without the linker script the arena would lie anywhere: the program then refers to a symbol that is missing */",
             f'__asm__(".pushsection {placed_section(memory)}.{name}, \\"aw\\"\\n"',
-            f'        ".reloc 0, BFD_RELOC_NONE, {placed_symbol(memory)}\\n.popsection");',
+            f'        ".reloc 0, BFD_RELOC_32, {placed_symbol(memory)}\\n.popsection");',
             f"#elif !defined({mark}_SECTION)",
             f"#define {mark}_SECTION /* .bss */",
             "#endif",

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ..command_words import shell_lines
+from ..api.models import ON_FLOAT
+from ..command_words import quoted, shell_lines
 from ..devices import Device
 from ..planning import Plan
 from ..planning.explain import Explanation
@@ -176,25 +177,52 @@ def show_layers(out: Console, record: Record) -> None:
 
 
 def show_unsupported(out: Console, record: Record) -> None:
-    """Show the ops that cannot be compiled: a row per op kind and reason, the most frequent first."""
+    """Show the ops that cannot be compiled: a row per op kind and reason, the most frequent first.
+
+    Of a float model, show what it needs as int8, and only the ops that cannot be compiled then either.
+    """
+    entries, as_int8 = record["unsupported"], record["as_int8"]
+    if as_int8:
+        _show_float(out, record)
+        entries = [entry for entry in entries if ON_FLOAT not in entry["reason"]]
     groups: dict[tuple[str, str], list[Record]] = {}
-    for entry in record["unsupported"]:
+    for entry in entries:
         groups.setdefault((entry["kind"], entry["reason"]), []).append(entry)
     if not groups:
-        out.print(Text(f"supported: all of {counted(record['model']['ops'], 'op')}"))
+        if not as_int8:
+            out.print(Text(f"supported: all of {counted(record['model']['ops'], 'op')}"))
         return
-    heading(out, f"{counted(len(record['unsupported']), 'op')} cannot be compiled")
+    heading(out, f"{counted(len(entries), 'op')} cannot be compiled" + (" as int8 either" if as_int8 else ""))
     rows = [["kind", "ops", "first", "reason"]]
-    for (kind, reason), entries in sorted(groups.items(), key=lambda group: -len(group[1])):
-        where = f"tensor '{entries[0]['tensor']}' " if entries[0]["tensor"] else ""
-        rows.append([clean(kind, 30), f"{len(entries):,}", entries[0]["op"], clean(where + reason, 300)])
+    for (kind, reason), alike in sorted(groups.items(), key=lambda group: -len(group[1])):
+        where = f"tensor '{alike[0]['tensor']}' " if alike[0]["tensor"] else ""
+        rows.append([clean(kind, 30), f"{len(alike):,}", alike[0]["op"], clean(where + reason, 300)])
     head, *lines = hanging(rows, frozenset({1}), (out.width if out.is_terminal else WIDTH) - 2)
     out.print(Text(f"  {head}", style="dim"))
     _show_indented(out, lines)
-    refused = {entry["op"] for entry in record["unsupported"]}
+    refused = {entry["op"] for entry in entries}
     fine = [layer for layer in record["layers"] if layer["name"] not in refused]
     macs = sum(layer["macs"] for layer in fine)
     out.print(Text(f"supported: {len(fine)} of {counted(len(record['layers']), 'op')}, {macs:,} of {record['macs']:,} MACs"))
+
+
+def _show_float(out: Console, record: Record) -> None:
+    """Show what a float model needs as int8, or why it has no int8 form."""
+    as_int8, floats = record["as_int8"], sum(ON_FLOAT in entry["reason"] for entry in record["unsupported"])
+    heading(out, f"a float model: {counted(floats, 'op')} on float32, for which there are no kernels; make it int8")
+    out.print(Text(f"    tinyweave quantize {quoted(record['model']['file'])} --calibrate SAMPLES"))
+    if as_int8["why_not"] is not None:
+        if floats == len(record["unsupported"]):  # else the table of the others follows
+            show_lines(out, [f"it has no int8 form: {as_int8['why_not']}"])
+        return
+    least, most = as_int8["flash"]
+    lines = [
+        f"then all of {counted(record['model']['ops'], 'op')} are supported; estimated as int8, for a cortex-m4:",
+        f"  RAM: {as_int8['arena']:,} B (arena alone; deploy measures stack and static data)",
+        f"  Flash: about {least:,} to {most:,} B",
+        *board_lines(as_int8),
+    ]
+    show_lines(out, lines)
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
