@@ -342,6 +342,8 @@ const cellsOf = (what, of) => all(what, of).map((row) => [...row.children].map((
 const cells = cellsOf("tr", section("Side by side"));
 seen.compared = Object.fromEntries(cells.map(([name, ...values]) => [name, values]));
 seen.boards = cellsOf("tbody tr", section("Boards on which it fits"));
+seen.folded = all("details tbody tr", section("Boards on which it fits")).length;
+seen.cards = all(".card").map((card) => card.textContent);
 seen.edges = all("tbody tr", layers).map((row) => row.className.replace("cursor", "").trim());
 const beside = document.querySelector(".side .scroll");
 seen.sideCut = beside ? beside.scrollWidth - beside.clientWidth : 0;
@@ -364,7 +366,9 @@ def test_the_page_in_a_browser_shows_every_buffer_and_step(records: dict[str, di
     points, unit = front["points"], 64  # bytes by which the budget moves
     budgets = [-(-point["arena"] // unit) * unit for point in points]
     found = shown(page([Entry(plan, front)]), tmp_path, budgets=budgets)
-    assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Again"} <= set(found["heads"])
+    assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Reproduce it"} <= set(
+        found["heads"]
+    )
     assert found["listed"] == found["heads"], "each link of the contents leads to a head, in order"
     assert found["boxes"] == len(plan["buffers"])
     for text, buffer in zip((found["first"], found["second"]), plan["buffers"], strict=False):
@@ -386,6 +390,18 @@ def test_the_page_in_a_browser_shows_every_buffer_and_step(records: dict[str, di
     assert found["dots"] == len(front["points"]) and found["chosen"] == 1
     check_budgets(found["budgets"], front)
     check_boards(found["boards"], plan)
+    assert found["folded"] == len(found["boards"]) - 5, "the list is folded after five boards"
+
+
+def test_a_measured_time_stands_beside_the_planned_one(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """Otherwise the two figures of one page contradict each other."""
+    plan = records["plan"]
+    planned = plan["plan"]["latency_ms_at_least"]
+    cards = shown(page([Entry(plan | {"cycles": 10**7, "latency_ms": 100.0})]), tmp_path)["cards"]
+    (time,) = [card for card in cards if card.startswith("Time of one inference")]
+    assert time.startswith("Time of one inference100 ms") and f"As planned, from the layers' shapes: {planned:.1f} ms." in time
+    (time,) = [card for card in shown(page([Entry(plan)]), tmp_path)["cards"] if card.startswith("Time of one inference")]
+    assert f"{planned:.1f} ms" in time and "As planned" not in time
 
 
 def check_budgets(found: Sequence[dict[str, Any]], front: dict[str, Any]) -> None:
@@ -397,16 +413,19 @@ def check_budgets(found: Sequence[dict[str, Any]], front: dict[str, Any]) -> Non
         fitting = [point for point in points if point["arena"] <= each["value"]]
         chosen, (verdict, about) = (fitting or points[-1:])[0], each["said"]
         peak = max(chosen["layers"], key=lambda layer: layer["live"])
-        too_many = f"✗ No plan fits: {points[-1]['arena'] - each['value']:,} B too many."
-        assert verdict.endswith(f" ms, in {chosen['arena']:,} B.") if fitting else verdict == too_many
-        assert f"runs from {points[-1]['arena']:,} B on" in about and about.endswith(f"{peak['name']}, {peak['live']:,} B.")
+        too_many = f"✗ No plan is within this budget: the smallest needs {points[-1]['arena'] - each['value']:,} B more."
+        needs = f"needs {chosen['arena']:,} B, "
+        assert (needs in verdict and verdict.endswith(" ms as planned.")) if fitting else verdict == too_many
+        assert f"The smallest plan needs {points[-1]['arena']:,} B" in about and about.endswith(
+            f"{peak['name']}, {peak['live']:,} B."
+        )
         assert each["bars"] == len(chosen["layers"])
         plans = {"best": chosen} | {other["schedule"]: other for other in others}
         assert [row[0] for row in each["rows"]] == list(plans)
         for name, fits, arena, *_, bottleneck in each["rows"]:
             plan = plans[name]
             over = plan["arena"] - each["value"]
-            assert arena == f"{plan['arena']:,}" and fits == ("✓" if over <= 0 else f"✗ {over:,} B too many")
+            assert arena == f"{plan['arena']:,}" and fits == ("✓" if over <= 0 else f"✗ {over:,} B above it")
             assert bottleneck == max(plan["layers"], key=lambda layer: layer["live"])["name"]
 
 

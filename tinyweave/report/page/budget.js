@@ -34,11 +34,11 @@ function budgetExplorer(entry) {
     const budget = Number(slider.value), chosen = front.points.find((point) => point.arena <= budget) ?? null, plan = chosen ?? least, peak = bottleneck(plan);
     shown.textContent = `${kib(budget)} (${bytes(budget)})`;
     said.className = `verdict ${chosen ? "yes" : "no"}`;
-    said.textContent = chosen ? `✓ The fastest plan takes ${time(chosen)}, in ${bytes(chosen.arena)}.` : `✗ No plan fits: ${bytes(least.arena - budget)} too many.`;
-    about.textContent = `The network runs from ${bytes(least.arena)} on, in ${time(least)}. ${chosen ? "The" : "Of the smallest plan the"} bottleneck is ${peak.name}, ${bytes(peak.live)}.`;
+    said.textContent = chosen ? `✓ The fastest plan within this budget needs ${bytes(chosen.arena)}, ${time(chosen)} as planned.` : `✗ No plan is within this budget: the smallest needs ${bytes(least.arena - budget)} more.`;
+    about.textContent = `The smallest plan needs ${bytes(least.arena)}, ${time(least)} as planned. ${chosen ? "The" : "Of the smallest plan the"} bottleneck is ${peak.name}, ${bytes(peak.live)}.`;
     const rows = [{ schedule: "best", ...plan }, ...others];
-    const fit = (row) => (row.arena <= budget ? "✓" : `✗ ${bytes(row.arena - budget)} too many`);
-    fitting.replaceChildren(table([["schedule", (row) => row.schedule], ["fits", fit], ["arena, B", (row) => row.arena, { number: true }], ["time", (row) => (known(row.latency_ms_at_least) ? row.latency_ms_at_least : row.slowdown), { number: true, show: (_, row) => time(row) }], ["MACs", (row) => row.macs, { number: true }],
+    const fit = (row) => (row.arena <= budget ? "✓" : `✗ ${bytes(row.arena - budget)} above it`);
+    fitting.replaceChildren(table([["schedule", (row) => row.schedule], ["within the budget", fit], ["arena, B", (row) => row.arena, { number: true }], ["time, planned", (row) => (known(row.latency_ms_at_least) ? row.latency_ms_at_least : row.slowdown), { number: true, show: (_, row) => time(row) }], ["MACs", (row) => row.macs, { number: true }],
       ["bottleneck", (row) => bottleneck(row).name]], rows));
     if (drawn?.plan !== plan) {
       drawn = { plan, whole: layerBars(`${slug(record)}-budget`, plan.layers, alone, () => Number(slider.value)) };

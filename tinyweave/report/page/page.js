@@ -30,8 +30,9 @@ function cards(record) {
   const ms = record.latency_ms ?? plan.latency_ms_at_least, cycles = record.cycles ?? plan.cycles_at_least;
   const clock = record.device?.clock_hz ? ` at ${record.device.clock_hz / 1e6} MHz` : "";
   const basis = known(record.cycles) ? "estimated from the instructions that ran" : "estimated from the layers' shapes";
+  const planned = known(record.latency_ms) && known(plan.latency_ms_at_least) ? ` As planned, from the layers' shapes: ${rounded(plan.latency_ms_at_least)} ms.` : "";
   parts.push(card("Time of one inference", known(ms) ? `${rounded(ms)} ms` : known(cycles) ? `${grouped(cycles)} cycles` : "not known",
-    h("div", { class: "parts" }, known(cycles) ? `${grouped(cycles)} cycles${clock}, ${basis}${record.energy_mj ? `; ${rounded(record.energy_mj)} mJ` : ""}` : "no cycle model for this core"),
+    h("div", { class: "parts" }, known(cycles) ? `${grouped(cycles)} cycles${clock}, ${basis}${record.energy_mj ? `; ${rounded(record.energy_mj)} mJ` : ""}.${planned}` : "no cycle model for this core"),
     limits.latency_ms ? h("div", { class: "parts" }, `limit ${rounded(limits.latency_ms)} ms`) : null));
   parts.push(card("Work", `${rounded(record.macs / 1e6)} M MACs`, h("div", { class: "parts" },
     `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}${known(record.fast_macs) && record.macs ? `; ${((100 * record.fast_macs) / record.macs).toFixed(1)} % of the MACs in kernels written for the core` : ""}`)));
@@ -270,7 +271,7 @@ function frontFigure(entry) {
     for (const at of ticks(begin, begin + span, Math.max(2, Math.floor(width / 110)))) {
       lines.push(text(x(at), bottom + 15, `${Number(at.toPrecision(6))}`, { class: "faint", "text-anchor": "middle" }));
     }
-    lines.push(text((LEFT + right) / 2, bottom + 32, isMs ? `ms on ${front.device}, estimated` : "cycles, estimated, in multiples of the fastest plan's", { class: "faint", "text-anchor": "middle" }));
+    lines.push(text((LEFT + right) / 2, bottom + 32, isMs ? `ms on ${front.device}, as planned: estimated from the layers' shapes` : "cycles, estimated, in multiples of the fastest plan's", { class: "faint", "text-anchor": "middle" }));
     lines.push(s("path", { class: "steps", d: `${path}H${right}` }));
     for (const each of near) {
       lines.push(s("rect", { class: "other", x: x(time(each)) - 4, y: y(each.arena) - 4, width: 8, height: 8, onpointerenter: () => told.replaceChildren(h("b", {}, `schedule ${each.schedule}: `), said(each)) }),
@@ -330,6 +331,8 @@ function searchFigure(entry) {
   ];
 }
 
+const MOST_BOARDS = 5; // of the list, before it is folded
+
 /** What is left of each board's RAM and Flash. */
 function boardsTable(record) {
   const { room } = record, percent = (part) => (known(part.left) && part.limit ? ` (${Math.round((100 * part.left) / part.limit)} %)` : ""), number = { number: true, always: true };
@@ -337,7 +340,7 @@ function boardsTable(record) {
   const columns = [["board", (board) => board.name], ["core", (board) => board.core], ["MHz", (board) => board.clock_hz && board.clock_hz / 1e6, { number: true }],
     left("ram", "RAM"), ["RAM, B", (board) => board.ram.limit, { number: true }], left("flash", "Flash"), ["Flash, B", (board) => board.flash.limit, { number: true }]];
   const how = known(record.ram.total) ? "As measured; stack and code differ a little from core to core." : "Estimated: the arena alone, without stack and static data, and Flash by its upper estimate. deploy measures them.";
-  return [h("p", { class: "faint" }, how), room.length ? h("div", { class: "boards" }, table(columns, room)) : h("p", {}, "None of the listed boards has room for it.")];
+  return [h("p", { class: "faint" }, how), room.length ? h("div", { class: "boards" }, table(columns, room.slice(0, MOST_BOARDS)), room.length > MOST_BOARDS ? h("details", {}, h("summary", {}, `${room.length - MOST_BOARDS} more boards, with more RAM`), table(columns, room.slice(MOST_BOARDS))) : null) : h("p", {}, "None of the listed boards has room for it.")];
 }
 
 function reproduce(record) {
@@ -401,7 +404,7 @@ function report(page, entries) {
     section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
     section("Boards on which it fits", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
     section("What would make it fit", entries, (entry) => entry.says.advice.length, (entry) => entry.says.advice.map(([line, command]) => [h("p", {}, line), ...(command ? [h("pre", {}, command)] : [])])),
-    section("Again", entries, () => true, (entry) => reproduce(entry.record)),
+    section("Reproduce it", entries, () => true, (entry) => reproduce(entry.record)),
   ].filter((part) => part);
   const heads = parts.map((part) => part.querySelector("h2")).filter((head) => head);
   heads.forEach((head) => (head.id = head.textContent.toLowerCase().replaceAll(" ", "-")));
