@@ -10,8 +10,10 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -25,6 +27,7 @@ import typer
 import yaml
 from cases import tiny
 from cases.as_float import float_case
+from cases.browser import browse, screenshot
 from cases.frames import wake_word
 from cases.ops import Case
 from cases.strict import c99
@@ -53,6 +56,7 @@ NEEDS = {
     "PYTORCH.md": ("torch",),
     "STREAMING.md": ("torch",),
 }
+PICTURE = ROOT / "docs" / "images" / "report.png"
 NOT_RUN = 4  # number of blocks marked as not run
 
 # functions of the reader, and callers of the listening example in FIRMWARE.md
@@ -276,6 +280,38 @@ def test_the_blocks_of_a_page_print_the_documented_output(
                 rewrite(block, printed)
             else:
                 assert block.prints == printed, block.place
+
+
+def shown_figures(printed: str) -> list[str]:
+    """Return the figures of a printed verdict that the top of a report shows, too: RAM, Flash and milliseconds."""
+    found = re.search(r"^  RAM +([\d,]+) .*?^  Flash +([\d,]+) .*?, ([\d.]+) ms \(", printed, re.MULTILINE | re.DOTALL)
+    assert found, printed
+    return [f"{found[1]} B", f"{found[2]} B", f"{found[3]} ms"]
+
+
+def with_description(picture: bytes, text: str) -> bytes:
+    """Return a PNG file with a text, as a chunk after the header."""
+    chunk = b"tEXtDescription\0" + text.encode("ascii")
+    return picture[:33] + struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) + picture[33:]
+
+
+def test_the_picture_of_the_readme_has_the_figures_of_its_text(
+    scratch: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    """The picture names its figures as a PNG's description. With --update-golden it is made from the report of the README."""
+    (block,) = (block for block in blocks(ROOT / "README.md") if block.prints and "fits nrf52840" in block.prints)
+    if request.config.getoption("--update-golden") and measured_alike():
+        figures, report = shown_figures(run_commands(block, capsys)[0]), (scratch / "out" / "digits" / "report.html").as_uri()
+        assert all(figure in browse(report, scratch, 3000) for figure in figures)
+        screenshot(report, scratch / "report.png", scratch, 1100, 1000)
+        pillow = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install '.[images]'")
+        pillow.open(scratch / "report.png").convert("RGB").quantize(128).save(scratch / "report.png", optimize=True)
+        PICTURE.write_bytes(with_description((scratch / "report.png").read_bytes(), ", ".join(figures)))
+        blocks.cache_clear()  # the page may have been rewritten
+        return
+    described = re.search(rb"tEXtDescription\0([ -~]* ms)", PICTURE.read_bytes())
+    assert described, f"{PICTURE} does not name its figures: make it with pytest --update-golden"
+    assert described[1].decode() == ", ".join(shown_figures(block.prints or "")), "make it with pytest --update-golden"
 
 
 def headers(folder: Path) -> list[Path]:

@@ -43,6 +43,14 @@ def print_pdf(address: str, pdf: Path, folder: Path) -> None:
     subprocess.run([str(CHROMIUM), *QUIET, *options, address], capture_output=True, timeout=120, check=True)
 
 
+def screenshot(address: str, picture: Path, folder: Path, width: int, height: int) -> None:
+    """Write the top of a page after 3 seconds as a PNG file; `folder` is for the browser's profile."""
+    needs_chromium()
+    options = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", "--virtual-time-budget=3000"]
+    command = [str(CHROMIUM), *QUIET, "--hide-scrollbars", *options, f"--screenshot={picture}", address]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+
+
 # a window of Chromium has at least 500 pixels, a frame in it may have fewer
 FRAME = """<!doctype html><body style="margin:0"><iframe src="page.html" style="border:0;width:{}px;height:900px"></iframe>
 <script>
