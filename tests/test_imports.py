@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "notebook": set(),
     "ops": {"ir"},
     "tflite_schema": {"ir", "ops"},
-    "importers": {"installing", "ir", "ops", "passes", "quantize", "tflite_schema", "toolchain"},
+    "importers": {"installing", "ir", "ops", "parent", "passes", "quantize", "tflite_schema", "toolchain"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
     "quantize": {"files", "ir", "lazy", "media", "ops", "passes", "progress"},
