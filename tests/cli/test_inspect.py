@@ -97,15 +97,15 @@ def test_inspect_of_a_float_network_estimates_its_int8_form(capsys, tmp_path):
     samples = np.random.default_rng(1).normal(size=(9, *record["model"]["inputs"][0]["shape"][1:]))
     int8.write_bytes(tw.quantize(model, samples, method="minmax").model.file)
     plan = tw.plan(int8)
-    assert record["as_int8"]["arena"] == sum(plan.arena.values()) and record["as_int8"]["why_not"] is None
-    least, most = record["as_int8"]["flash"]
-    assert least < most and "stm32f412" in record["as_int8"]["boards"]
+    assert record["int8"]["arena"] == sum(plan.arena.values()) and record["int8"]["reason"] is None
+    least, most = record["int8"]["flash"]
+    assert least < most and "stm32f412" in record["int8"]["boards"]
     assert run("inspect", model) == 2
     printed = capsys.readouterr().out
     for said in (
         "a float model: 4 ops on float32, for which there are no kernels; make it int8\n",
         "    tinyweave quantize float.tflite --calibrate SAMPLES\nthen all of 6 ops are supported; estimated as int8",
-        f"  RAM: {record['as_int8']['arena']:,} B (arena alone",
+        f"  RAM: {record['int8']['arena']:,} B (arena alone",
         f"  Flash: about {least:,} to {most:,} B\nboards that it fits: ",
     ):
         assert said in printed
@@ -113,7 +113,7 @@ def test_inspect_of_a_float_network_estimates_its_int8_form(capsys, tmp_path):
     found = tw.inspect(model)
     assert found.int8 is not None and tw.plan(found.int8).arena == plan.arena and tw.inspect(int8).int8 is None
     assert "a float model: 4 ops compute on float32; make it int8" in bad(capsys, "plan", model) and record["macs"] > 0
-    assert run("inspect", int8, "--json") == 0 and json.loads(capsys.readouterr().out)["as_int8"] is None
+    assert run("inspect", int8, "--json") == 0 and json.loads(capsys.readouterr().out)["int8"] is None
 
 
 def test_an_unsupported_op_of_a_float_network_does_not_blame_the_others(capsys, tmp_path):

@@ -84,7 +84,7 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     with steps.errors_name(model):
         loaded, reasons = api.inspect_file(model, chosen["io"], layout=chosen["layout"])
     record = records.record(loaded) | {"unsupported": records.unsupported_records(reasons)}
-    record["as_int8"] = records.int8_record(model) if api.is_float_model(reasons) else None
+    record["int8"] = records.int8_record(model) if api.is_float_model(reasons) else None
     steps.show(record, lambda: [text.show_model, text.show_layers, text.show_unsupported], as_json=as_json)
     return BAD_INPUT if reasons else 0
 

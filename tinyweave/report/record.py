@@ -152,7 +152,7 @@ def record(
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
         "unsupported": [],  # as by `unsupported_records`
-        "as_int8": None,  # as by `int8_record`
+        "int8": None,  # of a float model, as by `int8_record`
         "steps": _steps(plan, profile) if plan and profile else None,
         "stream_time": stream_record(model),
     }
@@ -173,15 +173,15 @@ def unsupported_records(errors: Sequence[CompileError]) -> list[Record]:
 
 
 def int8_record(path: Path) -> Record:
-    """Return what the float model of a file needs as int8, estimated; `why_not` is None, or says why it has no int8 form."""
+    """Return what the float model of a file needs as int8, estimated; `reason` is None, or says why it has no int8 form."""
     try:
         model = api.int8_form(path)
         plan = api.plan(model)
     except CompileError as error:
-        return {"arena": None, "flash": None, "boards": None, "why_not": str(error)}
+        return {"arena": None, "flash": None, "boards": None, "reason": str(error)}
     planned = record(model, plan=plan)
     boards = [board["name"] for board in planned["room"]]
-    return {"arena": planned["ram"]["arena"], "flash": planned["flash"]["estimate"], "boards": boards, "why_not": None}
+    return {"arena": planned["ram"]["arena"], "flash": planned["flash"]["estimate"], "boards": boards, "reason": None}
 
 
 def deployment_record(done: results.Deployment) -> Record:

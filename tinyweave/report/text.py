@@ -181,7 +181,7 @@ def show_unsupported(out: Console, record: Record) -> None:
 
     Of a float model, show what it needs as int8, and only the ops that cannot be compiled then either.
     """
-    entries, as_int8 = record["unsupported"], record["as_int8"]
+    entries, as_int8 = record["unsupported"], record["int8"]
     if as_int8:
         _show_float(out, record)
         entries = [entry for entry in entries if ON_FLOAT not in entry["reason"]]
@@ -208,12 +208,12 @@ def show_unsupported(out: Console, record: Record) -> None:
 
 def _show_float(out: Console, record: Record) -> None:
     """Show what a float model needs as int8, or why it has no int8 form."""
-    as_int8, floats = record["as_int8"], sum(ON_FLOAT in entry["reason"] for entry in record["unsupported"])
+    as_int8, floats = record["int8"], sum(ON_FLOAT in entry["reason"] for entry in record["unsupported"])
     heading(out, f"a float model: {counted(floats, 'op')} on float32, for which there are no kernels; make it int8")
     out.print(Text(f"    tinyweave quantize {quoted(record['model']['file'])} --calibrate SAMPLES"))
-    if as_int8["why_not"] is not None:
+    if as_int8["reason"] is not None:
         if floats == len(record["unsupported"]):  # else the table of the others follows
-            show_lines(out, [f"it has no int8 form: {as_int8['why_not']}"])
+            show_lines(out, [f"it has no int8 form: {as_int8['reason']}"])
         return
     least, most = as_int8["flash"]
     lines = [
