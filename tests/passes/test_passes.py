@@ -193,6 +193,19 @@ def test_a_reduction_of_single_elements_is_a_view_unless_it_rescales(kind: str, 
     assert run(verify(after), inputs)["y"].tobytes() == run(single, inputs)["y"].tobytes()
 
 
+@pytest.mark.parametrize("kind", ["maximum", "minimum"])
+def test_a_clamp_at_the_ends_of_int8_is_a_view(kind: str) -> None:
+    end = -128 if kind == "maximum" else 127
+    x = np.array([[-128, -127, 0, 127]], np.int8)
+    for data in ([end], [end] * 4, [end + np.sign(-end)], [end, end, end, 0], [-1 - end]):
+        limit = replace(int8("limit", len(data)), data=np.array(data, np.int8), role="constant")
+        for operands in (("x", "limit"), ("limit", "x")):
+            made = graph([int8("x", 1, 4), limit, int8("y", 1, 4)], [Op("op_0", kind, operands, ("y",))], ("x",), ("y",))
+            after, _ = copies_to_views(verify(made))
+            assert (after.ops[0].kind == "reshape") == ({*data} == {end}), data
+            assert run(verify(after), {"x": x})["y"].tobytes() == run(made, {"x": x})["y"].tobytes()
+
+
 def test_a_strided_slice_that_reverses_is_not_a_view() -> None:
     operands = [integers("begin", -1, 0), integers("end", -9, 3), integers("strides", -1, 1)]
     op = Op("strided_slice_0", "strided_slice", ("x", "begin", "end", "strides"), ("y",), NO_MASKS)

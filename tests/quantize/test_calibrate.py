@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.draw import constant, integers
-from cases.floats import convolution, float_graph, random_network
+from cases.floats import convolution, fixed, float_graph, random_network
 from cases.sweeps import rest_in_sweeps
 
 from tinyweave import ops
@@ -15,9 +15,11 @@ from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.ops import SPECS
 from tinyweave.ops.extrema import COMPARISONS
 from tinyweave.ops.functions import FUNCTIONS
+from tinyweave.passes import run_passes
 from tinyweave.quantize.calibrate import (
     TRIED,
     calibrate,
+    clamped_ranges,
     collect_histograms,
     evenly_spaced,
     fake_quantised,
@@ -115,6 +117,62 @@ def test_batch_normalisation_and_activation_are_folded_into_the_convolution() ->
     assert op.kind == "conv_2d" and op.attrs["activation"] == "relu"
     inputs = samples(graph)
     assert np.allclose(outputs(graph, inputs)[0], outputs(prepared, inputs)[0], atol=1e-5)
+
+
+LEAST, MOST = fixed("least", np.float32(-0.3)), fixed("most", np.float32(0.5))
+LOW, HIGH = ("maximum", ("t0", "least"), {}), ("minimum", ("t1", "most"), {})
+POOL = {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "activation": "none"}
+CLAMPS = {  # ops after a convolution, and the range that they leave of its output
+    "maximum and minimum": ([LOW, HIGH], (-0.3, 0.5)),
+    "minimum and maximum": ([("minimum", ("most", "t0"), {}), ("maximum", ("t1", "least"), {})], (-0.3, 0.5)),
+    "maximum": ([LOW], (-0.3, np.inf)),
+    "a limit for each channel": ([("minimum", ("t0", "limits"), {})], (-np.inf, 0.8)),
+    "relu": ([("max_pool_2d", ("t0",), POOL), ("relu", ("t1",), {})], (0, np.inf)),
+    "relu6": ([("max_pool_2d", ("t0",), POOL), ("relu6", ("t1",), {})], (0, 6)),
+    "relu1": ([("max_pool_2d", ("t0",), POOL), ("relu_n1_to_1", ("t1",), {})], (-1, 1)),
+    "hard swish": ([("hard_swish", ("t0",), {})], (-3, np.inf)),
+    "moves": ([("concatenation", ("t0", "t0"), {"axis": 3, "activation": "none"}), ("maximum", ("t1", "least"), {}),
+               ("minimum", ("t2", "most"), {})], (-0.3, 0.5)),
+    "two clamps": ([LOW, ("relu", ("t0",), {})], (-0.3, np.inf)),
+    "another reader": ([LOW, HIGH, ("add", ("t0", "t2"), {"activation": "none"})], None),
+    "an average": ([("average_pool_2d", ("t0",), POOL), ("relu", ("t1",), {})], None),
+    "no clamp": ([("logistic", ("t0",), {})], None),
+}  # fmt: skip
+
+
+def clamped(name: str) -> Graph:
+    """Return a convolution with a wide output, and ops of CLAMPS after it."""
+    graph = convolution(layers=1, activation="none")
+    (op,) = graph.ops
+    known = [t for t in graph.tensors.values() if t.data is not None or t.name in graph.inputs]
+    each = fixed("limits", np.linspace(0.1, 0.8, 8))
+    return float_graph([*known, LEAST, MOST, each], [(op.kind, op.inputs, op.attrs), *CLAMPS[name][0]])
+
+
+@pytest.mark.parametrize("name", CLAMPS)
+def test_the_range_that_later_ops_clamp_to_is_found(name: str) -> None:
+    graph, expected = clamped(name), CLAMPS[name][1]
+    assert clamped_ranges(graph).get("t0") == (expected if expected is None else pytest.approx(expected))
+    assert "x" not in clamped_ranges(graph) and "t0" not in clamped_ranges(replace(graph, outputs=("t0", *graph.outputs)))
+    inputs = samples(graph)
+    values = evaluate(graph, inputs, keep=True)
+    limited = {"t0": np.clip(values["t0"], *(expected or (-np.inf, np.inf)))}
+    again = evaluate(graph, values | limited, ops={op.name for op in graph.ops[1:]}, keep=True)
+    assert all(np.array_equal(values[out], again[out]) for out in graph.outputs)
+
+
+@pytest.mark.parametrize("method", ["minmax", "auto"])
+@pytest.mark.parametrize("name", ["maximum and minimum", "minimum and maximum", "moves", "relu", "relu1"])
+def test_the_scale_of_a_clamped_layer_is_that_of_the_clamp(name: str, method: str) -> None:
+    """The output of the layer has a range of 8 or more, so its scale would lose 13 dB."""
+    graph = simplify_float(clamped(name))
+    inputs = samples(graph, count=8)
+    calibration = calibrate(graph, inputs, method)
+    assert np.ptp(evaluate(graph, inputs, keep=True)["t0"]) > 8
+    assert calibration.of("t0").scale[0] == pytest.approx(calibration.of(graph.outputs[0]).scale[0], rel=0.1)
+    small = to_int8(graph, calibration.groups, calibration.quants)
+    assert sqnr(graph, small, inputs) > 28
+    assert not [op.kind for op in run_passes(small, float_io=False)[0].ops if op.kind in ("maximum", "minimum")]
 
 
 def test_a_tensor_with_two_readers_is_not_folded() -> None:

@@ -1,7 +1,7 @@
 """Replace ops that copy their whole input in unchanged order by reshapes, which need neither code nor memory.
 
-Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by 0 and a reduction of
-single elements.
+Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by 0, a reduction of single
+elements, and a clamp to all values of the type, which is left of a float clamp if the scale is chosen for the clamped values.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from math import prod
 import numpy as np
 
 from .. import ops
-from ..ir import Graph, Op, rebuild
+from ..ir import Graph, Op, Tensor, limits, rebuild
 from ..ops.data_movement import PIECES, pieces
 from .tensor_map import TensorMap
+
+CLAMPS = ("maximum", "minimum")
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -26,19 +28,36 @@ def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _view(graph: Graph, op: Op) -> Op:
-    return replace(op, kind="reshape", inputs=(ops.data(graph, op).name,), attrs={"new_shape": None})
+    return replace(op, kind="reshape", inputs=(_source(graph, op).name,), attrs={"new_shape": None})
+
+
+def _source(graph: Graph, op: Op) -> Tensor:
+    """Return the operand that `op` may copy: its data operand or, of a clamp, the operand that is not constant."""
+    computed = [t for t in graph.inputs_of(op) if t is not None and t.data is None] if op.kind in CLAMPS else []
+    return computed[0] if computed else ops.data(graph, op)
 
 
 def copies_all(graph: Graph, op: Op) -> bool:
     """Return whether `op` has one output, which holds all elements of its input in the same order."""
-    keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
+    keeps_all = len(op.outputs) == 1 and graph.output(op).elements == _source(graph, op).elements
     if not keeps_all:
         return False
     family = ops.SPECS[op.kind].family
+    if op.kind in CLAMPS:
+        return _clamps_nothing(graph, op)
     if family == "reduction":  # of single elements, which stay as they are unless their quantisation changes
         return graph.output(op).quant == graph.input(op).quant
     is_single = family == "pad" or (family == "join" and len(op.inputs) == 1)
     return is_single or (op.kind in PIECES and _one_piece_in_order(graph, op))
+
+
+def _clamps_nothing(graph: Graph, op: Op) -> bool:
+    """Return whether the constant operand of a maximum (minimum) of integers is the least (largest) integer of their type."""
+    ends, quant = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None], graph.output(op).quant
+    if quant is None or len(ends) != 1:
+        return False
+    least, most = limits(graph.output(op).dtype)
+    return bool((ends[0] == (least if op.kind == "maximum" else most)).all())
 
 
 def _one_piece_in_order(graph: Graph, op: Op) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import Graph, Op, Quant, Tensor
 from ..ops import SPECS
 from ..progress import Progress, silent
-from .calibrate import downstream, fake_quantised
+from .calibrate import clamped_ranges, downstream, fake_quantised
 from .convert import interval
 from .evaluate import Array, evaluate
 from .fidelity import decibel, noise_to_signal, signal_tensors
@@ -68,7 +68,7 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     int8 = {name: small.tensors[name] for name in (*real.inputs, *maker)}
     pairs = zip(real.ops, int8_ops(real, small), strict=True)
     constants = {op.name: real_constants(real, small, op, int8_op) for op, int8_op in pairs}
-    exact, names = evaluate(real, inputs, keep=True), signal_tensors(real)
+    exact, names, clamped = evaluate(real, inputs, keep=True), signal_tensors(real), clamped_ranges(real)
     by_layer: dict[str, Op | None] = dict.fromkeys(real.inputs) | {op.name: op for op in real.ops if not _moves(op)}
     layers = tuple(by_layer)
 
@@ -105,9 +105,10 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
         alone = sqnr_db(rerun(exact, layer, {layer}))
         costs = sqnr_db(rerun(partial, layer, set(layers) - {layer})) - total
         written, kind = (op.outputs[0], op.kind) if op else (layer, "input")
-        output, clips = _output_noise(exact[written], int8[written])
+        values = np.clip(exact[written], *clamped[written]) if written in clamped else exact[written]
+        output, clips = _output_noise(values, int8[written])
         weights, fault = _weight_noise(real, op, constants[layer]) if op else (None, "")
-        helps = _what_helps(exact[written], fault, clips)
+        helps = _what_helps(values, fault, clips)
         accused = costs >= COSTLY and (clips or bool(fault))
         judged.append(LayerNoise(layer, kind, alone, costs, cumulated[layer], output, weights, helps, accused))
         progress("blaming layers", number + 1, len(layers))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce as accumulated
+from math import inf
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..ir import CompileError, Graph, Op, Quant
 from ..ops import SPECS, macs, spec_for
 from ..ops.recurrent import lstm
 from ..ops.recurrent import sequence as layers
+from ..ops.spec import ACTIVATIONS
 from ..ops.state import initial_state
 from ..progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
@@ -33,6 +35,9 @@ SAME_SCALE = 0.001  # relative difference below which two scales are the same ca
 TRIED = 32  # limit on samples for trying candidates
 FAR_ABOVE = 1.2  # a sample whose magnitude exceeds the largest one among these samples by this factor is tried, too
 MOST_WORK = 4e10  # approximate limit on multiply-accumulates of all trials together
+
+ALL = (-inf, inf)
+CHOOSING = ("max_pool_2d", "reduce_max", "reduce_min")  # ops whose outputs are elements of their input, chosen by their order
 
 Choice = tuple[str, Quant]  # the method, and the scale that it chose
 
@@ -133,8 +138,8 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
 def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
     """Return the histogram of the values of every float activation over all samples, by the activation's name.
 
-    Scores that a mask lowers before a softmax are counted as NEGLIGIBLE below the largest score. Raise CompileError if a value
-    is infinite or NaN.
+    Scores that a mask lowers before a softmax are counted as NEGLIGIBLE below the largest score, and values beyond a range that
+    later ops clamp to (`clamped_ranges`) as its end. Raise CompileError if a value is infinite or NaN.
     """
     scores = {
         op.outputs[0]
@@ -142,13 +147,15 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
         if _is_mask(graph, op) and {graph.ops[index].kind for index in graph.consumers.get(op.outputs[0], ())} == {"softmax"}
     } - {*graph.outputs}
     histograms = {t.name: Histogram() for t in graph.tensors.values() if t.dtype == "float32" and t.data is None}
+    clamped = clamped_ranges(graph)
 
     def count(name: str, values: Array) -> Array:
         if name in histograms:
             if not np.isfinite(values).all():
                 why, hint = "becomes infinite or NaN on a calibration sample", "look at the samples and at the float model"
                 raise CompileError(why, hint, tensor=name)
-            histograms[name].add(_without_masked(values) if name in scores else values)
+            counted = _without_masked(values) if name in scores else values
+            histograms[name].add(np.clip(counted, *clamped[name]) if name in clamped else counted)
         return values
 
     for op in graph.ops:
@@ -162,6 +169,31 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
     for done in visit_all(graph, inputs, count):
         progress("calibrating", done, len(next(iter(inputs.values()))))
     return histograms
+
+
+def clamped_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
+    """Return, by name, the range to which later ops clamp each activation, if they do: values beyond it need no int8 steps.
+
+    All ops that read the activation clamp it, as a ReLU or a maximum with a constant does, or choose or move elements that
+    later ops clamp. Saturation of the int8 values then has the same effect as the clamp.
+    """
+    ranges: dict[str, tuple[float, float]] = {}
+    for op in reversed(graph.ops):
+        out = [ranges.get(name, ALL) for name in op.outputs]
+        low, high = min(least for least, _ in out), max(most for _, most in out)
+        spec, constants = SPECS[op.kind], [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None]
+        if op.kind in (*ACTIVATIONS, "hard_swish") and spec.useful is not None:
+            low, high = spec.useful(low, high)
+        elif op.kind in ("maximum", "minimum"):
+            low = max([low, *(float(data.min()) for data in constants if op.kind == "maximum")])
+            high = min([high, *(float(data.max()) for data in constants if op.kind == "minimum")])
+        elif not spec.moves and op.kind not in CHOOSING:
+            low, high = ALL
+        for name in op.inputs:
+            if name is not None:
+                least, most = ranges.get(name, (low, high))
+                ranges[name] = ALL if name in (*graph.outputs, *graph.inputs) else (min(low, least), max(high, most))
+    return {name: ends for name, ends in ranges.items() if ends != ALL and ends[0] < ends[1]}
 
 
 def _is_mask(graph: Graph, op: Op) -> bool:
