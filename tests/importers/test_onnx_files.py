@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tinyweave.ir import CompileError  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
 CONV = (1, 4, 9, 8)
+ROI = np.zeros(0, np.float32)
 TWICE = [("Tanh", ("a",), ("t",), {}), ("Concat", ("t", "b"), ("y",), {"axis": 1})]
 OLD: dict[str, tuple[int, Case]] = {
     "batch-norm-7": (7, one("BatchNormalization", *CONV, given=[floats(4), floats(4), floats(4), np.abs(floats(4)) + 0.5])),
@@ -53,6 +55,10 @@ OLD: dict[str, tuple[int, Case]] = {
             (11, (3, 4, 5), -2), (12, CONV, -1), (12, (2, 3), 0),
         )
     },
+    # the first opsets of new forms
+    "softmax-13": (13, one("Softmax", 1, 4, 5, axis=1)),
+    "log-softmax-13": (13, one("LogSoftmax", 1, 4, 5, axis=1)),
+    "resize-11": (11, one("Resize", *CONV, given=[ROI, np.array([1, 1, 2, 2], np.float32)], mode="linear")),
     # constants of an old form
     "constants-9": (9, ([
         ("Slice", ("c",), ("s",), {"starts": [1], "ends": [3], "axes": [1]}), ("Unsqueeze", ("s",), ("u",), {"axes": [0]}),
@@ -108,12 +114,12 @@ def test_resizes_before_opset_11_give_the_pixels_of_onnx_runtime(opset: int, mod
 
 
 C, X = floats(4), floats(*CONV)
-RELU = np.maximum(X, 0)
+RELU, C4 = np.maximum(X, 0), C[:, None, None]
 DROPPED = [("Dropout", ("x",), ("d",), {"is_test": 1}), ("Relu", ("d",), ("y",), {})]
 ONES_AND_BIAS = {"w": np.ones((X.size, 2), np.float32), "b": np.float32([1, 2])}
 CAST = [("Relu", ("x",), ("r",), {}), ("Cast", ("r",), ("y",), {"to": "FLOAT"})]
 GEMM = [("Flatten", ("x",), ("f",), {}), ("Gemm", ("f", "w", "b"), ("y",), {"broadcast": 1})]
-SLOPED = np.where(X < 0, X * C[:, None, None], X)
+SLOPED = np.where(X < 0, X * C4, X)
 SELU = 1.0507 * np.where(X > 0, X, 1.6732 * (np.exp(X) - 1))
 BEFORE_7: dict[str, tuple[int, Case, np.ndarray]] = {  # ONNX Runtime lacks these opsets
     "cast-5": (5, (CAST, {"x": CONV}, {}), RELU),
@@ -122,6 +128,8 @@ BEFORE_7: dict[str, tuple[int, Case, np.ndarray]] = {  # ONNX Runtime lacks thes
     "gemm-6": (6, (GEMM, {"x": CONV}, ONES_AND_BIAS), np.add([[1, 2]], X.sum())),
     "pad-1": (1, one("Pad", *CONV, paddings=[0, 0, 1, 0, 0, 0, 0, 2]), np.pad(X, ((0, 0), (0, 0), (1, 0), (0, 2)))),
     "prelu-6": (6, one("PRelu", *CONV, given=[C]), SLOPED),
+    "batch-norm-6": (6, one("BatchNormalization", *CONV, given=[C, C, 0 * C, 0 * C + 1], is_test=1, epsilon=0.0), X * C4 + C4),
+    "reshape-4": (4, one("Reshape", *CONV, shape=[1, 4, -1]), X.reshape(1, 4, -1)),
     "relu-5": (5, one("Relu", *CONV, consumed_inputs=[0]), RELU),
     "selu-5": (5, one("Selu", *CONV, consumed_inputs=[0]), SELU),
     "tile-5": (5, one("Tile", *CONV, given=[np.float32(2), np.float32(3)]), np.tile(X, (1, 1, 1, 2))),
@@ -144,6 +152,17 @@ def test_an_operand_is_aligned_at_its_axis_before_opset_7(opset: int, batch: int
     data = model(one("Mul", *x.shape, given=[other], axis=axis, broadcast=1), opset=opset)
     aligned = other.reshape(*shape, *[1] * (4 - axis % 4 - len(shape)))
     assert distance(from_onnx(data, "aligned"), [x], [x * aligned]) < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("op", "function"),
+    {"Add": np.add, "Div": np.divide, "Greater": np.greater, "Less": np.less, "Pow": np.power, "Sub": np.subtract}.items(),
+)
+def test_each_op_of_two_operands_is_aligned_before_opset_7(op: str, function: Any) -> None:
+    other = np.float32([2]) if op == "Pow" else np.abs(floats(CONV[1])) + np.float32(0.5)
+    nodes = [(op, ("x", "c"), ("o",), {"axis": 1, "broadcast": 1}), ("Cast", ("o",), ("y",), {"to": "FLOAT"})]
+    expected = np.asarray(function(X, other[:, None, None]), np.float32)
+    assert distance(from_onnx(model((nodes, {"x": CONV}, {"c": other}), opset=5), op), [X], [expected]) < CLOSE
 
 
 def test_the_shape_of_a_reshape_of_opset_1_is_known() -> None:

@@ -131,7 +131,6 @@ OLD_FORMS: Sequence[tuple[str, int, Function]] = (  # of each op, the newest cha
     ("Cast", 5, lambda newer, b, x, *, to: newer(b, x, to=TYPES.index(to.upper()))),
     ("Clip", 10, _inputs("min", "max")),
     ("Concat", 3, _default(axis=1)),
-    ("Dropout", 11, _without("ratio")),
     ("Gemm", 6, _without("broadcast")),
     ("LogSoftmax", 12, _softmax),
     ("PRelu", 6, _channel_slopes),
