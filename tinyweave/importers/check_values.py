@@ -32,9 +32,9 @@ MAX_SECONDS = 20
 # ONNX Runtime is C++ and the file is untrusted: a crash or an endless loop ends the child process only.
 CHILD = """\
 import io, runpy, sys
-evaluator, path, memory, seconds, parent, *folders = sys.argv[1:]
+evaluator, path, memory, parent, *folders = sys.argv[1:]
 sys.path += [folder for folder in folders if folder not in sys.path]
-runpy.run_path(parent)["limit_process"](int(memory), int(seconds))
+runpy.run_path(parent)["limit_process"](int(memory))
 import numpy as np
 given = list(np.load(io.BytesIO(sys.stdin.buffer.read())).values())
 if evaluator == "ONNX Runtime":
@@ -63,8 +63,8 @@ def onnx_runs(path: Path) -> dict[str, Run]:
 
 def _run_onnx(evaluator: str, path: Path, given: Sequence[Array]) -> Sequence[Array] | None:
     """Return the outputs of an ONNX file, computed in another process; None if that fails."""
-    limits = (str(MAX_MEMORY), str(MAX_SECONDS), parent.__file__)
-    command = [sys.executable, "-I", "-c", CHILD, evaluator, str(path.absolute()), *limits, *import_folders()]
+    arguments = (evaluator, str(path.absolute()), str(MAX_MEMORY), parent.__file__)
+    command = [sys.executable, "-I", "-c", CHILD, *arguments, *import_folders()]
     packed = io.BytesIO()
     np.savez(packed, *given)
     try:
