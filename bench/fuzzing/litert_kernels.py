@@ -1,8 +1,9 @@
-"""Which types do LiteRT's reference kernels read as they are?
+"""For which types and scales do LiteRT's reference kernels compute what tinyweave computes?
 
-Every kind of op is tried with every combination of types of its inputs, constants, state and outputs that tinyweave accepts, on
-its generated cases. Out: a line for each combination that LiteRT computes otherwise than numpy, or refuses; then the counts.
-Exit code 1 if LiteRT differs where DIFFERENCES does not say so: then verify would blame the C.
+Every kind of op, and every kind that the importer rewrites, is tried with every combination of types of its inputs, constants,
+state and outputs that tinyweave accepts, each also with the scale of one input or output doubled, on its cases. Out:
+a line for each combination that LiteRT computes otherwise than numpy, or refuses; then the counts. Exit code 1 if LiteRT
+differs where DIFFERENCES does not say so: then verify would blame the C.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from cases.ops import GENERATORS, cases  # noqa: E402
+from fuzz import lowered  # noqa: E402
 
 from tinyweave import ops  # noqa: E402
 from tinyweave.exporters.tflite import to_tflite  # noqa: E402
@@ -28,6 +30,7 @@ from tinyweave.importers.tflite import from_tflite  # noqa: E402
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, limits, verify  # noqa: E402
 from tinyweave.kernels.table import without_kernel  # noqa: E402
 from tinyweave.ops.litert_differences import difference  # noqa: E402
+from tinyweave.passes import run_passes  # noqa: E402
 from tinyweave.simulate import compare, litert  # noqa: E402
 
 TYPES = ("int8", "uint8", "int16", "int32", "int64", "bool", "float32")
@@ -59,11 +62,21 @@ def variants(graph: Graph) -> Iterator[Graph]:
         yield replace(graph, tensors={name: retyped(graph.tensors[name], dtype) for name, dtype in pairs})
 
 
+def rescaled(graph: Graph) -> Iterator[Graph]:
+    """Yield a graph, and it with the scale of each input and output doubled."""
+    yield graph
+    for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        tensor = graph.tensors[name]
+        if tensor.quant is not None and not tensor.quant.per_channel:
+            other = replace(tensor, quant=replace(tensor.quant, scale=(2 * tensor.quant.scale[0],)))
+            yield replace(graph, tensors=graph.tensors | {name: other})
+
+
 def accepted(graph: Graph) -> bytes | None:
     """Return the file of a graph that is accepted, None for another one."""
     try:
         file = to_tflite(verify(graph))
-        imported = ops.check(from_tflite(file, "network"))
+        imported, _ = run_passes(from_tflite(file, "network"), float_io=True)
         return None if without_kernel(imported) else file
     except CompileError:
         return None
@@ -71,7 +84,7 @@ def accepted(graph: Graph) -> bytes | None:
 
 def outcome(file: bytes) -> str:
     """Return how LiteRT does on a file: equal to numpy (floats: nearly), different, or refused and why."""
-    graph = from_tflite(file, "network")
+    graph, _ = run_passes(from_tflite(file, "network"), float_io=True)
     samples = compare.samples(graph, 4, 1)
     try:
         runs = litert.run(file, samples)
@@ -91,17 +104,20 @@ def outcome(file: bytes) -> str:
 
 
 def types_of(graph: Graph, kind: str) -> str:
-    """Return the types of the op of a kind, in words."""
+    """Return the types of the op of a kind, and whether inputs and outputs share their scales, in words."""
     op = next(op for op in graph.ops if op.kind == kind)
     reads, makes = ([t.dtype if t is not None else "-" for t in some] for some in (graph.inputs_of(op), graph.outputs_of(op)))
-    return f"{' '.join(reads[:6])} -> {' '.join(makes[:2])}"
+    quants = {graph.tensors[name].quant for name in (*graph.inputs, *graph.outputs)} - {None}
+    return f"{' '.join(reads[:6])} -> {' '.join(makes[:2])}{', other scales' * (len(quants) > 1)}"
 
 
 def tried(kind: str, each: int, step: int) -> Iterator[tuple[str, str, bool]]:
     """Yield the types of accepted graphs, the outcome, and whether LiteRT is known to misread them."""
     seen = Counter[str]()
-    for case in itertools.islice(cases(kind), 0, None, step):
-        for graph in variants(case.graph):
+    drawn = lowered.LITERT.get(kind) or lowered.NUMPY.get(kind)
+    graphs = [graph for _, graph in drawn(np.random.default_rng(0))] if drawn else [case.graph for case in cases(kind)]
+    for plain in itertools.islice(graphs, 0, None, step):
+        for graph in itertools.chain.from_iterable(map(rescaled, variants(plain))):
             types = types_of(graph, kind)
             file = accepted(graph) if seen[types] < each else None
             if file is not None:
@@ -118,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--step", type=int, default=4, help="take every N-th case")
     options = parser.parse_args(arguments)
     counts, wrong = Counter[str](), 0
-    for kind in options.kinds or sorted(GENERATORS):
+    for kind in options.kinds or sorted({*GENERATORS, *lowered.LITERT, *lowered.NUMPY}):
         found = Counter(tried(kind, options.each, options.step))
         for (types, said, misread), count in found.items():
             counts[said.partition(":")[0]] += count
