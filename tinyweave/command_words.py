@@ -11,13 +11,15 @@ from typing import Any
 def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
     """Yield the command line words, such as `--ram 64k`, of the options whose value is neither None nor the default.
 
-    An option whose value is True has no second word.
+    An option whose value is True has no second word. An option whose value is a list is repeated for each element.
     """
     for option, value in options.items():
-        if value is not None and value != defaults.get(option):
+        if value is None or value == defaults.get(option):
+            continue
+        for each in value if isinstance(value, list) else [value]:
             yield f"--{option.replace('_', '-')}"
-            if value is not True:
-                yield str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+            if each is not True:
+                yield str(each).removesuffix(".0") if isinstance(each, float) else str(each)
 
 
 def quoted(word: str) -> str:

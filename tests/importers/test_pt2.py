@@ -177,12 +177,31 @@ def test_views_of_constants_are_computed() -> None:
     assert diff(from_pt2(saved(module, example), "net"), from_module(module, example, "net")) == []
 
 
+def written_in_parts(x: Any) -> Any:
+    """Return a constant of which a view is changed in place."""
+    whole = x * 2
+    part = whole[1:3]
+    part.fill_(0.25)
+    whole[3:].add_(part[:1])
+    return whole + part.sum()
+
+
 CONSTANT_ONLY: dict[str, Any] = {
     "transposed": lambda m, x: x @ m.w.T,
     "normed": lambda m, x: x * (m.g**2 + 1e-3).rsqrt() + m.g.abs(),
     "reduced": lambda m, x: x * m.w.mean(0).mean() - m.g.sum(0, keepdim=True),
     "joined": lambda m, x: x + torch.cat([m.g[:2], m.g[2:]]) * torch.stack([m.g, m.g])[1],
     "counted": lambda m, x: x + torch.arange(4.0) - torch.arange(1, 5) / 2,
+    "spaced": lambda m, x: x + torch.linspace(0, 1, 4) * torch.full((4,), 3) + torch.logspace(0, 1, 4, dtype=torch.float64),
+    "standardised": lambda m, x: x @ ((m.w - m.w.mean(1, keepdim=True)) / (m.w.var(1, keepdim=True) + 1e-5).sqrt()).T,
+    "grid": lambda m, x: x + torch.stack(torch.meshgrid(torch.arange(2), torch.arange(2), indexing="ij")).flatten(1).sum(0),
+    "product": lambda m, x: x[:, :3] + torch.mv(m.w, m.g) * torch.outer(m.g, m.g).trace(),
+    "written": lambda m, x: x * written_in_parts(m.g),
+    "chosen": lambda m, x: (
+        x + torch.where(torch.arange(4) % 2 == 0, m.g, -1.0) + m.w.max(0)[0] + m.g[torch.tensor([3, 1, 0, 2])]
+    ),
+    "quotient": lambda m, x: x + torch.div(torch.arange(4), 2, rounding_mode="floor") + torch.arange(4) // 3,
+    "powers": lambda m, x: x * 2.0 ** -torch.arange(4) + torch.pow(m.g.abs(), m.w[0]),
     "bounded": lambda m, x: x * torch.sigmoid(m.g) + torch.tanh(m.g) * torch.relu(m.g),
 }
 
@@ -210,8 +229,8 @@ def test_nodes_on_constants_only_are_computed_at_import(module: Any) -> None:
 
 
 def test_an_unsupported_op_on_constants_is_named() -> None:
-    module = Of(lambda m, x: x * torch.softmax(m.g, 0))
-    assert "softmax (in softmax): all of its inputs are constant" in refusal(saved(module, torch.randn(1, 4)))
+    module = Of(lambda m, x: x * torch.cdist(m.g[None], m.g[None]))
+    assert "cdist (in cdist): all of its inputs are constant" in refusal(saved(module, torch.randn(1, 4)))
 
 
 class Whole(nn.Module):
@@ -268,6 +287,10 @@ def set_pickled_dtype(config: Any) -> None:
     config["config"]["conv.weight"]["tensor_meta"]["dtype"] = 6
 
 
+def set_unknown_dtype(config: Any) -> None:
+    config["config"]["conv.weight"]["tensor_meta"]["dtype"] = 13
+
+
 def set_shape(config: Any) -> None:
     config["config"]["conv.weight"]["tensor_meta"]["sizes"][0]["as_int"] = 1 << 40
 
@@ -282,7 +305,7 @@ def set_negative(config: Any) -> None:
 
 def set_dynamic(program: Any) -> None:
     sizes = program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]
-    sizes[2] = {"as_expr": {"expr_str": "s77", "hint": {"as_int": 6}}}
+    sizes[2] = {"as_expr": {"expr_str": "Symbol('s77', positive=True, integer=True)", "hint": {"as_int": 6}}}
 
 
 def set_large(program: Any) -> None:
@@ -307,8 +330,9 @@ def set_zeros(program: Any) -> None:
         ({"weights": set_pickled_dtype}, "'conv.weight': is float16; only float32"),
         ({"weights": set_shape}, "'conv.weight': has the shape"),
         ({"weights": set_strides}, "'conv.weight': has the shape"),
-        ({"weights": set_negative}, "not a readable .pt2 file: -4 is not an extent"),
-        ({"graph": set_dynamic}, "'x': has the dynamic extent s77; export it with fixed shapes"),
+        ({"weights": set_negative}, "not a readable .pt2 file; it may be cut short or damaged"),
+        ({"graph": set_dynamic}, "'x': has an axis 2 of dynamic size; give its shape, such as --shape x=1,3,6,6 (in Python "),
+        ({"weights": set_unknown_dtype}, "'conv.weight': is bfloat16; only float32"),
         ({"graph": set_large}, "elements"),
         ({"graph": set_unknown}, "rrelu (in conv): tinyweave does not import it"),
         ({"graph": set_zeros}, "computes a constant of shape [1048576, 1048576]"),

@@ -76,6 +76,13 @@ CASES = {
     "spectrum-of-columns": of(lambda m, x: torch.fft.rfft(x, 7, 2, "ortho").abs() + torch.fft.rfft(x, 7, 2).real, 1, 3, 5, 4),
     "spectrum-of-fewer": of(lambda m, x: torch.view_as_real(torch.fft.rfft(x, 5, norm="forward")), 1, 3, 9),
     "imaginary-part": of(lambda m, x: torch.fft.rfft(x).imag * x[:, :, :5], 1, 3, 8),
+    "broadcast-list": of(lambda m, x: torch.exp(-((x.unsqueeze(-1) - torch.arange(6.0)) ** 2)).flatten(1), 1, 4),
+    "broadcast-map": of(lambda m, x: m.conv(x).mean(2, keepdim=True) * torch.arange(15.0).view(5, 3) - x[:, :1], 1, 3, 5, 3,
+                        conv=nn.Conv2d(3, 4, 1)),
+    "broadcast-channels": of(lambda m, x: torch.arange(4.0).view(4, 1, 1) - x.mean(1, keepdim=True), 1, 3, 5, 7),
+    "broadcast-rank": of(lambda m, x: x.relu() + torch.arange(6.0).view(6, 1, 1), 1, 5),
+    "broadcast-where": of(lambda m, x: torch.where(x[:, None] > torch.arange(-1.0, 1.0).view(2, 1), x.tanh(), 0.5), 1, 4),
+    "where-of-itself": of(lambda m, x: torch.where(x[:, :, None] > x[:, None], x[:, :, None], x[:, None]), 1, 4),
     "constant-matrices-first": of(lambda m, x: torch.matmul(MATRICES, x), 3, 5, 2),
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
 from ..files import read_file
 from ..importers import tflite
+from ..importers.shapes import Shapes
 from ..ir import CompileError, Graph, shortened
 from ..kernels.table import without_kernel
 from ..lazy import lazy
@@ -31,12 +32,32 @@ else:
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
+IN_PYTHON = (
+    "save the network itself: torch.export.save(torch.export.export(net.eval(), (x,)), 'net.pt2'); 'tinyweave docs pytorch'"
+)
+BY_KERAS = "convert it with TensorFlow, tf.lite.TFLiteConverter.from_keras_model(net).convert(); 'tinyweave docs keras'"
+BY_TENSORFLOW = "convert its folder with TensorFlow, tf.lite.TFLiteConverter.from_saved_model(folder).convert()"
+# suffix of a file or folder of another format -> what it is, and what to do
+FOREIGN: dict[str, tuple[str, str]] = {
+    **dict.fromkeys((".pt", ".pth", ".ckpt"), ("a PyTorch file of weights or of a pickled module", IN_PYTHON)),
+    **dict.fromkeys((".ptl", ".torchscript"), ("a TorchScript file", IN_PYTHON)),
+    ".safetensors": ("a file of weights without their network", IN_PYTHON),
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), ("a Keras model", BY_KERAS)),
+    ".pb": ("a TensorFlow model", BY_TENSORFLOW),
+    **dict.fromkeys(
+        (".mlmodel", ".mlpackage"), ("a Core ML model", "give the model that it was converted from, as .onnx or .pt2")
+    ),
+    ".pte": ("an ExecuTorch program, compiled for its runtime", IN_PYTHON),
+    ".ort": ("a model in ONNX Runtime's own format", "give the .onnx file that it was made from"),
+}
 AUTO = "auto"  # value of --stream-time: choose the frames per call that fit the network's strides
 MOST_FRAMES = 1 << 20
 ON_FLOAT = "on float32"  # in the reason why a float op cannot be compiled
 
 
-def load_file(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
+def load_file(
+    path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model", shapes: Shapes | None = None
+) -> Model:
     """Import a .tflite, .onnx or .pt2 file and run the passes.
 
     Args:
@@ -44,18 +65,25 @@ def load_file(path: str | Path, io: str = "model", name: str | None = None, *, l
         io: "int8" removes the conversions of inputs and outputs from and to float32 and uint8; "model" keeps them.
         name: prefix of the C names; None makes it from the file's name.
         layout: "nhwc" removes transposes of inputs and outputs, so that channels are last; "model" keeps them.
+        shapes: input name -> shape, for inputs with dynamic axes.
 
     Raises:
         CompileError: the file is damaged, or ops are not supported.
     """
-    model, reasons = _imported(Path(path), name, io, layout)
+    model, reasons = _imported(Path(path), name, io, layout, shapes)
     if reasons:
         raise _cannot_compile(model.path, reasons)
     return model
 
 
 def load_module(
-    module: Any, example: Any = None, io: str = "model", name: str | None = None, *, layout: str = "model"
+    module: Any,
+    example: Any = None,
+    io: str = "model",
+    name: str | None = None,
+    *,
+    layout: str = "model",
+    shapes: Shapes | None = None,
 ) -> Model:
     """Import a PyTorch module or an ExportedProgram as a model; `io`, `name` and `layout` are as for `load_file`.
 
@@ -67,28 +95,31 @@ def load_module(
         io: as for `load_file`.
         name: as for `load_file`; None makes it from the name of the module's class.
         layout: as for `load_file`.
+        shapes: as for `load_file`; for a module without an example, the shape of each argument of `forward`.
     """
     _check_edges(io, layout)
-    graph = torch.from_program(module, compare=True) if example is None else torch.from_module(module, example, compare=True)
+    graph = torch.from_any(module, example, shapes)
     graph = replace(graph, name=graph.name if name is None else name)
     model = Model(_name(name, graph.name), graph, graph, {}, Path(f"{graph.name}.tflite"), to_tflite(graph), "model")
     return with_io(model, io, layout)
 
 
-def inspect_file(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:
+def inspect_file(
+    path: str | Path, io: str = "model", *, layout: str = "model", shapes: Shapes | None = None
+) -> tuple[Model, list[CompileError]]:
     """Import a file even if some ops cannot be compiled, and return the model with an error per such op.
 
     If ops have no kernel but are otherwise supported, all passes have run. If an op is unknown or breaks a constraint, its kind
     in the graph is `ir.UNSUPPORTED`, and only the first passes have run.
     """
-    model, reasons = _imported(Path(path), None, io, layout)
+    model, reasons = _imported(Path(path), None, io, layout, shapes)
     return model, reasons or without_kernel(model.graph)
 
 
-def read(path: str | Path, name: str | None = None) -> Model:
+def read(path: str | Path, name: str | None = None, shapes: Shapes | None = None) -> Model:
     """Import a file without running the passes, for `reorder`, `quantize` and `prune`; ops without a kernel are allowed."""
     path = Path(path)
-    file = _tflite_of(path)
+    file = _tflite_of(path, shapes)
     return _model(path, name, tflite.from_tflite(file, path.stem), file)
 
 
@@ -145,15 +176,28 @@ def _check_edges(io: str, layout: str) -> None:
         raise CompileError(f"--layout {layout} is unknown", f"it is one of {', '.join(LAYOUTS)}")
 
 
-def _tflite_of(path: Path) -> bytes:
-    """Return the bytes of a .tflite file, or of a .onnx or .pt2 file converted to .tflite."""
+def _check_format(path: Path) -> None:
+    """Raise CompileError if the file or folder has another format than .tflite, .onnx and .pt2, by its name."""
+    suffix = ".pb" if (path / "saved_model.pb").is_file() else path.suffix.lower()
+    if suffix in FOREIGN and path.exists():
+        what, to_do = FOREIGN[suffix]
+        raise CompileError(f"'{path}' is {what}", to_do)
+
+
+def _tflite_of(path: Path, shapes: Shapes | None) -> bytes:
+    """Return the bytes of a .tflite file, or of a .onnx or .pt2 file converted to .tflite.
+
+    `shapes` gives inputs with dynamic axes a shape.
+    """
+    _check_format(path)
     match path.suffix.lower():
         case ".onnx":
             raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
-            return to_tflite(onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name), path))
+            return to_tflite(onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name), path, shapes))
         case ".pt2":
-            return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem))
-    return read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
+            return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem, shapes))
+    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
+    return to_tflite(tflite.from_tflite(file, path.stem, shapes=shapes)) if shapes else file
 
 
 def _beside(path: Path, name: str) -> bytes:
@@ -177,7 +221,7 @@ def _name(given: str | None, origin: str) -> str:
     return name
 
 
-def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model, list[CompileError]]:
+def _imported(path: Path, name: str | None, io: str, layout: str, shapes: Shapes | None) -> tuple[Model, list[CompileError]]:
     """Import a file and run the passes; if that fails, import as much of it as possible.
 
     Returns:
@@ -185,7 +229,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model
         op that is not supported.
     """
     _check_edges(io, layout)
-    file = _tflite_of(path)
+    file = _tflite_of(path, shapes)
     try:
         return with_io(_model(path, name, tflite.from_tflite(file, path.stem), file), io, layout), []
     except CompileError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..codegen.names import identifier
 from ..devices import parse_size
 from ..exporters.tflite import to_tflite
+from ..importers.shapes import Shapes
 from ..ir import CompileError, Graph
 from ..lazy import lazy
 from ..ops import SPECS
@@ -107,15 +108,15 @@ def quantize_model(
     )
 
 
-def int8_form(path: str | Path) -> Model:
+def int8_form(path: str | Path, shapes: Shapes | None = None) -> Model:
     """Return the float model of a file as int8 with ranges of one random sample, to estimate its RAM and Flash.
 
-    The RAM depends on the shapes alone, the outputs mean nothing.
+    The RAM depends on the shapes alone, the outputs mean nothing. `shapes` is as for `load`.
 
     Raises:
         CompileError: the file is damaged, or an op has no quantised form.
     """
-    model = read(path)
+    model = read(path, shapes=shapes)
     real = simplify_float(model.original)
     (sample,) = compare.samples(real, 1, seed=0)
     inputs = {name: values[None] for name, values in zip(real.inputs, sample, strict=True)}

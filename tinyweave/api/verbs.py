@@ -19,6 +19,7 @@ from .. import api  # its functions are imported when they are first used
 from ..command_words import quoted, typed
 from ..devices import Device, find
 from ..files import write_below
+from ..importers.shapes import Shapes
 from ..ir import CompileError
 from ..manifest import generated_folder
 from ..planning import Plan
@@ -41,7 +42,13 @@ DEFAULTS = PlanOptions()
 
 
 def load(
-    model: str | Path | Any, example: Any = None, *, io: str = "model", layout: str = "model", name: str | None = None
+    model: str | Path | Any,
+    example: Any = None,
+    *,
+    io: str = "model",
+    layout: str = "model",
+    name: str | None = None,
+    shapes: Shapes | None = None,
 ) -> Model:
     """Read a model file, or import a PyTorch module, and simplify its graph.
 
@@ -54,6 +61,8 @@ def load(
         layout: "model" keeps the order of the axes of inputs and outputs. "nhwc" removes transposes there, so that the channels
             are last.
         name: prefix of the C names, a lower-case C identifier; None makes it from the name of the file or module.
+        shapes: input name -> shape, for inputs with dynamic axes, such as {"images": (1, 3, 160, 160)}; a dynamic batch is 1
+            without it. For a module without an example: the shape of each argument of `forward`.
 
     Returns:
         The model, for the other functions of this package.
@@ -62,8 +71,8 @@ def load(
         CompileError: the file is damaged, the module cannot be traced, or an op is not supported.
     """
     if isinstance(model, (str, Path)):
-        return api.load_file(model, io, name, layout=layout)
-    return api.load_module(model, example, io, name, layout=layout)
+        return api.load_file(model, io, name, layout=layout, shapes=shapes)
+    return api.load_module(model, example, io, name, layout=layout, shapes=shapes)
 
 
 def plan(
@@ -322,13 +331,14 @@ def deploy(
         return api.deploy_model(loaded, written.scratch, request, target, code=code, proof=proof)
 
 
-def inspect(model: str | Path, *, io: str = "model", layout: str = "model") -> Inspection:
+def inspect(model: str | Path, *, io: str = "model", layout: str = "model", shapes: Shapes | None = None) -> Inspection:
     """Import a file even if some of its ops are not supported.
 
     Args:
         model: path of a .tflite, .onnx or .pt2 file.
         io: as for `load`.
         layout: as for `load`.
+        shapes: as for `load`.
 
     Returns:
         The model, which notebooks show layer by layer, and an error for each op that cannot be compiled. For a float model also
@@ -337,11 +347,11 @@ def inspect(model: str | Path, *, io: str = "model", layout: str = "model") -> I
     Raises:
         CompileError: the file is damaged.
     """
-    found, reasons = api.inspect_file(model, io, layout=layout)
+    found, reasons = api.inspect_file(model, io, layout=layout, shapes=shapes)
     int8 = None
     if api.is_float_model(reasons):
         with suppress(CompileError):  # no int8 form
-            int8 = api.int8_form(model)
+            int8 = api.int8_form(model, shapes)
     return Inspection(found, tuple(reasons), int8)
 
 

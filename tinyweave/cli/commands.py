@@ -49,12 +49,14 @@ from .options import (
     Out,
     Samples,
     Seed,
+    Shape,
     check_planned,
     command_line,
     io_options,
     option,
     plan_options,
     schedule_options,
+    shapes_of,
     source_options,
     with_options,
 )
@@ -82,9 +84,10 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     Example: tinyweave inspect kws.tflite
     """
     with steps.errors_name(model):
-        loaded, reasons = api.inspect_file(model, chosen["io"], layout=chosen["layout"])
+        shapes = shapes_of(chosen["shape"])
+        loaded, reasons = api.inspect_file(model, chosen["io"], layout=chosen["layout"], shapes=shapes)
     record = records.record(loaded) | {"unsupported": records.unsupported_records(reasons)}
-    record["int8"] = records.int8_record(model) if api.is_float_model(reasons) else None
+    record["int8"] = records.int8_record(model, shapes) if api.is_float_model(reasons) else None
     steps.show(record, lambda: [text.show_model, text.show_layers, text.show_unsupported], as_json=as_json)
     return BAD_INPUT if reasons else 0
 
@@ -398,6 +401,7 @@ def deploy(
 def reorder(
     model: ModelFile,
     *,
+    shape: Shape = None,
     count: Annotated[
         str,
         option(
@@ -425,7 +429,7 @@ def reorder(
     if twice := [path for path in written if written.count(path) > 1]:
         raise ir.CompileError(f"two options write '{twice[0]}'", "give each its own path")
     with steps.errors_name(model):
-        loaded = api.read(model)
+        loaded = api.read(model, shapes=shapes_of(shape))
     done = api.reorder_model(loaded, count)
     record = records.reorder_record(done, out)
     drawn = figure.figure(record, picture.name) if picture else b""

@@ -44,6 +44,13 @@ def complete_device(start: str) -> list[str]:
 
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .onnx or .pt2 file.")]
+Shape = Annotated[
+    list[str] | None,
+    option(
+        "--shape NAME=1,3,160,160",
+        "Shape of a network input with dynamic axes, in the order of the file. A dynamic batch becomes 1 without it.",
+    ),
+]
 Ram = Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 64k; else the device's.")]
 Flash = Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 1m; else the device's.")]
 StreamInputs = Annotated[
@@ -139,6 +146,7 @@ def io_options(
     layout: Annotated[
         str, option("--layout model|nhwc", "Keep the order of axes of inputs and outputs (model), or put channels last (nhwc).")
     ] = "model",
+    shape: Shape = None,
 ) -> None:
     """Declare the options for types and layout of network inputs and outputs; see `with_options`."""
 
@@ -204,6 +212,21 @@ def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]],
         return run
 
     return decorate
+
+
+def shapes_of(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """Parse values of --shape, such as "images=1,3,160,160"; raise CompileError for a malformed one or a repeated name."""
+    shapes = dict[str, tuple[int, ...]]()
+    for text in texts or ():
+        name, mark, extents = text.rpartition("=")
+        parts = extents.split(",")
+        if not mark or not name or len(parts) > 8 or not all(p.isascii() and p.isdecimal() and len(p) < 9 for p in parts):
+            raise ir.CompileError(f"--shape {text[:60]} is not a name and its extents", "write --shape images=1,3,160,160")
+        if name in shapes or not all(map(int, parts)):
+            why = f"gives '{name}' twice" if name in shapes else f"{text[:60]} has the extent 0"
+            raise ir.CompileError(f"--shape {why}", "give each input one shape of positive extents")
+        shapes[name] = tuple(map(int, parts))
+    return shapes
 
 
 def plan_options(chosen: Options) -> PlanOptions:

@@ -9,7 +9,7 @@ from ..api.options import EPOCHS, METHOD, RATE
 from . import steps
 from .commands import app
 from .modules import api, files, ir, quantisation
-from .options import Json, ModelFile, Options, option, with_options
+from .options import Json, ModelFile, Options, Shape, option, shapes_of, with_options
 
 
 def sample_options(
@@ -26,8 +26,9 @@ def sample_options(
             "Class of each sample: text with a number per line, a .npy file, or `folders` if each class has a folder.",
         ),
     ] = None,
+    shape: Shape = None,
 ) -> None:
-    """Declare the options that say how samples are read; see `with_options`."""
+    """Declare the options that say how samples and the model are read; see `with_options`."""
 
 
 @app.command()
@@ -95,7 +96,7 @@ def quantize(
     """
     path = out or model.with_name(f"{model.stem}_int8.tflite")
     with steps.errors_name(model):
-        loaded = api.read(model)
+        loaded = api.read(model, shapes=shapes_of(chosen["shape"]))
         with steps.progress_bar() as report:
             options = api.QuantiseOptions(
                 method,
@@ -137,7 +138,7 @@ def prune(
     """
     path = out or model.with_name(f"{model.stem}_pruned.tflite")
     with steps.errors_name(model):
-        loaded = api.read(model)
+        loaded = api.read(model, shapes=shapes_of(chosen["shape"]))
         with steps.progress_bar() as report:
             options = api.PruneOptions(ram, flash, epochs, rate)
             done = api.prune_model(loaded, calibrate, options, read_as(chosen), path=path, progress=report)

@@ -29,7 +29,7 @@ from .modules import (
     schema,
     text,
 )
-from .options import DOES_NOT_FIT, Options, option_words, plan_options, target_options
+from .options import DOES_NOT_FIT, Options, option_words, plan_options, shapes_of, target_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def load_model(path: Path, chosen: Options, name: str | None = None) -> results.
     A CompileError mentions the path. `name` is the prefix of the C names; None makes it from the file's name.
     """
     with errors_name(path):
-        model = api.load(path, io=chosen["io"], layout=chosen["layout"], name=name)
+        model = api.load(path, io=chosen["io"], layout=chosen["layout"], name=name, shapes=shapes_of(chosen["shape"]))
         return api.streamed(model, chosen.get("stream_time"))
 
 

@@ -23,6 +23,7 @@ from .check_values import onnx_runs
 from .function_chains import fuse_functions
 from .onnx_ops.old_forms import functions_of
 from .program import ImportedProgram, Node, Ref, graph_of
+from .shapes import Axis, Dynamic, Shapes, fixed_shapes
 
 MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
@@ -33,11 +34,14 @@ STANDARD = ("", "ai.onnx")  # names of the default operator domain
 Read = Callable[[str], bytes]
 
 
-def from_onnx(data: bytes, name: str, read: Read | None = None, path: Path | None = None) -> Graph:
+def from_onnx(
+    data: bytes, name: str, read: Read | None = None, path: Path | None = None, shapes: Shapes | None = None
+) -> Graph:
     """Return the graph of an .onnx file, called `name`; raise CompileError if it is damaged or an op is unsupported.
 
     `data` is the content of the file. `read` maps the bare name of an external data file in the model's folder to its bytes;
     None if the model must be one file. With the `path` of the file, the values of a float graph are compared with ONNX Runtime.
+    `shapes` gives inputs with dynamic axes a shape.
     """
     onnx = _onnx()
     model = onnx.ModelProto()
@@ -46,11 +50,11 @@ def from_onnx(data: bytes, name: str, read: Read | None = None, path: Path | Non
         if model.functions:
             _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, model, read), name, onnx_runs(path) if path else None)
+        return graph_of(_program(onnx, model, read, shapes), name, onnx_runs(path) if path else None)
     except Exception as error:
         is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
         if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):
-            raise CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged") from error
+            raise CompileError("not a readable .onnx file", "it may be cut short or damaged") from error
         raise
 
 
@@ -96,10 +100,11 @@ def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
                 yield from _calls(graph.node)
 
 
-def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
+def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) -> ImportedProgram:
     """Return the main graph as an ImportedProgram. Inputs, constants and outputs keep their names in the file.
 
-    `read` maps the name of an external data file to its bytes; None if there are no such files.
+    `read` maps the name of an external data file to its bytes; None if there are no such files. `shapes` gives inputs with
+    dynamic axes a shape.
     """
     if not model.opset_import:
         raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
@@ -111,7 +116,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
         raise CompileError("the file has sparse initializers", "store them as dense tensors")
     constants = _constants(onnx, graph, read)
     given = [value for value in graph.input if value.name not in constants]
-    inputs = {value.name: _input_shape(value) for value in given}
+    inputs, _ = fixed_shapes({value.name: _input_axes(value) for value in given}, shapes)
     types = {value.name: _input_type(onnx, value) for value in given}
     known, nodes = {*inputs, *constants, ""}, list[Node]()
     for position, node in _in_order(graph.node):
@@ -223,21 +228,15 @@ def _input_type(onnx: Any, value: Any) -> str:
     return dtype
 
 
-def _input_shape(value: Any) -> tuple[int, ...]:
-    """Return the shape of a graph input, described by the ValueInfoProto `value`. A dynamic batch size becomes 1."""
+def _input_axes(value: Any) -> list[Axis]:
+    """Return the axes of a graph input, described by the ValueInfoProto `value`."""
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
-    shape = list[int]()
-    for axis, dim in enumerate(kind.shape.dim):
-        if dim.HasField("dim_value") and dim.dim_value > 0:
-            shape.append(dim.dim_value)
-        elif axis == 0 and len(kind.shape.dim) > 1 and not dim.HasField("dim_value"):
-            shape.append(1)  # a dynamic batch size
-        else:
-            what = f"'{dim.dim_param}'" if dim.dim_param else "(unnamed)"
-            raise CompileError(f"has an axis {axis} of dynamic size {what}", "export it with fixed shapes", tensor=value.name)
-    return tuple(shape)
+    return [
+        dim.dim_value if dim.dim_value > 0 else Dynamic(dim.dim_param or f"{value.name}[{axis}]", dim.dim_param)
+        for axis, dim in enumerate(kind.shape.dim)
+    ]
 
 
 def _nodes(onnx: Any, node: Any) -> list[Node]:

@@ -36,7 +36,6 @@ MAX_ATTEMPTS = 16  # combinations of memory orders of the inputs that are tried
 # exceptions that ill-formed arguments raise in an importer function
 ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
 LIMITING = ("maximum", "minimum", "padv2")  # ops whose constant may be infinite
-DEQUANTIZE = "dequantize_per_tensor"  # the op that gives an int8 or uint8 input its scale
 CHANGED = "is read through another view after the network has changed it in place"
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
 NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numbers, such as -100"
@@ -244,12 +243,23 @@ def _state(b: Builder, key: str, first: np.ndarray, order: tuple[int, ...]) -> t
 
 
 def _why(error: Exception, arguments: Sequence[Any]) -> str:
-    """Return the reason for a refusal: the text for the exception that an importer function raised on these arguments."""
+    """Return the reason for a refusal: the text for the exception that an importer function raised on these arguments.
+
+    The text of an exception of Python or NumPy says nothing about the model, so it is left out.
+    """
     if isinstance(error, Unsupported):
         return str(error)
     if isinstance(error, AttributeError) and not any(isinstance(value, COMPUTED) for value in arguments):
         return CONSTANT_ONLY
-    return f"its arguments have an unsupported form ({error})"
+    listed = ", ".join(map(_described, arguments[:MAX_LISTED]))
+    return f"its arguments have an unsupported form: {listed or 'none'}"
+
+
+def _described(argument: Any) -> str:
+    """Return an argument of an op as text: what it is, and its shape or value."""
+    if isinstance(argument, COMPUTED):
+        return f"a map {list(argument.shape)}" if isinstance(argument, Map) else "complex numbers"
+    return f"a constant {list(argument.shape)}" if isinstance(argument, np.ndarray) else repr(argument)[:60]
 
 
 def new_bytes(made: Any, read: Sequence[np.ndarray]) -> int:
@@ -277,14 +287,6 @@ def input_type_advice(dtype: str) -> str:
     """Return the advice in the error for a network input of the unsupported type `dtype`."""
     to_do = "call .float()" if "float" in dtype else "compute what depends on it outside the network"
     return f"only float32, and int32 and int64 for indices, are supported: {to_do}"
-
-
-def check_quantised_inputs(names: Collection[str], nodes: Sequence[Node], outputs: Sequence[Ref]) -> None:
-    """Raise CompileError if one of the int8 or uint8 inputs `names` is not dequantised by each node that reads it."""
-    read = {ref.name for node in nodes if node.op != DEQUANTIZE for ref in refs(node)} | {ref.name for ref in outputs}
-    for name in sorted(read.intersection(names)):
-        to_do = f"read it with {DEQUANTIZE} only, or make it float32"
-        raise CompileError("is an input of int8 or uint8 without a scale", to_do, tensor=name)
 
 
 def checked_state(name: str, first: np.ndarray) -> np.ndarray:

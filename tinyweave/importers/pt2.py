@@ -11,6 +11,8 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from math import ceil, prod
@@ -21,6 +23,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from . import aten
+from .channels_last import BYTES
 from .function_chains import fuse_functions
 from .program import (
     CHANGED,
@@ -30,7 +33,6 @@ from .program import (
     Ref,
     changed_in_place,
     check_computed,
-    check_quantised_inputs,
     checked_state,
     graph_of,
     input_type_advice,
@@ -40,6 +42,9 @@ from .program import (
     refs,
     resolved,
 )
+from .shapes import EXAMPLE, Axis, Dynamic, Shapes, fixed_shapes
+from .size_formulas import size_of, symbol_or_formula
+from .torch import computed, is_foldable
 
 MAX_FILE = 1 << 28  # bytes of the file, and of its unpacked content
 MAX_JSON = 1 << 26  # bytes of the graph; most of them are stack traces
@@ -48,7 +53,7 @@ MAX_RANK = 8
 MAX_ELEMENTS = 1 << 24  # elements of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
-INTEGERS, BYTES = (4, 5), (1, 2)  # int32 and int64; uint8 and int8
+INTEGERS = 4, 5  # int32 and int64
 STORED = {
     1: "u1",
     2: "i1",
@@ -58,25 +63,26 @@ STORED = {
     12: "?",
 }  # type code -> numpy type of constants; integers are indices or must be dequantised, bools are masks
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
+DTYPES |= {9: "complex32", 10: "complex64", 11: "complex128", 13: "bfloat16", 28: "uint16"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 
 
-def from_pt2(data: bytes, name: str) -> Graph:
+def from_pt2(data: bytes, name: str, shapes: Shapes | None = None) -> Graph:
     """Return the graph of a .pt2 file with the content `data`; `name` becomes the graph's name.
+
+    `shapes` gives inputs with dynamic axes a shape.
 
     Raise CompileError if the file is damaged or too large, or has unsupported ops.
     """
     try:
-        return graph_of(fuse_functions(_read_archive(data)), name)
+        return graph_of(fuse_functions(_read_archive(data, shapes)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
-        raise CompileError(
-            f"not a readable .pt2 file: {str(error) or type(error).__name__}", f"it may be cut short or damaged; {AGAIN}"
-        ) from error
+        raise CompileError("not a readable .pt2 file", f"it may be cut short or damaged; {AGAIN}") from error
 
 
-def _read_archive(data: bytes) -> ImportedProgram:
-    """Unpack a .pt2 archive and return its program.
+def _read_archive(data: bytes, shapes: Shapes | None) -> ImportedProgram:
+    """Unpack a .pt2 archive and return its program; `shapes` gives inputs with dynamic axes a shape.
 
     Raise CompileError if it is too large, is from an old torch, or does not hold exactly one model.
     """
@@ -105,7 +111,7 @@ def _read_archive(data: bytes) -> ImportedProgram:
             path = f"data/{folder}/{config}.json"
             for key, entry in (_json(read(path))["config"] if path in parts else {}).items():
                 tensors[key] = partial(_tensor, key, entry, folder, read)
-        return _program(program, tensors)
+        return _program(program, tensors, shapes)
 
 
 def _json(text: bytes) -> Any:
@@ -138,27 +144,26 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
 
 
 def _type_name(meta: Mapping[str, Any]) -> str:
-    return DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
+    return DTYPES.get(meta["dtype"], "an unknown type")
 
 
 def _integer(name: str, value: Mapping[str, Any]) -> int:
     """Return a serialised extent, stride or offset of the tensor `name`; raise CompileError if it is dynamic."""
     number = value.get("as_int")
     if number is None:
-        raise CompileError(
-            f"has the dynamic extent {value.get('as_expr', {}).get('expr_str', 'unknown')}",
-            "export it with fixed shapes",
-            tensor=name,
-        )
+        raise CompileError("has a dynamic extent", "export it with fixed shapes", tensor=name)
     if not isinstance(number, int) or number < 0:
         raise ValueError(f"{number} is not an extent or a stride")
     return number
 
 
-def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]]) -> ImportedProgram:
+def _program(
+    program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]], shapes: Shapes | None
+) -> ImportedProgram:
     """Return the deserialised program. Nodes whose arguments are all constant are computed here.
 
     `program` is the archive's JSON. `tensors` maps the name of each parameter, buffer or constant to a function that reads it.
+    `shapes` gives inputs with dynamic axes a shape.
     """
     if program["schema_version"]["major"] != SCHEMA:
         raise CompileError(
@@ -167,21 +172,23 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
     if len(graph["nodes"]) > MAX_NODES:
         raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
-    inputs, sources, integers, quantised = dict[str, tuple[int, ...]](), dict[str, str](), set[str](), set[str]()
+    axes, sources, integers, bytes_ = dict[str, list[Axis]](), dict[str, str](), set[str](), dict[str, str]()
     buffers = dict[str, str]()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
         name = _tensor_name(content["arg"], "input") if kind == "user_input" else content["arg"]["name"]
         if kind == "user_input":
-            inputs[name] = _input_shape(name, graph["tensor_values"][name])
+            axes[name] = _input_axes(name, graph["tensor_values"][name])
             integers |= {name} if graph["tensor_values"][name]["dtype"] in INTEGERS else set()
-            quantised |= {name} if graph["tensor_values"][name]["dtype"] in BYTES else set()
+            dtype = DTYPES.get(graph["tensor_values"][name]["dtype"], "")
+            bytes_ |= {name: dtype} if dtype in BYTES else {}
         else:
             fields = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
             if kind not in fields:
                 raise CompileError(f"is an input of kind {kind}", "make all inputs tensors", tensor=name)
             sources[name] = content[fields[kind]]
             buffers |= {content[fields[kind]]: name} if kind == "buffer" else {}
+    inputs, sizes = fixed_shapes(axes, shapes, size_of)
     outputs, updates = list[Ref](), list[Node]()
     for spec in signature["output_specs"]:
         ((kind, content),) = spec.items()
@@ -192,10 +199,11 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
             outputs.append(Ref(_tensor_name(content["arg"], "output")))
         else:
             raise CompileError("the program changes its inputs", "use out-of-place ops on them")
-    calls = [*(made for node in graph["nodes"] for made in _nodes(node)), *updates]
+    numbers = _numbers(graph, sizes)
+    calls = [_with_numbers(made, numbers) for node in graph["nodes"] for made in _nodes(node)] + updates
     changed = changed_in_place(calls) & {*buffers.values()}
     states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
-    constants, nodes, stale, computed = dict[str, np.ndarray](), list[Node](), set[str](), 0
+    constants, nodes, stale, computed = dict[str, Any](), list[Node](), set[str](), 0
     for made in calls:
         read = [ref.name for ref in refs(made)]
         for name in read:
@@ -205,17 +213,18 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
             if name in stale:
                 raise CompileError(CHANGED, "use the out-of-place op", tensor=name)
         given = [constants[name] for name in read if name in constants]
-        if made.op in CONSTANT and len(given) == len(read):
-            constants[made.name] = value = _computed(made, constants)
+        if len(given) == len(read) and _is_computed(made, constants):
+            declared = graph["tensor_values"].get(made.name, {}).get("dtype")
+            constants[made.name] = value = _computed(made, constants, declared)
             check_computed(computed := computed + new_bytes(value, given))
         elif not made.op.startswith("_assert"):
             nodes.append(made)
             if made.op.endswith("_") and read and read[0] in constants:
-                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
+                stale |= {n for n, value in constants.items() if n != read[0] and _shares(value, given[0])}
     if stale & {ref.name for ref in outputs}:
         raise CompileError(CHANGED, "use the out-of-place op", tensor=outputs[0].name)
-    check_quantised_inputs(quantised, nodes, outputs)
-    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch", integers, states)
+    arrays = {name: value for name, value in constants.items() if isinstance(value, np.ndarray)}
+    return ImportedProgram(inputs, arrays, nodes, outputs, aten.OPS, "PyTorch", integers, states, bytes_)
 
 
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
@@ -225,16 +234,39 @@ def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
     return str(arg["as_tensor"]["name"])
 
 
-def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of the network input `name` from its serialised description.
+def _input_axes(name: str, meta: Mapping[str, Any]) -> list[Axis]:
+    """Return the axes of the network input `name` from its serialised description.
 
-    Raise CompileError if it is dynamic, or neither float32 nor integers.
+    Raise CompileError if it is neither float32 nor integers.
     """
-    if meta["dtype"] not in (FLOAT32, *INTEGERS, *BYTES):
+    if meta["dtype"] not in (FLOAT32, 1, 2, *INTEGERS):
         raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)
-    return tuple(_integer(name, extent) for extent in meta["sizes"])
+    axes = list[Axis]()
+    for extent in meta["sizes"]:
+        said = extent.get("as_expr")
+        hint = (said or {}).get("hint") or {}
+        example = hint.get("as_int", EXAMPLE)
+        axes.append(_integer(name, extent) if said is None else Dynamic(symbol_or_formula(said["expr_str"]), hint=int(example)))
+    return axes
+
+
+def _numbers(graph: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return the values of nodes that are sizes, or computed from sizes, by their names; `sizes` has the dynamic extents."""
+    numbers = dict[str, Any]()
+    for name, value in {**graph.get("sym_int_values", {}), **graph.get("sym_float_values", {})}.items():
+        plain = next((value[key] for key in ("as_int", "as_float") if key in value), None)
+        numbers[name] = size_of(value["as_expr"]["expr_str"], sizes) if plain is None else plain
+        if numbers[name] is None:
+            raise CompileError("is a size that depends on the data", "export it with fixed shapes", tensor=name)
+    return numbers
+
+
+def _with_numbers(node: Node, numbers: Mapping[str, Any]) -> Node:
+    """Return a node with the names of sizes in its arguments replaced by `numbers`."""
+    read = {ref.name: numbers.get(ref.name, ref) for ref in refs(node)}
+    return replace(node, args=resolved(node.args, read), kwargs=resolved(node.kwargs, read)) if numbers.keys() & read else node
 
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:
@@ -245,6 +277,8 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
     stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
     where, line = stack[1] if len(stack) > 2 else "", line_of(node["metadata"].get("stack_trace"))
     target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
+    if any(key.startswith("as_sym") for output in node["outputs"] for key in output):
+        return []  # a size, which `_numbers` computes
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
     op = op_name(target)
     if len(found) == 1 and isinstance(found[0], dict):
@@ -259,8 +293,12 @@ def _argument(arg: Mapping[str, Any]) -> Any:
     """Return a serialised argument as plain Python data, with each tensor as a Ref."""
     ((kind, value),) = arg.items()
     if kind not in ARGUMENTS:
-        raise CompileError(f"the .pt2 file has an argument of kind {kind}", "export it with fixed shapes")
+        raise CompileError(f"the .pt2 file has an argument of the unknown kind {kind}", AGAIN)
     return ARGUMENTS[kind](value)
+
+
+def _size(value: Mapping[str, Any]) -> Any:
+    return Ref(value["as_name"]) if "as_name" in value else next(iter(value.values()))
 
 
 def _optional(value: Mapping[str, Any]) -> Ref | None:
@@ -272,6 +310,8 @@ ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "as_tensors": lambda value: [Ref(part["name"]) for part in value],
     "as_float": float,  # infinity is serialised as text
     "as_optional_tensor": _optional,
+    **dict.fromkeys(("as_sym_int", "as_sym_float", "as_sym_bool"), _size),
+    **dict.fromkeys(("as_sym_ints", "as_sym_floats", "as_sym_bools"), lambda value: list(map(_size, value))),
     "as_optional_tensors": lambda value: [_optional(part) for part in value],
     **dict.fromkeys("as_int as_ints as_floats as_string as_bool as_bools".split(), lambda value: value),
     "as_scalar_type": lambda value: f"torch.{DTYPES.get(value, value)}",
@@ -371,10 +411,31 @@ def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
     return np.squeeze(x, tuple(dim for dim in dims if x.shape[dim] == 1))
 
 
-def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the output of a node whose arguments are all constant."""
+def _is_computed(node: Node, constants: Mapping[str, Any]) -> bool:
+    """Return whether the output of a node whose arguments are all constant is computed at import."""
+    if node.op.endswith("_") and node.op not in CONSTANT:  # an in-place op must reach all views of its argument
+        changed = constants.get(node.args[0].name) if node.args and isinstance(node.args[0], Ref) else None
+        return is_foldable(node.op) and isinstance(changed, np.ndarray) and changed.flags.writeable
+    return node.op == "getitem" or node.op in CONSTANT or is_foldable(node.op)
+
+
+def _computed(node: Node, constants: Mapping[str, Any], dtype: Any) -> Any:
+    """Return the output of a node whose arguments are all constant: an array, or a list of arrays.
+
+    NumPy computes the ops in CONSTANT, and torch, if it is installed, the others. `dtype` is the type code of the output in the
+    file; an array is float32 unless this is a type of integers or bools.
+    """
     args, kwargs = resolved(node.args, constants), resolved(node.kwargs, constants)
+    if node.op == "getitem":
+        return args[0][args[1]]
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
-    _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
-    with np.errstate(all="ignore"):
-        return np.asarray(CONSTANT[node.op](*args, **kwargs), np.float32)
+    if node.op in CONSTANT:
+        _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
+        with suppress(TypeError, ValueError), np.errstate(all="ignore"):  # torch also takes arguments that the function lacks
+            return np.asarray(CONSTANT[node.op](*args, **kwargs), STORED.get(dtype, np.float32))
+    return computed(node.op, args, kwargs, MAX_ELEMENTS)
+
+
+def _shares(value: Any, array: Any) -> bool:
+    """Return whether an array, or an array of a list, shares memory with `array`."""
+    return any(np.may_share_memory(part, array) for part in (value if isinstance(value, list) else [value]))

@@ -47,6 +47,7 @@ from ..tflite_schema import (
     names_of,
 )
 from .refused import refusal_of
+from .shapes import Axis, Dynamic, Shapes, fixed_shapes
 from .tflite_constants import dense, real_weights
 from .tflite_lowering import lowered
 
@@ -67,7 +68,7 @@ TYPE_NAMES = names_of(tflite.TensorType)
 DTYPES = {code: name for name, code in TYPES.items()}
 
 
-def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None) -> Graph:
+def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None, shapes: Shapes | None = None) -> Graph:
     """Return the graph of a .tflite file's first subgraph, which LiteRT runs, too: that of the first signature.
 
     The subgraphs of other signatures are not read.
@@ -77,21 +78,23 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
         name: the name of the graph.
         problems: a list to which errors of unsupported ops are appended; these ops then become ops of the kind UNSUPPORTED. If
             it is None, an unsupported op raises CompileError.
+        shapes: input name -> shape, for inputs with dynamic axes. Others keep the shape in the file, whose batch is 1.
 
     Raises:
         CompileError: the file is damaged, exceeds a limit or has an unsupported op.
     """
     try:
-        return verify(_graph(data, name, problems))
+        return verify(_graph(data, name, problems, shapes))
     except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
         # raised by flatbuffers if an offset or a length points outside the file
-        raise CompileError(f"not a readable .tflite file: {error}", "it may be cut short or damaged") from error
+        raise CompileError("not a readable .tflite file", "it may be cut short or damaged") from error
 
 
-def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph:
+def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: Shapes | None) -> Graph:
     """Return the graph of the first subgraph, without a check that the graph is valid.
 
-    Unsupported ops are appended to `problems`, or, if it is None, raise CompileError.
+    Unsupported ops are appended to `problems`, or, if it is None, raise CompileError. `shapes` gives inputs with dynamic axes a
+    shape; the shapes of the tensors that depend on them are computed again.
     """
     if data[4:8] != IDENTIFIER:
         raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a .tflite, .onnx or .pt2 model")
@@ -114,6 +117,9 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
 
     names = {index: variables[variable] for index, variable in main.handles.items() if variable in variables}
     broken, written = _read_tensors(file, main, names, tensors, init, strict=problems is None), main.written
+    if shapes:
+        signatures = {names[index]: file.vector(main.tensors[index], "ShapeSignature") for index in main.inputs}
+        _reshape_inputs(tensors, signatures, shapes)
     ops: list[Op] = []
     operands = replace(NO_OPERANDS, tensors=tensors)
     for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
@@ -136,7 +142,10 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             if kind == "unidirectional_sequence_lstm":
                 _check_hidden(file, main.owners[position], operator, op, tensors)
             op = real_weights(replace(op, attrs=attributes(operator, operands, op)), tensors, file.claim)
-            ops += lowered(op, tensors, len(ops))
+            made = lowered(op, tensors, len(ops))
+            for each in made if shapes else ():
+                _infer_again(operands, tensors, each)
+            ops += made
             continue
         except CompileError as error:
             if problems is None:
@@ -365,6 +374,30 @@ def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
     value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
+
+
+def _reshape_inputs(tensors: dict[str, Tensor], signatures: Mapping[str, np.ndarray[Any, Any]], shapes: Shapes) -> None:
+    """Give the network inputs in `tensors` the shapes in `shapes`.
+
+    `signatures` has each input's shape with -1 for a dynamic axis, or an empty array if none is dynamic.
+    """
+    axes = dict[str, list[Axis]]()
+    for name, signature in signatures.items():
+        stored = tensors[name].shape
+        said = list(signature) if len(signature) == len(stored) else stored
+        axes[name] = [
+            Dynamic(f"{name}[{axis}]") if extent < 0 and name in shapes else stored[axis] for axis, extent in enumerate(said)
+        ]
+    for name, shape in fixed_shapes(axes, shapes)[0].items():
+        tensors[name] = replace(tensors[name], shape=shape)
+
+
+def _infer_again(operands: Graph, tensors: dict[str, Tensor], op: Op) -> None:
+    """Compute the shapes of the outputs of `op` in `tensors`, the tensors of `operands`, from the shapes of its inputs."""
+    for name, shape in zip(op.outputs, spec_of(op).infer(operands, op), strict=False):
+        if (size := prod(shape) * itemsize(tensors[name].dtype)) > MAX_BYTES:
+            raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
+        tensors[name] = replace(tensors[name], shape=shape)
 
 
 def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors: Mapping[str, Tensor]) -> Op:

@@ -7,6 +7,7 @@ pt2e quantised it. The ATen ops are read before decomposition, which would break
 
 from __future__ import annotations
 
+import inspect
 import operator
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,14 +21,15 @@ import numpy as np
 from ..installing import install
 from ..ir import CompileError, Graph
 from . import aten
+from .channels_last import BYTES
 from .function_chains import fuse_functions
 from .program import (
     CHANGED,
+    ILL_FORMED,
     ImportedProgram,
     Node,
     Ref,
     changed_in_place,
-    check_quantised_inputs,
     checked_state,
     graph_of,
     input_type_advice,
@@ -35,6 +37,7 @@ from .program import (
     op_name,
     refs,
 )
+from .shapes import EXAMPLE, Axis, Dynamic, Shapes, fixed_shapes
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -77,23 +80,45 @@ def _exported(module: Any, example: Any) -> Any:
             raise CompileError(f"torch.export cannot trace the module: {message}", "make it traceable") from error
 
 
-def from_program(program: Any, name: str = "model", *, compare: bool = False) -> Graph:
-    """Return the graph of a torch.export.ExportedProgram, called `name`; `compare` is as for `from_module`."""
+def from_any(model: Any, example: Any = None, shapes: Shapes | None = None) -> Graph:
+    """Return the graph of a module, with an example input, or of an ExportedProgram, compared with torch.
+
+    `shapes` has the shapes of a program's inputs with dynamic axes. For a module without an example, it has the shape of each
+    argument of `forward`, and the example is zeros.
+    """
+    torch = _torch()
+    if isinstance(model, torch.nn.Module) and shapes:
+        if example is not None:
+            raise CompileError("the example gives the shapes of the inputs", "leave out shapes, or the example")
+        names = [name for name in inspect.signature(model.forward).parameters if name in shapes]
+        if unknown := shapes.keys() - {*names}:
+            raise CompileError(f"the module's forward has no argument '{min(unknown)}'", "name its arguments")
+        example = tuple(torch.zeros(*shapes[name]) for name in names)
+    if example is None:
+        return from_program(model, shapes=shapes, compare=True)
+    return from_module(model, example, compare=True)
+
+
+def from_program(program: Any, name: str = "model", shapes: Shapes | None = None, *, compare: bool = False) -> Graph:
+    """Return the graph of a torch.export.ExportedProgram, called `name`; `compare` is as for `from_module`.
+
+    `shapes` gives inputs with dynamic axes a shape.
+    """
     torch = _torch()
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
         raise CompileError(f"a {type(program).__name__} is not an ExportedProgram", what)
-    return _graph(program, name, compare)
+    return _graph(program, name, compare, shapes)
 
 
-def _graph(program: Any, name: str, compare: bool) -> Graph:
+def _graph(program: Any, name: str, compare: bool, shapes: Shapes | None = None) -> Graph:
     """Return the graph of an ExportedProgram. If it is refused, try again after torch has decomposed the unknown ops."""
     runs = {"PyTorch": partial(_run, program)} if compare else {}
     try:
-        return graph_of(fuse_functions(_converted(program)), name, runs)
+        return graph_of(fuse_functions(_converted(program, shapes)), name, runs)
     except CompileError as error:
         try:
-            return graph_of(fuse_functions(_converted(_decomposed(program))), name, runs)
+            return graph_of(fuse_functions(_converted(_decomposed(program), shapes)), name, runs)
         except Exception:
             raise error from None
 
@@ -146,15 +171,20 @@ def _evaluation_mode(module: Any) -> Iterator[None]:
             part.training = True
 
 
-def _converted(program: Any) -> ImportedProgram:
-    """Return an ExportedProgram as an ImportedProgram. Nodes whose arguments are all constant are computed here by torch."""
+def _converted(program: Any, shapes: Shapes | None = None) -> ImportedProgram:
+    """Return an ExportedProgram as an ImportedProgram. Nodes whose arguments are all constant are computed here by torch.
+
+    `shapes` gives inputs with dynamic axes a shape.
+    """
     torch = _torch()
     signature = program.graph_signature
     tensors = {**program.state_dict, **program.constants}
     sources = {spec.arg.name: spec for spec in signature.input_specs}
-    known, inputs = dict[str, Any](), dict[str, tuple[int, ...]]()
-    nodes, outputs, stale, integers, quantised = list[Node](), list[Ref](), set[str](), set[str](), set[str]()
-    calls = {node.name: _node(torch, node) for node in program.graph.nodes if node.op == "call_function"}
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs, numbers = _sizes(torch, program, [node for node in placeholders if sources[node.name].target is None], shapes)
+    known = dict[str, Any](numbers)
+    nodes, outputs, stale, integers, bytes_ = list[Node](), list[Ref](), set[str](), set[str](), dict[str, str]()
+    calls = {node.name: _node(torch, node, numbers) for node in program.graph.nodes if node.op == "call_function"}
     updates = _buffer_updates(signature)
     buffers = {name for name, spec in sources.items() if spec.kind.name == "BUFFER"}
     changed = changed_in_place((*calls.values(), *updates)) & buffers
@@ -164,13 +194,14 @@ def _converted(program: Any) -> ImportedProgram:
             if spec.target is not None and node.name not in changed:
                 known[node.name] = tensors[spec.target]
             elif spec.target is None:
-                inputs[node.name] = _input_shape(torch, node)
                 integers |= {node.name} if node.meta["val"].dtype in (torch.int32, torch.int64) else set()
-                quantised |= {node.name} if node.meta["val"].dtype in (torch.int8, torch.uint8) else set()
+                bytes_ |= {node.name: dtype} if (dtype := str(node.meta["val"].dtype).removeprefix("torch.")) in BYTES else {}
         elif node.op == "output":
             kinds = [spec.kind.name for spec in signature.output_specs]
             found = [value for value, kind in zip(node.args[0], kinds, strict=True) if kind == "USER_OUTPUT"]
             outputs = [_output(torch, value, stale) for value in found]
+        elif node.name in numbers:
+            continue
         elif node.op == "call_function":
             _check_not_stale(node.all_input_nodes, stale)
             depends = any(value.name not in known for value in node.all_input_nodes)
@@ -186,14 +217,13 @@ def _converted(program: Any) -> ImportedProgram:
                 nodes.append(calls[node.name])
         else:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
-    check_quantised_inputs(quantised, nodes, outputs)
     used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
     states = {
         name: checked_state(sources[name].target, _array(torch, name, tensors[sources[name].target], sources))
         for name in sorted(changed)
     }
-    return ImportedProgram(inputs, constants, [*nodes, *updates], outputs, aten.OPS, "PyTorch", integers, states)
+    return ImportedProgram(inputs, constants, [*nodes, *updates], outputs, aten.OPS, "PyTorch", integers, states, bytes_)
 
 
 def _buffer_updates(signature: Any) -> list[Node]:
@@ -237,16 +267,109 @@ def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]
     return {other for other, parts in storages.items() if other != name and parts & storages.get(name, set())}
 
 
-def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
-    """Return the shape of the network input `node`; raise CompileError if it is dynamic, or neither float32 nor integers."""
+def _sizes(
+    torch: Any, program: Any, inputs: Sequence[Any], given: Shapes | None
+) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+    """Return the shapes of the network inputs, and the values of nodes that are sizes, or computed from sizes, by their names.
+
+    `inputs` are the nodes of the network inputs; `given` has the shapes of inputs with dynamic axes.
+    """
+    axes, expressions = dict[str, list[Axis]](), dict[str, Any]()
+    for node in inputs:
+        axes[node.name] = []
+        for extent in _checked_input(torch, node).shape:
+            if isinstance(extent, int):
+                axes[node.name].append(extent)
+                continue
+            expressions[key := str(extent.node.expr)] = extent.node.expr
+            axes[node.name].append(Dynamic(key, hint=extent.node.hint if extent.node.has_hint() else EXAMPLE))
+
+    def number(expression: Any, sizes: Mapping[str, int]) -> Any:
+        free = {symbol: sizes.get(str(symbol)) for symbol in expression.free_symbols}
+        return None if None in free.values() else expression.subs(free)
+
+    shapes, sizes = fixed_shapes(axes, given, lambda key, sizes: number(expressions[key], sizes))
+    numbers = dict[str, Any]()
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for symbolic, plain in ((torch.SymInt, int), (torch.SymFloat, float), (torch.SymBool, bool)):
+            if isinstance(value, symbolic):
+                found = number(value.node.expr, sizes)
+                if found is None:
+                    raise CompileError("is a size that depends on the data", "export it with fixed shapes", tensor=node.name)
+                numbers[node.name] = plain(found)
+    return {name: tuple(map(int, shape)) for name, shape in shapes.items()}, numbers
+
+
+def _checked_input(torch: Any, node: Any) -> Any:
+    """Return the torch.Tensor that describes the network input `node`; raise CompileError if it has an unsupported type."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
-        raise CompileError(f"is {value!r}, not a tensor", "make all inputs tensors", tensor=node.name)
-    if not all(isinstance(extent, int) for extent in value.shape):
-        raise CompileError(f"has the dynamic shape {list(value.shape)}", "export it with fixed shapes", tensor=node.name)
+        raise CompileError("is not a tensor", "make all inputs tensors", tensor=node.name)
     if value.dtype not in (torch.float32, torch.int32, torch.int64, torch.int8, torch.uint8):
         raise CompileError(f"is an input of {value.dtype}", input_type_advice(str(value.dtype)), tensor=node.name)
-    return tuple(value.shape)
+    return value
+
+
+# ATen ops that are computed on constants, beside aten.OPS: they are functions of their arguments only, and change none
+PURE = frozenset(
+    """_weight_norm arange atan2 argsort baddbmm bartlett_window bitwise_xor blackman_window broadcast_tensors
+    broadcast_to cartesian_prod cumprod diag diag_embed diagonal diff eye fill floor_divide fmod full gather
+    hamming_window hann_window heaviside hypot isfinite isinf isnan kaiser_window kron lift_fresh_copy linspace
+    logical_xor logspace meshgrid nan_to_num narrow new_full new_ones new_zeros norm numpy_T ones outer remainder
+    rot90 scalar_tensor scatter sort std_mean swapaxes t take take_along_dim tensor_split tile trace tril
+    tril_indices triu triu_indices type_as unfold view_as vstack hstack xor zeros""".split()
+)
+NOT_FOLDED = frozenset(("dropout", "feature_dropout", *aten.quantised.QUANTISED, *aten.recurrent.RECURRENT))
+
+
+def is_foldable(op: str) -> bool:
+    """Return whether `computed` computes the ATen op `op`, or its in-place form."""
+    name = op.removesuffix("_")
+    return name in PURE or (name in aten.OPS and name not in NOT_FOLDED)
+
+
+def computed(op: str, args: Any, kwargs: Mapping[str, Any], most: int) -> Any:
+    """Compute an ATen op on constants with torch, as the import of a module does.
+
+    Args:
+        op: its name, such as "linspace"; `is_foldable` allows it. An in-place op, such as "fill_", changes its first argument.
+        args: its arguments: numbers, arrays, types such as "torch.int64", and lists of these.
+        kwargs: its arguments by name.
+        most: the largest number of elements that its outputs may have together.
+
+    Returns:
+        An array, or a list of arrays. Views share the memory of their argument.
+    """
+    try:
+        torch = _torch()
+    except CompileError as error:
+        raise CompileError(f"torch computes {op} on constants, and is not installed", error.what_to_do) from error
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def from_array(value: Any) -> Any:
+        if isinstance(value, str) and value.startswith("torch."):
+            return getattr(torch, value.removeprefix("torch."))
+        if isinstance(value, np.ndarray):
+            return torch.from_numpy(value if value.flags.writeable and min(value.strides, default=0) >= 0 else value.copy())
+        return value
+
+    def to_array(value: Any) -> Any:
+        return np.asarray((value.float() if value.dtype.is_floating_point else value).numpy())
+
+    tree = torch.utils._pytree
+    function, (args, kwargs) = getattr(torch.ops.aten, op), tree.tree_map(from_array, (args, dict(kwargs)))
+    try:
+        with torch.no_grad(), FakeTensorMode() as fake:  # a damaged file may ask for any size, so shapes are computed first
+            fakes = tree.tree_map_only(torch.Tensor, fake.from_tensor, (args, kwargs))
+            shapes = function(*fakes[0], **fakes[1])
+        if (count := sum(part.numel() for part in tree.tree_leaves(shapes))) > most:
+            raise CompileError(f"{op} computes a constant of {count:,} elements", f"at most {most:,} are supported")
+        with torch.no_grad():
+            made = function(*args, **kwargs)
+    except (RuntimeError, NotImplementedError, *ILL_FORMED) as error:
+        raise CompileError(f"torch cannot compute {op} on these constants", "compute it before the export") from error
+    return list(map(to_array, made)) if isinstance(made, (list, tuple)) else to_array(made)
 
 
 def _name(node: Any) -> str:
@@ -259,12 +382,12 @@ def _short(target: str) -> str:
     return op_name(target.removeprefix("aten.").removeprefix(QUANTISED))
 
 
-def _node(torch: Any, node: Any) -> Node:
-    """Convert a node of the torch.fx graph to a Node of the ImportedProgram."""
+def _node(torch: Any, node: Any, numbers: Mapping[str, Any]) -> Node:
+    """Convert a node of the torch.fx graph to a Node of the ImportedProgram; `numbers` has the nodes that are numbers."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
-            return Ref(value.name)
+            return numbers[value.name] if value.name in numbers else Ref(value.name)
         if isinstance(value, (list, tuple)):
             return [plain(part) for part in value]
         return value
@@ -282,6 +405,8 @@ def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
     """
     known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
     label = known.target if known is not None and known.target else name
+    if known is None and isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+        value = value.float()  # a computed constant; the network computes in float32
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, *integers):
         kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=label)

@@ -172,10 +172,10 @@ def unsupported_records(errors: Sequence[CompileError]) -> list[Record]:
     ]
 
 
-def int8_record(path: Path) -> Record:
+def int8_record(path: Path, shapes: Mapping[str, Sequence[int]]) -> Record:
     """Return what the float model of a file needs as int8, estimated; `reason` is None, or says why it has no int8 form."""
     try:
-        model = api.int8_form(path)
+        model = api.int8_form(path, shapes)
         plan = api.plan(model)
     except CompileError as error:
         return {"arena": None, "flash": None, "boards": None, "reason": str(error)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ops import SPECS, functions
-from ..channels_last import Builder, Map, extents, flattened, in_layout, same_layout
+from ..channels_last import Builder, Map, flattened, in_layout, same_layout
 from ..quantised_constants import QUANTISED_DTYPE, Array, dequantised
 from ..unsupported import Unsupported
 
@@ -41,45 +41,56 @@ def binary(kind: str) -> Callable[..., Map]:
         if alpha != 1:
             y = y * alpha if not isinstance(y, Map) else binary("mul")(b, y, alpha)
         attrs = {"activation": "none"} if SPECS[kind].fuses_activation else {}
-        if not isinstance(x, Map) or not isinstance(y, Map):
-            m, other = (x, y) if isinstance(x, Map) else (y, x)
+        m, other = (x, y) if isinstance(x, Map) else (y, x)
+        if isinstance(other, Map):
+            if len(m.axes) == len(other.axes) and same_layout(m, other):
+                return b.map(kind, (m.tensor, other.tensor), m.axes, m.dims, attrs)
+        elif np.broadcast_shapes(np.shape(other), m.shape) == m.shape:
             operands = m.tensor, b.constant(_broadcast_constant(m, other))
             return b.map(kind, operands if m is x else operands[::-1], m.axes, m.dims, attrs)
-        if len(x.axes) == len(y.axes) and same_layout(x, y):
-            return b.map(kind, (x.tensor, y.tensor), x.axes, x.dims, attrs)
-        rank = max(len(x.axes), len(y.axes))
-        x, y = (Map(m.tensor, ((),) * (rank - len(m.axes)) + m.axes, m.dims) for m in (x, y))
-        order = b.common_order(x, y)
-        dims = [[m.axes[axis] for axis in order] for m in (x, y)]
-        axes = tuple(one or two for one, two in zip(x.axes, y.axes, strict=True))
-        # in the outer sum of a map and itself an Axis would occur twice
-        if len({*flattened(axes)}) < len(flattened(axes)):
-            axes = tuple(b.new_axis(extent) for extent in extents(axes))
-        return b.map(kind, [b.tensor(m, d) for m, d in zip((x, y), dims, strict=True)], axes, [axes[a] for a in order], attrs)
+        whole, names = _broadcast_by(b, [x, y])
+        return b.map(kind, names, whole.axes, whole.dims, attrs)
 
     return apply
 
 
 def where(b: Builder, condition: Any, x: Any, y: Any) -> Map:
     """Import aten.where as select_v2: x where the condition is true, else y. Each of them may be constant."""
-    given = [condition, x, y]
-    rank = max(len(np.shape(each)) if not isinstance(each, Map) else len(each.axes) for each in given)
-    maps = [
-        Map(each.tensor, ((),) * (rank - len(each.axes)) + each.axes, each.dims) if isinstance(each, Map) else None
-        for each in given
-    ]
-    found = [m for m in maps if m is not None]
-    axes = tuple(next((m.axes[axis] for m in found if m.axes[axis]), ()) for axis in range(rank))
-    order = b.common_order(*found)
+    given = zip((condition, x, y), (bool, np.float32, np.float32), strict=True)
+    whole, names = _broadcast_by(b, [each if isinstance(each, Map) else np.asarray(each, dtype) for each, dtype in given])
+    return b.map("select_v2", names, whole.axes, whole.dims)
+
+
+def _broadcast_by(b: Builder, operands: Sequence[Any]) -> tuple[Map, list[str]]:
+    """Return the layout of the broadcast of `operands`, of which at least one is a map, and a tensor of each operand.
+
+    The others are constants. A constant may have a larger extent than all maps along any axis. The tensors broadcast to the
+    stored shape of the layout, a Map without a tensor.
+    """
+    shapes = [x.shape if isinstance(x, Map) else np.shape(x) for x in operands]
+    shape = np.broadcast_shapes(*shapes)
+    padded = {
+        index: Map(x.tensor, ((),) * (len(shape) - len(x.axes)) + x.axes, x.dims)
+        for index, x in enumerate(operands)
+        if isinstance(x, Map)
+    }
+    axes = tuple(
+        next((m.axes[axis] for m in padded.values() if m.axes[axis]), ()) or b.new_axis(extent)
+        for axis, extent in enumerate(shape)
+    )
+    # in the outer sum of a map and itself an Axis would occur twice
+    if len({*flattened(axes)}) < len(flattened(axes)):
+        axes = tuple(map(b.new_axis, shape))
+    order = b.common_order(*padded.values())
     whole = Map("", axes, tuple(axes[axis] for axis in order))
     names = []
-    for index, (m, each) in enumerate(zip(maps, given, strict=True)):
-        if m is not None:
-            names.append(b.tensor(m, [m.axes[axis] for axis in order]))
+    for index, x in enumerate(operands):
+        if index in padded:
+            names.append(b.tensor(padded[index], [padded[index].axes[axis] for axis in order]))
         else:
-            values = np.asarray(each, bool if index == 0 else np.float32)
-            names.append(b.constant(_broadcast_constant(whole, values), dtype=str(values.dtype)))
-    return b.map("select_v2", names, axes, whole.dims)
+            values = _broadcast_constant(whole, x)
+            names.append(b.constant(values, dtype="bool" if values.dtype == bool else "float32"))
+    return whole, names
 
 
 def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
