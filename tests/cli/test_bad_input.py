@@ -38,6 +38,15 @@ from tinyweave.ir import CompileError, Graph, Op
         (("inspect", "{chain}", "--io", "float"), "--io float"),
         (("inspect", "{folder}/none.tflite"), "No such file"),
         (("inspect", "{folder}"), "Is a directory"),
+        (
+            ("inspect", "{chain}", "--shape", "image"),
+            "--shape image is not a name and its extents; write --shape images=1,3,160,160",
+        ),
+        (("inspect", "{chain}", "--shape", "image=1,-3"), "--shape image=1,-3 is not a name and its extents"),
+        (("inspect", "{chain}", "--shape", "image=1,0"), "--shape image=1,0 has the extent 0"),
+        (("plan", "{chain}", "--shape", "a=1", "--shape", "a=2"), "--shape gives 'a' twice"),
+        (("reorder", "{chain}", "--shape", "nothing=1"), "the model has no input 'nothing'; its inputs are "),
+        (("quantize", "{chain}", "--calibrate", "{folder}", "--shape", "nothing=1"), "the model has no input 'nothing'"),
         (("inspect", "{folder}/empty.tflite"), "empty.tflite: not a readable"),
         (("inspect", "{folder}/noise.tflite"), "noise.tflite: not a readable"),
         (("inspect", "{folder}/cut.tflite"), "cut.tflite: "),
@@ -232,3 +241,25 @@ def test_faulty_input_files_are_refused(chain, tmp_path):
         make(tmp_path / name)
         with pytest.raises(CompileError, match=message):
             read_inputs(tmp_path / name, model)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("net.pt", "is a PyTorch file of weights or of a pickled module; save the network itself: torch.export.save("),
+        ("net.PTH", "is a PyTorch file of weights"),
+        ("net.safetensors", "is a file of weights without their network; save the network itself"),
+        ("net.h5", "is a Keras model; convert it with TensorFlow, tf.lite.TFLiteConverter.from_keras_model(net)"),
+        ("net.keras", "is a Keras model"),
+        ("net.pb", "is a TensorFlow model; convert its folder"),
+        ("net.mlmodel", "is a Core ML model"),
+        ("net.pte", "is an ExecuTorch program"),
+        ("saved/saved_model.pb", "is a TensorFlow model; convert its folder with TensorFlow"),
+        ("net.mlpackage/Manifest.json", "is a Core ML model"),
+    ],
+)
+def test_a_model_of_another_format_is_named(capsys, tmp_path, name, words):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"PK")
+    assert words in bad(capsys, "plan", path.parent if path.parent != tmp_path else path)

@@ -43,7 +43,7 @@ REFUSALS = (
         "at most two spatial axes are supported",
         "make the third one part of the channels",
         "CONV_3D, CONV_3D_TRANSPOSE",
-        "adaptive_avg_pool3d, avg_pool3d, conv3d, conv_transpose3d, max_pool3d, upsample_nearest3d, upsample_trilinear3d",
+        "adaptive_avg_pool3d, conv3d, conv_transpose3d, max_pool3d, upsample_nearest3d, upsample_trilinear3d",
     ),
     Refusal(
         "the size of its output depends on the data",

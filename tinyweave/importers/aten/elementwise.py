@@ -134,12 +134,24 @@ def _broadcast_constant(x: Map, value: Any) -> Array:
 
 def division(b: Builder, x: Any, y: Any) -> Map:
     """Import aten.div as a product with the reciprocal."""
+    x, y = (as_floats(b, each) if isinstance(each, Map) else each for each in (x, y))
     if isinstance(y, Map):
         return binary("mul")(b, x, b.like("reciprocal", y))
     divisor = dequantised(np.asarray(y)).astype(np.float64)
     if not divisor.all():
         raise Unsupported("it divides by 0")
     return binary("mul")(b, x, (1 / divisor).astype(np.float32))
+
+
+def remainder(b: Builder, x: Any, y: Any) -> Map:
+    """Import aten.remainder, which has the sign of the divisor: (x / y - floor(x / y)) * y."""
+    quotient = division(b, x, y)
+    return binary("mul")(b, binary("sub")(b, quotient, b.like("floor", quotient)), y)
+
+
+def fmod(b: Builder, x: Any, y: Any) -> Map:
+    """Import aten.fmod, which has the sign of the dividend: frac(x / y) * y."""
+    return binary("mul")(b, b.like("frac", division(b, x, y)), y)
 
 
 def lerp(b: Builder, x: Map, end: Any, weight: Any) -> Map:
@@ -204,15 +216,17 @@ INFINITE = 3.4e38  # a limit beyond it has no effect
 CLAMPS: dict[tuple[float | None, float | None], str] = {(0, None): "relu", (0, 6): "relu6", (-1, 1): "relu_n1_to_1"}
 
 
-def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = None) -> Map:
+def clamp(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
     """Import aten.clamp as a ReLU variant (relu, relu6, ...) if one has these limits, else as maximum and minimum.
 
-    A limit of None, or beyond the range of float32, is left out.
+    A limit is a number, a constant or a map. A limit of None, or a number beyond the range of float32, is left out.
     """
-    low = None if low is None or low < -INFINITE else low
-    high = None if high is None or high > INFINITE else high
-    if (low, high) in CLAMPS:
-        return b.like(CLAMPS[low, high], x)
+    low, high = (limit.item() if isinstance(limit, np.ndarray) and limit.size == 1 else limit for limit in (low, high))
+    if not any(isinstance(limit, (Map, np.ndarray)) for limit in (low, high)):
+        low = None if low is None or low < -INFINITE else low
+        high = None if high is None or high > INFINITE else high
+        if (low, high) in CLAMPS:
+            return b.like(CLAMPS[low, high], x)
     x = x if low is None else binary("maximum")(b, x, low)
     return x if high is None else binary("minimum")(b, x, high)
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..channels_last import Builder, Map, check_elements, flattened
 from ..unsupported import Unsupported
 from .axes import along_axis, axis_set, mean, mixed, reduce, squeeze, sum_
-from .elementwise import batch_norm, binary, constant
+from .elementwise import batch_norm, binary, constant, power
 
 EPSILON = float(np.finfo(np.float32).eps)  # default of rms_norm
 TINY = 1e-12  # added to a sum of squares that may be 0
@@ -126,6 +126,11 @@ def cosine_similarity(b: Builder, x: Map, y: Map, dim: int = 1, eps: float = 1e-
     return squeeze(b, product, dim)
 
 
+def pairwise_distance(b: Builder, x: Any, y: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Map:
+    """Import aten.pairwise_distance: the norm of order `p` of x - y + eps along the last axis."""
+    return norm(b, binary("add")(b, binary("sub")(b, x, y), eps), p, -1, keepdim)
+
+
 def normalised(b: Builder, x: Map, axis: int = -1, p: int = 2) -> Map:
     """Import ONNX's LpNormalization of order 2: divide by the norm along an axis."""
     if p != 2:
@@ -187,16 +192,16 @@ def instance_norm(
 def local_response_norm(b: Builder, x: Map, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Map:
     """Import ONNX's LRN, x / (bias + alpha / size * s)^beta, where s is the sum of squares of `size` neighbouring channels.
 
-    The sum is a product with a constant matrix, the power a product of inverse square roots.
+    The sum is a product with a constant matrix. The power is a product of inverse square roots if beta is 0.5, 0.75 or 1.
     """
-    if beta not in (0.5, 0.75, 1):
-        raise Unsupported(f"its beta {beta} is not supported; use 0.5, 0.75 or 1")
     check_elements(x.shape[1], x.shape[1])
     at = np.arange(x.shape[1])
     distance = at - at[:, None]
     near = (distance >= -((size - 1) // 2)) & (distance <= size // 2)
     sums = mixed(b, binary("mul")(b, x, x), 1, (near * (alpha / size)).astype(np.float32))
     spread = binary("add")(b, sums, np.float32(bias))
+    if beta not in (0.5, 0.75, 1):
+        return binary("mul")(b, x, power(b, spread, -beta))
     inverse = b.like("rsqrt", spread)  # to the power of -1/2
     if beta == 0.75:  # times the power of -1/4
         inverse = binary("mul")(b, inverse, b.like("rsqrt", binary("mul")(b, spread, inverse)))

@@ -6,15 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..channels_last import Builder, Map, check_elements, view
+from ..channels_last import Builder, Map, Unavailable, check_elements, view
 from ..unsupported import Unsupported, normalised_axis
-from .axes import flatten, ordered_tensor, pad, permute, take, take_all, unsqueeze
-from .elementwise import constant
+from .axes import (
+    concatenation,
+    flatten,
+    mean,
+    ordered_tensor,
+    pad,
+    permute,
+    reduce,
+    slice_,
+    sum_,
+    take,
+    take_all,
+    unsqueeze,
+)
+from .elementwise import binary, constant
 from .spatial import Ints, as_nhwc, image_layout, pair, windowed
 
 
@@ -78,6 +92,44 @@ def repeat_interleave(b: Builder, x: Map, repeats: Any, dim: int | None = None, 
     extent = x.shape[normalised_axis(len(x.axes), dim)]
     check_elements(extent, repeats if isinstance(repeats, int) else int(constant(repeats, "repeats").max()))
     return take(b, x, dim, np.repeat(np.arange(extent), repeats if isinstance(repeats, int) else constant(repeats, "repeats")))
+
+
+def embedding_bag(
+    b: Builder,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    _scaled: bool = False,
+    mode: int = 0,
+    _sparse: bool = False,
+    weights: Any = None,
+    ends: bool = False,
+    padding: int | None = None,
+) -> list[Any]:
+    """Import aten.embedding_bag: the sum (mode 0), mean (1) or maximum (2) of the rows of `table` at the indices of each bag.
+
+    `offsets`, which must be constant, has the start of each bag in the flat list of indices, and its end, too, if `ends` is
+    set. `weights` has a factor per index. Only the first of the op's outputs is supported.
+    """
+    if padding is not None and padding >= 0 and (mode or np.any(constant(table, "table")[padding])):
+        raise Unsupported("its padding_idx is left out of the mean or maximum; use mode 'sum' and a row of zeros")
+    starts = [int(start) for start in constant(offsets, "offsets")]
+    limits = starts if ends else [*starts, indices.shape[0]]
+    if len(limits) < 2 or any(start >= end for start, end in pairwise(limits)):
+        raise Unsupported("one of its bags is empty")
+    rows = take_all(b, table, 0, indices)
+    rows = (
+        rows
+        if weights is None
+        else binary("mul")(b, rows, unsqueeze(b, weights, 1) if isinstance(weights, Map) else weights[:, None])
+    )
+    reduced = (sum_, mean, reduce("reduce_max"))[mode]
+    lengths = {end - start for start, end in pairwise(limits)}
+    if len(lengths) == 1:
+        made = reduced(b, view(b, rows, (-1, *lengths, rows.shape[1])), 1)
+    else:
+        made = concatenation(b, [reduced(b, slice_(b, rows, 0, *bag), 0, True) for bag in pairwise(limits)], 0)
+    return [made, *[Unavailable("only the first output of an embedding_bag is supported")] * 3]
 
 
 def blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:

@@ -262,6 +262,23 @@ def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, dilation: Int
     return kernels, strides, paddings, dilations
 
 
+def average_pool_depth(b: Builder, x: Map, kernel: Ints, stride: Ints = (), *more: Any, **named: Any) -> Map:
+    """Import aten.avg_pool3d along the first of its three spatial axes, as in nn.LocalResponseNorm.
+
+    It is a product with a constant matrix. Windows of several rows or columns, and further arguments, are refused.
+    """
+    sizes, strides = (
+        [each] * 3 if isinstance(each, int) else [*each] * (3 // len(each)) for each in (kernel, stride or kernel)
+    )
+    if sizes[1:] != [1, 1] or strides[1:] != [1, 1] or any(np.ravel((*more, *named.values()))):
+        raise Unsupported("at most two spatial axes are supported; make the third one part of the channels")
+    count = (x.shape[-3] - sizes[0]) // strides[0] + 1
+    check_elements(count, x.shape[-3])
+    weights = np.zeros((count, x.shape[-3]), np.float32)
+    weights[np.arange(count)[:, None], windowed(sizes[0], strides[0], 1, count)] = 1 / sizes[0]
+    return mixed(b, x, -3, weights)
+
+
 def average_pool(
     b: Builder,
     x: Map,
