@@ -28,6 +28,7 @@ from fuzz.torch_networks import network as random_network
 from torch import nn
 
 import tinyweave as tw
+from tinyweave import ops
 from tinyweave.importers.pt2 import from_pt2
 from tinyweave.importers.torch import from_module, from_program
 from tinyweave.ir import CompileError, Graph, diff
@@ -423,11 +424,25 @@ def test_an_int8_input_of_pytorch_is_read_with_its_scale(dtype: str) -> None:
     module, given = Of(pooled).eval(), np.random.default_rng(0).integers(limits.min, limits.max + 1, (1, 3, 6, 6), dtype)
     example = torch.from_numpy(given)
     graph = from_module(module, example, "net")
-    assert [op.kind for op in graph.ops] == ["max_pool_2d"] and graph.tensors[graph.inputs[0]].dtype == "int8"
+    conversion = ["quantize"] if dtype == "uint8" else []
+    assert [op.kind for op in graph.ops] == [*conversion, "max_pool_2d"] and graph.tensors[graph.inputs[0]].dtype == dtype
     assert steps_apart(graph, given, module(example).numpy()).max() == 0
     assert diff(from_pt2(saved(module, example), "net"), graph) == []
-    floats = Of(lambda m, x: x.float() * 0.05).eval()
-    message = "is an input of int8 or uint8 without a scale; read it with dequantize_per_tensor"
-    for load in (lambda: from_module(floats, example), lambda: from_pt2(saved(floats, example), "net")):
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: (x.float() - 3) * 0.05, lambda x: x / 255, lambda x: x.to(torch.float32).tanh()]
+)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_bytes_that_a_float_network_casts_are_its_input(dtype: str, function: Any) -> None:
+    given = np.random.default_rng(0).integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, (1, 6), dtype)
+    module, example = Of(lambda m, x: function(x).relu()).eval(), torch.from_numpy(given)
+    graph = from_module(module, example, "net")
+    assert graph.tensors[graph.inputs[0]].dtype == dtype
+    (found,) = ops.run(graph, {graph.inputs[0]: given}).values()
+    assert np.allclose(found, module(example).numpy(), atol=1e-5)
+    assert diff(from_pt2(saved(module, example), "net"), graph) == []
+    message = f"it computes on {dtype}; cast the integers to float32 first"
+    for load in (lambda: from_module(nn.ReLU(), example), lambda: from_pt2(saved(nn.ReLU(), example), "net")):
         with pytest.raises(CompileError, match=message):
             load()

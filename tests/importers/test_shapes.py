@@ -7,21 +7,25 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
+from cases import floats  # noqa: E402
 from cases.from_onnx import model as onnx_model  # noqa: E402
 from torch import nn  # noqa: E402
 
 import tinyweave as tw  # noqa: E402
 from tinyweave import ops  # noqa: E402
+from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.importers.pt2 import from_pt2  # noqa: E402
 from tinyweave.importers.size_formulas import size_of  # noqa: E402
+from tinyweave.importers.tflite import from_tflite  # noqa: E402
 from tinyweave.importers.torch import from_any, from_program  # noqa: E402
-from tinyweave.ir import CompileError, Graph  # noqa: E402
+from tinyweave.ir import CompileError, Graph, diff  # noqa: E402
 
 SHAPE = (1, 3, 10, 14)
 
@@ -114,6 +118,36 @@ def test_onnx_extents_of_one_name_are_equal() -> None:
     ):
         with pytest.raises(CompileError) as error:
             from_onnx(onnx_model(case), "sum", shapes=shapes)
+        assert words in str(error.value)
+
+
+def sized(*x: int) -> bytes:
+    """Return a .tflite file of a network on an input `x` of this shape, whose rows and columns are dynamic."""
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="needs LiteRT: pip install '.[verify]'")
+    rng = np.random.default_rng(0)
+    shapes = {"w": (6, 3, 3, 4), "b": (6,), "f": (5, 6)}
+    tensors = [floats.fixed(name, rng.normal(size=shape)) for name, shape in shapes.items()]
+    layer = floats.WINDOW | {"activation": "relu", "dilation": (1, 1)}
+    steps: list[floats.Step] = [("conv_2d", ("x", "w", "b"), layer), ("mean", ("t0", "axes"), {"keep_dims": False})]
+    steps.append(("fully_connected", ("t1", "f", None), floats.DENSE))
+    file = to_tflite(floats.float_graph([*tensors, floats.fixed("axes", np.array([1, 2]))], steps, x))
+    model = schema.ModelT.InitFromPackedBuf(file, 0)
+    subgraph = model.subgraphs[0]
+    subgraph.tensors[subgraph.inputs[0]].shapeSignature = [-1, -1, -1, 4]
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_a_tflite_file_has_the_shapes_that_follow_from_its_inputs() -> None:
+    file, larger = sized(1, 8, 8, 4), sized(1, 13, 10, 4)
+    assert diff(from_tflite(file, "net", shapes={"x": (1, 13, 10, 4)}), from_tflite(larger, "net")) == []
+    for shape, words in (
+        ((1, 8, 8, 3), "'x': has the extent 4 on axis 3, and --shape gives 3"),
+        ((1, 1 << 13, 1 << 13, 4), "at most 16,777,216 are supported"),
+    ):
+        with pytest.raises(CompileError) as error:
+            from_tflite(file, "net", shapes={"x": shape})
         assert words in str(error.value)
 
 

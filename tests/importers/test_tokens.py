@@ -59,6 +59,21 @@ CASES = {
         Of(lambda m, x: functional.one_hot(m.word(x).argmax(-1), 5).float(), word=nn.Embedding(WORDS, 5)),
         (1, 4),
     ),
+    "bags": (
+        Of(
+            lambda m, x: torch.cat([m.sum(x), m.mean(x), m.max(x)], 1),
+            **{mode: nn.EmbeddingBag(WORDS, 6, mode=mode) for mode in ("sum", "mean", "max")},
+        ),
+        (3, 5),
+    ),
+    "bags-of-several-sizes": (
+        Of(lambda m, x: m.bag(x, torch.tensor([0, 3, 4])), bag=nn.EmbeddingBag(WORDS, 6, mode="mean")),
+        (7,),
+    ),
+    "weighted-bags": (
+        Of(lambda m, x: m.bag(x, per_sample_weights=torch.arange(8.0).view(2, 4)), bag=nn.EmbeddingBag(WORDS, 6, mode="sum")),
+        (2, 4),
+    ),
     "selected": (Of(lambda m, x: m.word.weight.index_select(0, x), word=nn.Embedding(WORDS, 5)), (4,)),
 }
 

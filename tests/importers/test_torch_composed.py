@@ -80,7 +80,7 @@ CASES = {
     "clamp-by-maps": of(lambda m, x: torch.clamp(x, x.mean(1, keepdim=True), x.abs()), 1, 5, 4),
     "remainder": of(lambda m, x: torch.remainder(x, 0.7) - x % -1.5 + torch.remainder(x, torch.arange(1.0, 5.0)), 1, 4),
     "fmod": of(lambda m, x: torch.fmod(x, 0.7) + x.fmod(x.abs() + 0.3), 1, 4),
-    "pairwise-distance": of(lambda m, x: functional.pairwise_distance(x, x.flip(1)) + nn.PairwiseDistance(1)(x, x.tanh()), 3, 4),
+    "pairwise-distance": of(lambda m, x: nn.PairwiseDistance()(x, x.flip(1)) + nn.PairwiseDistance(1)(x, x.tanh()), 3, 4),
     "response-norm": (nn.Sequential(nn.Conv2d(3, 6, 1), nn.LocalResponseNorm(4, 0.5, k=2.0)), (1, 3, 5, 4)),
     "response-norm-power": (nn.LocalResponseNorm(3, 0.3, 0.6), (1, 6, 5, 4)),
     "pool-of-depth": (nn.AvgPool3d((2, 1, 1)), (1, 3, 5, 4, 2)),

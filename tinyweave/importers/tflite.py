@@ -389,6 +389,8 @@ def _reshape_inputs(tensors: dict[str, Tensor], signatures: Mapping[str, np.ndar
             Dynamic(f"{name}[{axis}]") if extent < 0 and name in shapes else stored[axis] for axis, extent in enumerate(said)
         ]
     for name, shape in fixed_shapes(axes, shapes)[0].items():
+        if (size := prod(shape) * itemsize(tensors[name].dtype)) > MAX_BYTES:
+            raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
         tensors[name] = replace(tensors[name], shape=shape)
 
 
