@@ -20,9 +20,10 @@ class PlanOptions:
         schedule: strategy of the planner. `best` uses every technique. `unfused` runs layer by layer, without fused stages and
             recomputation. `layer`, the baseline, also keeps the file's op order and lets no output overlap an operand. Planners
             of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`, `stream2d`.
-        optimize: objective within the limits. `size` minimises the RAM, with portable kernels unless the core's own kernels
-            give a smaller arena or the time is limited; `speed` minimises the estimated cycles, `balanced` the product of RAM
-            and cycles, `flash` constants and code. None is `speed` if `ram` is given, else `balanced`.
+        optimize: objective within the limits. `size` minimises the RAM (arena and estimated stack), with portable kernels
+            unless the core's own kernels need less or the time is limited; `speed` minimises the estimated cycles, `balanced`
+            the product of arena and cycles, `flash` constants and code. None is `balanced`. If the plan exceeds a limit, the
+            other objectives are tried.
         stream_inputs: whether a callback delivers the inputs row by row, so that no whole input is in RAM.
         stream_outputs: whether a callback receives outputs row by row. It applies to output maps that are computed by rows and
             that no op reads.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +68,7 @@ def request_of(options: PlanOptions, device: Device | None = None) -> Request:
 def with_defaults(model: Model, request: Request) -> Request:
     """Return a request with its missing objective, Flash limit and kernels filled in.
 
-    Objective: if missing, `speed` if there is a RAM limit without memory maps (the user gave the limit), else `balanced`.
+    Objective: if missing, `balanced`.
 
     Flash limit: for all objectives but `speed`, at most what TFLite Micro needs for the model's file. To decide whether Flash
     or RAM is scarcer, `balanced` still uses the Flash limit of the request.
@@ -77,7 +77,7 @@ def with_defaults(model: Model, request: Request) -> Request:
     then only used if they give a smaller arena.
     """
     limits = request.limits
-    objective = request.objective or ("speed" if limits.ram is not None and not limits.maps else "balanced")
+    objective = request.objective or "balanced"
     sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None]
     flash = min((size for size in sizes if size is not None), default=None)
     is_portable = objective == "size" and limits.cycles is None
@@ -98,7 +98,53 @@ def make_plan(
         known: a cache of intermediate results, which is filled: pass the same dict to plan faster for similar requests.
         progress: called for each plan whose buffers are placed.
     """
-    return choices(model, request, known).plan(progress=progress)
+    return planning.check(unchecked_plan(model, request, {} if known is None else known, progress))
+
+
+def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, progress: Progress | None = None) -> Plan:
+    """Return the plan of `make_plan`, not verified.
+
+    If the plan by the request's objective exceeds a limit, plans by the other objectives follow until one meets all limits. If
+    none does, the result is the plan that exceeds RAM, Flash and time by the least, in this order.
+    """
+    search = choices(model, request, known)
+    plan = search.plan(checked=False, progress=progress)
+    over = limits_excess(plan, request)
+    plans, able = [(over, plan)], not request.fast and (request.limits.bytes or 0) >= (search.least_bytes if over[0] else 0)
+    for objective in other_objectives(plan.objective, over) if any(over) and able else ():
+        try:
+            plan = choices(model, replace(request, objective=objective), known).plan(checked=False, progress=progress)
+        except CompileError:
+            continue  # it executes too many multiply-accumulates
+        over = limits_excess(plan, request)
+        plans.append((over, plan))
+        if not any(over) or (objective == "speed" and over[2]):  # no other plan is faster
+            break
+    return min(plans, key=lambda each: each[0])[1]
+
+
+def other_objectives(tried: str, over: Sequence[float]) -> list[Objective]:
+    """Return the objectives besides `tried`; those that need the least of an exceeded limit (RAM, Flash, time) come first."""
+    aims: tuple[Objective, ...] = ("size", "flash", "speed")
+    first = [objective for objective, excess in zip(aims, over, strict=True) if excess]
+    return [objective for objective in dict.fromkeys((*first, *OPTIMIZE)) if objective != tried]
+
+
+def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
+    """Return by how much a plan exceeds the request's limits of RAM and Flash in bytes, and of time in ms.
+
+    Only excesses that are certain before a build count; others are 0. Of the Flash, the constants count, and the other bytes
+    if they were measured.
+    """
+    limits, core = request.limits, request.core
+    ram, flash = limits.ram_excess(plan.arena) or 0, 0
+    if limits.flash is not None:
+        measured = request.other_flash
+        need = planning.flash_bytes(plan.graph, plan.variants, measured) if measured else constant_bytes(plan)
+        flash = max(0, need - limits.flash)
+    if limits.cycles is None or core not in COST_MODEL_CORES:
+        return ram, flash, 0
+    return ram, flash, limits.latency_excess(plan_cycles(plan, core, limits.reads).at_least) or 0
 
 
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..simulate.compare import Verification
 from ..simulate.cores import CORES
 from ..simulate.run import StepPart
 from .options import SAMPLES, SEED
-from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, with_defaults
+from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, other_objectives, with_defaults
 from .results import Deployment, Fit, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
 
@@ -406,9 +406,9 @@ def deploy_model(
 ) -> Deployment:
     """Plan a model, write its C into `folder`, build it, compare every output byte with the reference, and measure it.
 
-    The C runs on the core of `device` or the nearest emulated core, or on DEFAULT_CORE without a device. If the build exceeds
-    the Flash limit or the run exceeds a limit, the model is planned again with the measured values, at most REBUILDS times
-    each. The RAM and Flash of a row source are reserved within the request's limits.
+    The C runs on the core of `device` or the nearest emulated core, or on DEFAULT_CORE without a device. If the program exceeds
+    a limit, the model is planned again with the measured values, then by the other objectives, until a program meets all
+    limits. The RAM and Flash of a row source are reserved within the request's limits.
 
     Args:
         model: the model.
@@ -420,16 +420,10 @@ def deploy_model(
         earlier: a plan to start from.
         progress: called during runs.
     """
-    wanted, source_of = request.limits, code.row_source
+    source_of = code.row_source
     beside = row_source_bytes(model, source_of) if source_of else 0
     in_flash = compiled_bytes(row_source_files(model, source_of, code.pixels), device)["flash"] if source_of else 0
-    allowed = wanted.less(beside, in_flash)
-    known = {} if earlier.known is None else earlier.known
-
-    def how(limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
-        asked = replace(request, limits=limits, flash_to_balance=allowed.flash, other_flash=other_flash)
-        return make_plan(model, asked, known=known)
-
+    allowed = request.limits.less(beside, in_flash)
     core, cases, emitted = emulated_core(device), proof.samples(model), list[str]()
     report = progress or (lambda what, done, of: None)
 
@@ -442,7 +436,48 @@ def deploy_model(
         report(f"building for {compare.place_of(core)}", 0, 1)
         return target.build(planned, folder, model.name, core)
 
-    trades_flash = planning.trades_flash(model.graph, with_defaults(model, replace(request, limits=allowed)).core)
+    run = partial(compare.run_samples, cases=cases, caches=_caches(core, device), progress=progress)
+    measure = partial(compare.run_samples, cases=cases[:1], caches=_caches(core, device))
+    whole = replace(request, limits=allowed, flash_to_balance=allowed.flash)
+    there = _fitted(model, whole, device=device, earlier=earlier, build=build, run=run)
+    if any(_excess(there, allowed, device)):
+        others = _by_other_objectives(model, whole, device=device, earlier=earlier, build=build, measure=measure, there=there)
+        if others:
+            best = min([there, *others], key=lambda each: _excess(each, allowed, device))
+            there = run(build(best.build.plan))
+    right = reference_outputs(model, cases, progress)
+    report(f"building for {compare.place_of(target.HOST)}", 0, 1)
+    here = run(target.build(there.build.plan, folder, model.name, target.HOST), caches=None)
+    verification = compare.verdict(right, cases, [here, there], progress)
+    if proof.second_emulator:
+        from . import second_emulator as other
+
+        board, compiler, text = other.second_emulator(model, there.build.plan, device, cases, right)
+        difference = verification.first_difference or text
+        verification = replace(verification, boards={board: compiler}, first_difference=difference)
+    measured = _profile(there, device)
+    return Deployment(model, there.build.plan, measured, verification, device, request.limits, source_of, beside, in_flash)
+
+
+def _fitted(
+    model: Model,
+    request: Request,
+    *,
+    device: Device | None,
+    earlier: EarlierPlan,
+    build: Callable[[Plan], target.Build],
+    run: Callable[[target.Build], target.Run],
+) -> target.Run:
+    """Return the run of a plan for a request, planned again with measured values if build or run exceed a limit.
+
+    Each measured value is used at most REBUILDS times.
+    """
+    allowed, known = request.limits, {} if earlier.known is None else earlier.known
+
+    def how(limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
+        return make_plan(model, replace(request, limits=limits, other_flash=other_flash), known=known)
+
+    trades_flash = planning.trades_flash(model.graph, with_defaults(model, request).core)
     first, other_flash, fitting = earlier.plan or how(allowed), None, None
     # The estimated code size may reject a plan that fits. So the plan without Flash limit is built, unless its constants
     # alone exceed the limit.
@@ -460,7 +495,6 @@ def deploy_model(
         built = build(replanned)
     if fitting is not None and _exceeds_flash(built, allowed):  # the code of newly chosen kernels is larger than estimated
         built = build(fitting)
-    run = partial(compare.run_samples, cases=cases, caches=_caches(core, device), progress=progress)
     there = run(built)
     for _ in range(REBUILDS):
         stricter = _stricter(allowed, there, device)
@@ -469,18 +503,47 @@ def deploy_model(
             break
         built = build(replanned)
         there = run(built)
-    right = reference_outputs(model, cases, progress)
-    report(f"building for {compare.place_of(target.HOST)}", 0, 1)
-    here = run(target.build(built.plan, folder, model.name, target.HOST), caches=None)
-    verification = compare.verdict(right, cases, [here, there], progress)
-    if proof.second_emulator:
-        from . import second_emulator as other
+    return there
 
-        board, compiler, text = other.second_emulator(model, built.plan, device, cases, right)
-        difference = verification.first_difference or text
-        verification = replace(verification, boards={board: compiler}, first_difference=difference)
-    measured = _profile(there, device)
-    return Deployment(model, built.plan, measured, verification, device, wanted, source_of, beside, in_flash)
+
+def _by_other_objectives(
+    model: Model,
+    request: Request,
+    *,
+    device: Device | None,
+    earlier: EarlierPlan,
+    build: Callable[[Plan], target.Build],
+    measure: Callable[[target.Build], target.Run],
+    there: target.Run,
+) -> list[target.Run]:
+    """Return runs of plans by the other objectives, up to the first that meets all limits, for a run that exceeds a limit.
+
+    Plans that equal an earlier one, or whose arena alone exceeds the RAM, are not built.
+    """
+    allowed, runs, seen = request.limits, list[target.Run](), [there.build.plan]
+    known = {} if earlier.known is None else earlier.known
+    for objective in other_objectives(there.build.plan.objective, _excess(there, allowed, device)):
+        asked = replace(request, objective=objective)
+        for limits in (allowed, _stricter(allowed, there, device) or allowed):
+            plan = make_plan(model, replace(asked, limits=limits), known=known)
+            if allowed.ram_excess(plan.arena) or any(_is_same(plan, other) for other in seen):
+                continue
+            earlier = EarlierPlan(plan, known)
+            runs.append(_fitted(model, asked, device=device, earlier=earlier, build=build, run=measure))
+            seen += [plan, runs[-1].build.plan]
+            if not any(_excess(runs[-1], allowed, device)):
+                return runs
+    return runs
+
+
+def _is_same(plan: Plan, other: Plan) -> bool:
+    return (plan.stages, plan.variants, plan.offsets) == (other.stages, other.variants, other.offsets)
+
+
+def _excess(run: target.Run, limits: Limits, device: Device | None) -> tuple[float, float, float]:
+    """Return by how much a run exceeds the limits of RAM and Flash (bytes) and of time (ms)."""
+    over = excess(_profile(run, device, by_step=False), limits)
+    return over["ram"], over["flash"], over["latency_ms"]
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:

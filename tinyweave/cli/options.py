@@ -119,8 +119,8 @@ def schedule_options(
         str | None,
         option(
             "--optimize balanced|speed|size|flash",
-            "Minimise RAM x cycles (balanced), cycles (speed), RAM (size) or Flash (flash). "
-            "The default is speed with --ram, else balanced.",
+            "Minimise RAM x cycles (balanced, the default), cycles (speed), RAM (size) or Flash (flash). "
+            "If that plan exceeds a limit, the others are tried.",
         ),
     ] = None,
     stream_inputs: StreamInputs = False,

@@ -161,9 +161,10 @@ def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, 
 
 
 def _request(asked: Asked) -> Request:
-    """Return the planner's Request for a request of the page, without the RAM limit."""
+    """Return the planner's Request for a request of the page, without the RAM limit: its fastest plan."""
     return Request(
         asked.schedule,
+        "speed",
         max_mac_overhead=asked.overhead if asked.schedule in ("best", "msf") else None,
         stream_inputs=asked.stream and asked.schedule in BY_ROWS,
         core=find(asked.device).core,
@@ -188,7 +189,7 @@ def command(asked: Asked, source: str | None = None, *, is_front: bool = False) 
     words = [f"--schedule {asked.schedule}"] if not is_front and asked.schedule != "best" else []
     words += ["--stream-inputs"] if request.stream_inputs else []
     words += [f"--max-mac-overhead {request.max_mac_overhead:g}"] if request.max_mac_overhead else []
-    words += ["--pareto"] if is_front else [f"--ram {asked.ram}"]
+    words += ["--pareto"] if is_front else [f"--optimize {request.objective}", f"--ram {asked.ram}"]
     file = source or f"{asked.network}.tflite"
     plan = " ".join((f"tinyweave plan {shlex.quote(file)} --io int8 --device {asked.device}", *words, f"--flash {NO_LIMIT}"))
     written = f"python -m tinyweave.explorer.networks {asked.network} {asked.resolution} {asked.width:g} {file}"

@@ -24,6 +24,7 @@ __all__ = [
     "FILES",
     "MVE",
     "ONLY_KERNEL",
+    "STACK_BYTES",
     "VARIANTS",
     "VIEWS",
     "Variant",
@@ -33,12 +34,14 @@ __all__ = [
     "foreign",
     "misfit",
     "sources",
+    "stack_of_kernels",
     "variant_for",
     "without_kernel",
 ]
 
 CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # code size of each C file on a Cortex-M4; bench/code_size.py
 ONLY_KERNEL = "the only kernel for it"  # the reason for a kernel if the core has no other for the kind of op
+STACK_BYTES = Path(__file__).with_name("stack_bytes.json")  # stack of each kernel by core; bench/stack_bytes.py
 SETS = ("tw_line.c",)  # files with one function per window size and stride, of which a network uses few
 
 BY_NAME = {row.name: row for row in VARIANTS}
@@ -251,3 +254,13 @@ def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
 def _file_bytes() -> dict[str, int]:
     """Return the code bytes of each C file."""
     return dict(json.loads(CODE_BYTES.read_text()))
+
+
+def stack_of_kernels(core: str) -> dict[str, list[float]]:
+    """Return the stack bytes of each kernel on a core, [on whole maps, on parts of maps]."""
+    return _stacks()[core]
+
+
+@cache
+def _stacks() -> dict[str, dict[str, list[float]]]:
+    return dict(json.loads(STACK_BYTES.read_text()))

@@ -27,7 +27,7 @@ Candidate: a plan with its bytes and cycles, to be compared with others.
 from ..progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
-from .kernels.flash_budget import OtherFlash, constant_bytes, likely_code, trades_flash
+from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, likely_code, trades_flash
 from .memories import distribute_over_maps
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import PlanSearch, SpaceCache, front, plan
@@ -53,6 +53,7 @@ __all__ = [
     "check",
     "constant_bytes",
     "distribute_over_maps",
+    "flash_bytes",
     "from_json",
     "front",
     "likely_code",

@@ -27,13 +27,14 @@ def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
-def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: bool = True) -> Plan:
+def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least: bool = False, checked: bool = True) -> Plan:
     """Return `plan` with its buffers distributed over several memories; all are in the first memory if they fit there.
 
     Args:
         plan: a plan in one memory.
         memories: name -> bytes, the fastest memory first.
         overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
+        least: whether few bytes in all memories together matter more than little traffic to slow memories.
         checked: whether to check the result; if not, the caller must check it.
 
     Returns:
@@ -51,8 +52,9 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
     plans += [_renamed(plan, name) for name in memories]
     rank = {name: number for number, name in enumerate(memories)}
 
-    def cost(candidate: Plan) -> tuple[int, int]:
-        return excess(candidate.arena, memories), sum(heat[b.name] * rank[b.memory] for b in candidate.buffers)
+    def cost(candidate: Plan) -> tuple[int, int, int]:
+        need = sum(candidate.arena.values()) if least else 0
+        return excess(candidate.arena, memories), need, sum(heat[b.name] * rank[b.memory] for b in candidate.buffers)
 
     best = min(plans, key=cost)
     if len(best.arena) > 1:
@@ -62,18 +64,21 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
     return check(best) if checked else best
 
 
-def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, checked: bool = True) -> Plan:
+def distribute_over_maps(
+    plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, least: bool = False, checked: bool = True
+) -> Plan:
     """Return `plan` distributed over the first memory map that holds it, or over the one with the least excess.
 
     Args:
         plan: a plan in one memory.
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
         overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
+        least: as for `distribute`.
         checked: whether to check the result; if not, the caller must check it.
     """
     plans: list[Plan] = []
     for memories in maps:
-        plans.append(distribute(plan, memories, overlap=overlap, checked=checked))
+        plans.append(distribute(plan, memories, overlap=overlap, least=least, checked=checked))
         if not excess(plans[-1].arena, memories):
             return plans[-1]
     over = [excess(each.arena, memories) for each, memories in zip(plans, maps, strict=True)]

@@ -133,6 +133,7 @@ class Plan:
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
+    objective: str = ""  # that the planner minimised; "" if unknown. Files of plans do not have it
 
     def __repr__(self) -> str:
         """Return one line with the bytes used of each memory and the number of steps."""

@@ -33,6 +33,7 @@ from .kernels.flash_budget import (
     max_constant_bytes,
     predicted_kernels,
 )
+from .kernels.stack import least_stack, stack_bytes
 from .layouts import LayoutSearch, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
@@ -160,25 +161,62 @@ class PlanSearch:
         """
         objective = objective or self.request.objective or ("balanced" if self.request.core else "size")
         limits = limits or self.request.limits
-        byte_limit = NEVER if limits.bytes is None else limits.bytes
-        cycle_limit = NEVER if limits.cycles is None else limits.cycles
-        if objective == "flash":
-            best = self._least_flash(byte_limit, cycle_limit, progress)
-        else:
-            last = self._balanced_set(limits, cycle_limit, progress) if objective == "balanced" else -1
-            best = self._within_flash(objective, byte_limit, cycle_limit, progress, last=last)
-        if objective == "size" and self._fallback is not None and self._fallback.least_bytes < _ram(best):
-            other = self._fallback.plan(objective, replace(limits, ram=limits.bytes, maps=()), checked=False)
-            if _ram(other) < _ram(best) and (
-                self._fits_flash(other.graph, other.variants) or not self._fits_flash(best.graph, best.variants)
-            ):
-                best = other
-        if checked and not limits.maps:
-            check(best)
+        best = self._in_one_memory(objective, limits, NEVER if limits.bytes is None else limits.bytes, progress)
         if self._exceeds_macs(best):
             raise self._mac_error()
-        overlap = self.request.strategy != "layer"
-        return distribute_over_maps(best, limits.maps, overlap=overlap, checked=checked) if limits.maps else best
+        if limits.maps:
+            best = self._in_memories(best, objective, limits, progress)
+        return replace(check(best) if checked else best, objective=objective)
+
+    def _in_one_memory(self, objective: Objective, limits: Limits, byte_limit: int, progress: Progress | None) -> Plan:
+        """Return the best plan in one memory, which holds `byte_limit` bytes. It is not checked."""
+        cycle_limit = NEVER if limits.cycles is None else limits.cycles
+        if objective == "flash":
+            return self._least_flash(byte_limit, cycle_limit, progress)
+        last = self._balanced_set(limits, cycle_limit, progress) if objective == "balanced" else -1
+        best = self._within_flash(objective, byte_limit, cycle_limit, progress, last=last)
+        return self._least_ram(best, limits, byte_limit) if objective == "size" else best
+
+    def _least_ram(self, best: Plan, limits: Limits, byte_limit: int) -> Plan:
+        """Return the plan with the least arena plus estimated stack: `best`, an unfused plan, or one with the core's kernels.
+
+        `best` has the least arena of the plans with these kernels. The loops of fused stages take stack, so an unfused plan may
+        need less RAM. A plan that exceeds the limit of RAM or Flash is only chosen if the others do, too.
+        """
+        core, cycle_limit = self.request.core or self.request.fallback_core, NEVER if limits.cycles is None else limits.cycles
+
+        def cost(each: Plan) -> tuple[int, bool, int]:
+            over = max(0, _ram(each) - byte_limit)
+            return over, not self._fits_flash(each.graph, each.variants), _ram(each) + stack_bytes(each, core)
+
+        stack = least_stack(self.graph, self.kernel_sets[-1], core)
+        if self.request.strategy == "best" and not any(self._streams) and any(stage.schedule for stage in best.stages):
+            unfused = self._spaces_of(self.kernel_sets[-1]).of("unfused", None)
+            if least_bytes(unfused) + stack < sum(cost(best)[2:]):
+                best = min(best, LayoutSearch(unfused).plan("size", byte_limit, cycle_limit), key=cost)
+        if self._fallback is not None:
+            stack = least_stack(self.graph, self._fallback.kernel_sets[-1], core)
+            if self._fallback.least_bytes + stack < cost(best)[2]:
+                within = replace(limits, ram=None if byte_limit == NEVER else byte_limit, maps=())
+                best = min(best, self._fallback.plan("size", within, checked=False), key=cost)
+        return best
+
+    def _in_memories(self, best: Plan, objective: Objective, limits: Limits, progress: Progress | None) -> Plan:
+        """Return a plan with its buffers distributed over the device's memories. It is not checked.
+
+        A plan within the sum of the memories may exceed one of them. Then a plan with less RAM by this excess is distributed,
+        then one that fits into the largest memory. If none of the three fits, return the plan with the least excess.
+        """
+        largest, plans = max(max(memories.values()) for memories in limits.maps), list[Plan]()
+        for most in (NEVER, NEVER, largest):
+            overlap, least = self.request.strategy != "layer", objective == "size"
+            plans.append(distribute_over_maps(best, limits.maps, overlap=overlap, least=least, checked=False))
+            over = limits.ram_excess(plans[-1].arena) or 0
+            smaller = min(most, _ram(best) - over)
+            if not over or smaller < self.least_bytes:
+                break
+            best = self._in_one_memory(objective, limits, smaller, progress)
+        return min(plans, key=lambda each: limits.ram_excess(each.arena) or 0)
 
     def front(self, progress: Progress | None = None, *, checked: bool = True) -> list[Plan]:
         """Return the Pareto-optimal plans in RAM and cycles, the fewest cycles first.

@@ -75,10 +75,10 @@ class Limits:
 class Request:
     """The input of the planner besides the network: a strategy, an objective, limits and a core.
 
-    Objective `size` minimises RAM, `speed` minimises cycles, `balanced` minimises the product of both, and `flash` minimises
-    constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least product
-    of Flash and cycles, provided that the product of RAM, Flash and cycles falls by more than 5 %. If no plan is within the
-    limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command line and JSON call the
+    Objective `size` minimises RAM (arena plus estimated stack), `speed` cycles, `balanced` the product of arena and cycles, and
+    `flash` constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least
+    product of Flash and cycles, provided that the product of RAM, Flash and cycles falls by more than 5 %. If no plan is within
+    the limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command line and JSON call the
     strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
     """
 

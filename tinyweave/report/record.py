@@ -133,6 +133,7 @@ def record(
         "plain_c": list(profile.foreign) if profile else None,
         "plan": {
             "steps": len(plan.stages) if plan else None,
+            "objective": plan.objective or None if plan else None,
             **_of(plan, "lower_bound", "optimal", "gap"),
             "channels_once": dict(plan.channels_once) if plan else None,
             **foreseen(plan, device),

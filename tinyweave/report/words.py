@@ -286,11 +286,13 @@ def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
 
 
 def fits_line(record: Record) -> str:
-    """Return a line that says whether the network fits the device and the limits."""
+    """Return a line that says whether the network fits the device and the limits, and with which objective."""
     device, limits = record["device"]["name"] if record["device"] else "", record["limits"]
     if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
         return "no limit given: pass --device, --ram or --flash for a verdict"
-    return f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()
+    verdict = f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()
+    objective = record["plan"].get("objective")  # records of earlier versions have none
+    return f"{verdict} with --optimize {objective}" if objective and record["fits"] is not False else verdict
 
 
 def _memory_limit_lines(record: Record) -> list[str]:
