@@ -1,8 +1,8 @@
 """How much stack does a kernel take, and the function that calls the kernels?
 
-In: a folder of .tflite files. Out: tinyweave/kernels/stack_bytes.json. For each emulated core it has the bytes of each kernel's
-deepest chain of calls, on whole maps and on parts of maps, as GCC reports them, and FRAME: constants of the bytes of `invoke`,
-fitted to the plans of these files. Prints the error of this fit.
+In: a folder of .tflite files. Out: tinyweave/kernels/stack_bytes.json. For each core with a cycle model it has the bytes
+of each kernel's deepest chain of calls, on whole maps and on parts of maps, as GCC reports them, and FRAME: constants of the
+bytes of `invoke`, fitted to the plans of these files. Prints the error of this fit.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from models import ROOT
 from tinyweave import api, toolchain
 from tinyweave.api import results
 from tinyweave.ir import CompileError
+from tinyweave.kernels.layer_cycles import cost_model_core
 from tinyweave.kernels.table import FILES, STACK_BYTES, VARIANTS
 from tinyweave.planning import Plan
 from tinyweave.planning.kernels.stack import FRAME, frame_features
@@ -31,7 +32,7 @@ from tinyweave.simulate import emulated
 from tinyweave.simulate.cores import CORES
 
 MODELS = ROOT.parent / "shared" / "models"
-EVERY = 3  # of the models
+EVERY = 8  # of the models
 CALLS = 24  # bytes that the registers of the function which calls `invoke` take
 Chains = Mapping[str, tuple[int, frozenset[str]]]  # function -> bytes of its frame, the functions that it calls
 
@@ -97,7 +98,8 @@ def main() -> int:
             plans.append((model, api.plan(model)))
         except CompileError:
             continue
-    found = {core: {FRAME: frames(core, plans), **kernels(core)} for core in CORES}
+    cores = sorted({cost_model_core(core) for core in CORES})
+    found = {core: {FRAME: frames(core, plans), **kernels(core)} for core in cores}
     lines = ",\n".join(
         f' "{core}": {{\n' + ",\n".join(f"  {json.dumps(name)}: {json.dumps(sizes)}" for name, sizes in rows.items()) + "\n }"
         for core, rows in found.items()

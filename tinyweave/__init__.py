@@ -90,6 +90,15 @@ __all__ = [
     "train",
     "verify",
 ]
+
+
+def with_python_words(value: object) -> object:
+    """Return a public function whose errors name arguments of Python rather than options of the command line."""
+    from .api import python_words
+
+    return python_words.with_python_words(value)
+
+
 # importing tinyweave imports none of its modules until a name is used
 __getattr__ = attributes(
     __name__,
@@ -105,6 +114,7 @@ __getattr__ = attributes(
         "toolchain": "cache",
         "ir": "CompileError",
     },
+    with_python_words,
 )
 
 

@@ -44,18 +44,22 @@ def make_callable(package: str, home: str) -> None:
     class CallablePackage(ModuleType):
         def __call__(self, *args: Any, **options: Any) -> Any:
             """Call the function that has the package's name, with the same arguments."""
-            return getattr(import_module(f"{__package__}.{home}"), package)(*args, **options)
+            named: Any = import_module(__package__)
+            return named.with_python_words(getattr(import_module(f"{__package__}.{home}"), package))(*args, **options)
 
     sys.modules[f"{__package__}.{package}"].__class__ = CallablePackage
 
 
-def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def attributes(
+    package: str, modules: Mapping[str, str], wrapped: Callable[[Any], Any] = lambda value: value
+) -> Callable[[str], Any]:
     """Return a `__getattr__` for a package, which imports a name when it is first used.
 
     Args:
         package: full name of the package.
         modules: module name relative to the package, such as `plans` or `..planning` -> names to import from it, separated by
             spaces. A name that equals the module's name stands for the module itself.
+        wrapped: converts each value that is imported.
     """
     home = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -66,7 +70,7 @@ def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
             raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
         relative = home[name] if home[name].startswith(".") else f".{home[name]}"
         module = import_module(relative, package)
-        value = module if name == home[name] else getattr(module, name)
+        value = module if name == home[name] else wrapped(getattr(module, name))
         setattr(sys.modules[package], name, value)
         return value
 

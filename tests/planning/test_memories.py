@@ -16,18 +16,18 @@ from tinyweave.api import results
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
 from tinyweave.ir import Graph, verify
-from tinyweave.planning import Limits, Plan, Request, check, from_json, plan, to_json
+from tinyweave.planning import Limits, Objective, Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.memories import excess, traffic
 from tinyweave.simulate import compare
 
 NAMES = ("fast", "slow")
 
 
-def two(graph: Graph, *shares: float, schedule: str = "best") -> tuple[Plan, dict[str, int]]:
+def two(graph: Graph, *shares: float, schedule: str = "best", objective: Objective = "balanced") -> tuple[Plan, dict[str, int]]:
     """Return a plan in two memories whose sizes are these fractions of the bytes in one memory."""
-    whole = sum(plan(graph, Request(schedule)).arena.values())
+    whole = sum(plan(graph, Request(schedule, objective)).arena.values())
     memories = {name: int(whole * share) for name, share in zip(NAMES, shares, strict=True)}
-    return plan(graph, Request(schedule, limits=Limits(maps=(memories,)))), memories
+    return plan(graph, Request(schedule, objective, limits=Limits(maps=(memories,)))), memories
 
 
 @pytest.mark.parametrize("schedule", ["layer", "best"])
@@ -43,6 +43,28 @@ def test_plans_of_random_networks_in_two_memories_are_sound(seed: int, schedule:
     assert to_json(made) == to_json(from_json(to_json(made), graph))
     if seed < 3:
         assert to_json(two(graph, 0.45, 1.0, schedule=schedule)[0]) == to_json(made)
+
+
+@pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))
+def test_the_objective_size_divides_buffers_only_if_that_takes_no_more_bytes(seed: int) -> None:
+    graph = random_network(seed, 16)
+    whole = sum(plan(graph, Request(objective="size")).arena.values())
+    assert sum(two(graph, 0.45, 1.0, objective="size")[0].arena.values()) <= whole
+    divided, memories = two(graph, 0.8, 0.7, objective="size")
+    other, _ = two(graph, 0.8, 0.7)
+    assert excess(divided.arena, memories) <= excess(other.arena, memories)
+
+
+@pytest.mark.parametrize("objective", ["speed", "flash"])
+def test_a_plan_that_cannot_be_divided_gives_way_to_a_smaller_one(objective: Objective) -> None:
+    """The fastest plan fits into both memories together, but its largest map into neither; fused, the map is a few rows."""
+    net = Net(32, 32, 3)
+    graph = net.finish("wide", net.conv(net.conv("image", 10, 3), 8, 3, stride=2))
+    memories = {"fast": 9000, "slow": 9000}
+    whole = plan(graph, Request(objective=objective, core="cortex-m4", limits=Limits(sum(memories.values()))))
+    assert max(buffer.bytes for buffer in whole.buffers) > max(memories.values())
+    made = plan(graph, Request(objective=objective, core="cortex-m4", limits=Limits(maps=(memories,))))
+    assert excess(made.arena, memories) == 0
 
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))

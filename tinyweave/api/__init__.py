@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .advice import advise
     from .exports import PackageOptions, package
     from .guarding import guard_models
-    from .models import inspect_file, load_file, load_module, origins, read, streamed, with_io
+    from .models import inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
     from .options import PlanOptions
     from .plans import (
         COST_MODEL_CORES,
@@ -109,7 +109,7 @@ __getattr__ = attributes(
         "advice": "advise",
         "exports": "PackageOptions package",
         "guarding": "guard_models",
-        "models": "inspect_file load_file load_module origins read streamed with_io",
+        "models": "inspect_file load_file load_float_module load_module origins read streamed with_io",
         "plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices paper_count paper_chain "
         "estimate_cycles device_limits explain estimate_flash flash_reads front latency_excess estimate_latency_ms "
         "estimate_layer_cycles limits_of make_plan read_plan reorder_model request_of baseline_plans",

@@ -7,6 +7,7 @@ CompileError names all of them.
 from __future__ import annotations
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -102,6 +103,26 @@ def load_module(
     graph = replace(graph, name=graph.name if name is None else name)
     model = Model(_name(name, graph.name), graph, graph, {}, Path(f"{graph.name}.tflite"), to_tflite(graph), "model")
     return with_io(model, io, layout)
+
+
+def load_float_module(module: Any, samples: Any) -> tuple[Model, Any]:
+    """Import a PyTorch module, traced with the first of the samples of `quantize`; return the model and the samples.
+
+    An array or tensor of samples has one sample per index of its first axis. In another iterable, a sample is an array or
+    tensor with a batch of 1, or a tuple of them, one per input.
+    """
+    pytorch = sys.modules.get("torch")  # imported, if the module is one of torch
+    is_module = pytorch is not None and isinstance(module, pytorch.nn.Module)
+    if pytorch is None or not is_module or isinstance(samples, (str, Path)):
+        what = f"a {type(module).__name__}" + (" with samples in files" if is_module else "")
+        raise CompileError(f"{what} cannot be quantised", "give the path of a file, or a model of tw.load(module, example)")
+    samples = samples if hasattr(samples, "shape") else list(samples)
+    if not len(samples):
+        raise CompileError("there are no calibration samples", "give at least one; a hundred or two are usual")
+    first = samples[:1] if hasattr(samples, "shape") else samples[0]
+    parts = [pytorch.as_tensor(part) for part in (first if isinstance(first, (tuple, list)) else [first])]
+    example = tuple(part.float() if part.dtype == pytorch.float64 else part for part in parts)
+    return load_module(module, example), samples.detach().cpu().numpy() if hasattr(samples, "detach") else samples
 
 
 def inspect_file(

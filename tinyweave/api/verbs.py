@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # a search loads much that others do not need
     from ..tasks.dataset import Dataset
     from .quantisation import SampleOptions
 
+AnyModel = Model | Quantisation | Pruning | str | Path  # the results of `quantize` and `prune` have a model
 Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
 DEFAULTS = PlanOptions()
 
@@ -75,9 +76,7 @@ def load(
     return api.load_module(model, example, io, name, layout=layout, shapes=shapes)
 
 
-def plan(
-    model: Model | str | Path, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any
-) -> Plan:
+def plan(model: AnyModel, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any) -> Plan:
     """Plan the memory of a model: op order, fused stages, kernels, and the address of every tensor.
 
     The plan minimises the objective `optimize` within the limits. If no plan meets the RAM and time limits, the result is the
@@ -99,9 +98,7 @@ def plan(
     return _planned(model, device, options, changes)[2]
 
 
-def pareto(
-    model: Model | str | Path, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any
-) -> list[Plan]:
+def pareto(model: AnyModel, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any) -> list[Plan]:
     """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
     The RAM and time limits do not filter the plans; the Flash limit restricts their kernels.
@@ -124,7 +121,7 @@ def pareto(
 
 
 def compile(
-    model: Model | str | Path,
+    model: AnyModel,
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
@@ -164,7 +161,7 @@ def compile(
 
 
 def export(
-    models: Model | str | Path | Sequence[Model | str | Path],
+    models: AnyModel | Sequence[AnyModel],
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
@@ -200,7 +197,7 @@ def export(
     """
     api.check_format(format)
     written_to = _folder(folder)
-    several = [models] if isinstance(models, (Model, str, Path)) else models
+    several = [models] if isinstance(models, (Model, Quantisation, Pruning, str, Path)) else models
     planned = [_planned(model, device, options, changes) for model in several]
     loaded, plans = [model for model, _, _ in planned], [plan for _, _, plan in planned]
     typed_options = _typed(device, _changed(options, changes))
@@ -213,7 +210,7 @@ def export(
 
 
 def verify(
-    model: Model | str | Path,
+    model: AnyModel,
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
@@ -253,7 +250,7 @@ def verify(
 
 
 def profile(
-    model: Model | str | Path,
+    model: AnyModel,
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
@@ -284,7 +281,7 @@ def profile(
 
 
 def deploy(
-    model: Model | str | Path,
+    model: AnyModel,
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
@@ -355,9 +352,7 @@ def inspect(model: str | Path, *, io: str = "model", layout: str = "model", shap
     return Inspection(found, tuple(reasons), int8)
 
 
-def compare(
-    model: Model | str | Path, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any
-) -> list[Fit]:
+def compare(model: AnyModel, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any) -> list[Fit]:
     """Plan, build and measure a model for every known board, and return a result per board.
 
     Boards that run the same kernels on the same emulated core share one measurement.
@@ -378,7 +373,7 @@ def compare(
     return api.compare_boards(_model(model, chosen), api.request_of(chosen), sample=arrays)
 
 
-def reorder(model: Model | str | Path) -> Reordering:
+def reorder(model: AnyModel) -> Reordering:
     """Find the op order of a .tflite, .onnx or .pt2 model with the least peak memory.
 
     Models that cannot be compiled, such as float models, are allowed.
@@ -393,7 +388,7 @@ def reorder(model: Model | str | Path) -> Reordering:
 
 
 def quantize(
-    model: Model | str | Path,
+    model: AnyModel | Any,
     samples: Any,
     *,
     scale: float | Sequence[float] | None = None,
@@ -416,9 +411,9 @@ def quantize(
     `.precision` of the result lists. 4-bit weights are always rounded adaptively.
 
     Args:
-        model: a float model, or the path of its file.
-        samples: an array [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images, wav or .npy
-            files. They choose the quantisation ranges and measure the error.
+        model: a float model, the path of its file, or a PyTorch module, which is traced with the first of the samples.
+        samples: an array or torch.Tensor [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images,
+            wav or .npy files. They choose the quantisation ranges and measure the error.
         scale: factor of the samples' values, one number or one per channel; None is 1. Images (values 0 to 255) require it.
         offset: number added to the scaled values, or one per channel.
         labels: the class number of each sample, to measure the accuracy: a sequence, a path, or "folders" if each class has its
@@ -447,11 +442,13 @@ def quantize(
         adaptive_rounding,
         api.precision_limits(flash, min_sqnr, max_accuracy_drop),
     )
+    if not isinstance(model, (Model, Quantisation, Pruning, str, Path)):
+        model, samples = api.load_float_module(model, samples)
     return api.quantize_model(_read(model), samples, _read_as(scale, offset, labels), options, blamed=blame)
 
 
 def prune(
-    model: Model | str | Path,
+    model: AnyModel,
     samples: Any,
     *,
     ram: int | str | None = None,
@@ -643,14 +640,28 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
     return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
 
 
-def _read(model: Model | str | Path) -> Model:
+def _read(model: AnyModel) -> Model:
     """Return a model as it is, or import a path without passes, as `reorder`, `quantize` and `prune` need it."""
-    return model if isinstance(model, Model) else api.read(model)
+    if isinstance(model, (str, Path)):
+        return api.read(model)
+    return _model(model, DEFAULTS)
 
 
-def _model(model: Model | str | Path, options: PlanOptions) -> Model:
-    """Return the model, loaded if it is a path, and streamed in time if the option `stream_time` is set."""
-    return api.streamed(model if isinstance(model, Model) else load(model), options.stream_time)
+def _model(model: AnyModel, options: PlanOptions) -> Model:
+    """Return the model, loaded if it is a path, and streamed in time if the option `stream_time` is set.
+
+    Raises:
+        CompileError: `model` is neither a model nor a path, nor a result that has a model.
+    """
+    if isinstance(model, (Quantisation, Pruning)):
+        model = model.model
+    if isinstance(model, (str, Path)):
+        model = load(model)
+    if not isinstance(model, Model):
+        raise CompileError(
+            f"a {type(model).__name__} is not a model", "give the path of a file, or a model of tw.load(module, example)"
+        )
+    return api.streamed(model, options.stream_time)
 
 
 def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
@@ -681,7 +692,7 @@ def _folder(folder: str | Path) -> Path:
 
 
 def _planned(
-    model: Model | str | Path,
+    model: AnyModel,
     device: Device | str | None,
     options: PlanOptions,
     changes: dict[str, Any],

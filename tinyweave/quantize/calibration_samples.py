@@ -6,7 +6,7 @@ The contents are untrusted. A file of a folder is read when its sample is used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,9 @@ def _reshaped(values: Array, tensor: Tensor, what: str) -> Array:
     if (sample := channels_last(values, tensor)) is not None:
         return sample
     why = f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}"
-    raise CompileError(why, media.shape_advice(tensor), tensor=tensor)
+    one = channels_last(values, replace(tensor, shape=(1, *tensor.shape[1:]))) if len(tensor.shape) > 1 else None
+    batch = f"the model takes a batch of {tensor.shape[0]}: import it with an example of a batch of 1"
+    raise CompileError(why, media.shape_advice(tensor) if one is None else batch, tensor=tensor)
 
 
 def open_samples(
@@ -188,6 +190,19 @@ def open_samples(
     if classes is not None and len(classes) != len(sources):
         raise CompileError(f"there are {len(sources)} samples and {len(classes)} labels", "give a label per sample")
     return Samples(tensors, sources, Preprocessing(source, tuple(scale or (1.0,)), tuple(offset or (0.0,))), classes)
+
+
+def check_samples_differ(inputs: Mapping[str, Array]) -> None:
+    """Raise CompileError if all samples are equal, so that their ranges mean nothing. `inputs`: name -> [samples, *shape].
+
+    One sample is enough if its values differ.
+    """
+    count = len(next(iter(inputs.values())))
+    if all((values == values[:1]).all() for values in inputs.values()) and (
+        count > 1 or all((values == values.flat[0]).all() for values in inputs.values() if values.size)
+    ):
+        what = f"all {count} samples are equal" if count > 1 else "all values of the only sample are equal"
+        raise CompileError(what, "give samples of real data: they choose the ranges of int8")
 
 
 def _check_factors(scale: Sequence[float] | None, offset: Sequence[float]) -> None:

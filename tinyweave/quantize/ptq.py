@@ -14,7 +14,7 @@ from ..ir import CompileError, Graph
 from ..progress import Progress, silent
 from .adaptive_rounding import adaptively_rounded
 from .calibrate import Calibration, calibrate, evenly_spaced, some_samples, subsample
-from .calibration_samples import Samples
+from .calibration_samples import Samples, check_samples_differ
 from .convert import to_int8
 from .equalise import equalised
 from .evaluate import Array
@@ -77,6 +77,7 @@ def quantise(
     check_sample_labels(prepared, samples)
     used = tuple(map(int, some_samples(prepared, options.count, len(samples))))
     inputs = samples.batch(used)
+    check_samples_differ(inputs)
 
     def calibrated(real: Graph) -> tuple[Graph, Graph, Calibration]:
         calibration = calibrate(real, inputs, options.method, progress, input_quants)

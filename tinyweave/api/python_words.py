@@ -1,0 +1,55 @@
+"""Messages that name options of the command line, in the words of Python: `ram="64k"` in place of `--ram 64k`."""
+
+from __future__ import annotations
+
+import re
+from functools import wraps
+from inspect import signature
+from types import FunctionType
+from typing import Any
+
+from ..ir import CompileError
+from . import options, verbs
+
+# a command in quotes; an option, with the word after it if that can be its value
+OPTION = re.compile(
+    r"'tinyweave [^;]*'|(?<![\w-])--([a-z][a-z-]*[a-z])"
+    r"(?: (?!(?:is|are|as|has|have|needs|names|delivers|fewer|too|or|and|to|of|for|if|with)\b)([^\s,;:)]+))?"
+)
+NUMBER = re.compile(r"[-+\d./e]+")
+VERBS = [each for name, each in vars(verbs).items() if isinstance(each, FunctionType) and not name.startswith("_")]
+ARGUMENTS = frozenset(options.PlanOptions.__dataclass_fields__).union(*(signature(each).parameters for each in VERBS))
+
+
+def with_python_words(value: Any) -> Any:
+    """Return a function whose CompileErrors name Python's arguments rather than options; return other values as they are."""
+    if not isinstance(value, FunctionType):
+        return value
+
+    @wraps(value)
+    def called(*arguments: Any, **named: Any) -> Any:
+        try:
+            return value(*arguments, **named)
+        except CompileError as error:
+            error.why, error.what_to_do = map(python_words, (error.why, error.what_to_do))
+            error.args = (str(error),)
+            raise
+
+    return called
+
+
+def python_words(message: str) -> str:
+    """Replace the options in a message by arguments of the public functions: `--ram 64k` by `ram="64k"`.
+
+    Options that no public function has, and commands in quotes, stay as they are.
+    """
+
+    def words(found: re.Match[str]) -> str:
+        name, value = (found[1] or "").replace("-", "_"), found[2]
+        if name not in ARGUMENTS:
+            return found[0]
+        if value is None:
+            return name
+        return f"{name}={value}" if NUMBER.fullmatch(value) else f'{name}="{value}"'
+
+    return OPTION.sub(words, message)
