@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import planning
 from ..devices import Device, all_devices, parse_size
@@ -98,25 +98,29 @@ class Remedy:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A combination of changed options, and the search over all plans with it.
+    """A combination of changed options, with the model, the request and the search over all plans with it.
 
     Attributes:
         changes: the changed options.
-        choices: the search over the plans.
+        model: the model.
+        request: the request, with the limits and the core of another board if the board changes.
         board: the board; None if only a core is known.
-        limits: the limits, of the request or of another board.
+        known: a cache of intermediate results.
+        choices: the search over the plans.
     """
 
     changes: Options
-    choices: planning.PlanSearch
+    model: results.Model
+    request: Request
     board: Device | None
-    limits: Limits
+    known: planning.SpaceCache
+    choices: planning.PlanSearch
 
     @property
     def needs_too_much(self) -> bool:
         """Return whether the lower bound on the RAM exceeds the limit, so that planning would be in vain."""
-        totals = [sum(memories.values()) for memories in self.limits.maps]
-        return self.limits.ram is not None and self.choices.least_bytes > max([self.limits.ram, *totals])
+        most = self.request.limits.bytes
+        return most is not None and self.choices.least_bytes > most
 
     @cached_property
     def proposal(self) -> Proposal | None:
@@ -125,10 +129,10 @@ class _Candidate:
         The plan is made when this attribute is first read, then cached.
         """
         try:
-            plan = self.choices.plan(checked=False)
+            plan = plans.unchecked_plan(self.model, self.request, self.known)
         except CompileError:
             return None
-        return _proposal(self.changes, plan, self.board, self.limits)
+        return _proposal(self.changes, plan, self.board, self.request.limits)
 
 
 @dataclass
@@ -140,6 +144,7 @@ class _Search:
         board: the board; None if only a core is known.
         request: the request, whose plan does not fit.
         progress: called for each try.
+        known: a cache of intermediate results, for all plans.
         models: (io, layout) -> the model with these options, a cache.
         tried: the candidates so far, except candidates with another model or Flash limit.
     """
@@ -148,6 +153,7 @@ class _Search:
     board: Device | None
     request: Request
     progress: Progress | None
+    known: planning.SpaceCache = field(default_factory=dict)
     models: dict[tuple[str, str], results.Model] = field(default_factory=dict)
     tried: list[_Candidate] = field(default_factory=list)
 
@@ -195,10 +201,11 @@ class _Search:
                 request = replace(request, limits=limits, core=board.core)
             elif "flash" in changes:
                 request = replace(request, limits=replace(self.limits, flash=parse_size(changes["flash"])))
-            choices = plans.choices(model or self.with_io(changes), request)
+            planned = model or self.with_io(changes)
+            choices = plans.choices(planned, request, self.known)
         except CompileError:
             return None
-        candidate = _Candidate(changes, choices, target, request.limits)
+        candidate = _Candidate(changes, planned, request, target, self.known, choices)
         if model is None and "flash" not in changes:
             self.tried.append(candidate)
         return candidate
@@ -209,6 +216,18 @@ def changed(request: Request, changes: Options) -> Request:
     return replace(request, **{REQUEST_FIELDS[name]: value for name, value in changes.items() if name in REQUEST_FIELDS})
 
 
+class Advice(NamedTuple):
+    """What could make a plan fit: proposals (changed options) and remedies (changes of the network), the best first.
+
+    `least` has the least bytes of `ram` (arena) and `flash` (constants) that any tried options reach, each by itself, if the
+    plan exceeds both limits and nothing that was tried fits; else it is None.
+    """
+
+    proposals: list[Proposal]
+    remedies: list[Remedy]
+    least: dict[str, int] | None
+
+
 def advise(
     model: results.Model,
     plan: Plan,
@@ -216,9 +235,10 @@ def advise(
     *,
     board: Device | None,
     flash: int | None = None,
+    known: planning.SpaceCache | None = None,
     progress: Progress | None = None,
-) -> tuple[list[Proposal], list[Remedy]]:
-    """Return proposals (changed options) and remedies (changes of the network) for a plan that does not fit, the best first.
+) -> Advice:
+    """Search for changes with which a plan fits that does not.
 
     Each proposal fits by itself. If the RAM is too small with all options, the proposals need less RAM than `plan`, but do not
     fit. Remedies are added if no options on this board make the plan fit.
@@ -229,9 +249,10 @@ def advise(
         request: the request of the plan.
         board: the board; None if only a core is known.
         flash: measured Flash of the plan in bytes; None before a build.
+        known: a cache of intermediate results, as for `make_plan`.
         progress: called for each try.
     """
-    search, limits = _Search(model, board, request, progress), request.limits
+    search, limits = _Search(model, board, request, progress, {} if known is None else known), request.limits
     search.models[model.io, model.layout] = model
     base = _proposal({}, plan, board, limits)
     if flash is not None:
@@ -255,7 +276,17 @@ def advise(
             done += _on_boards(search, other) if other else []
     if base.too_slow and not any(each.fits is not False for each in done):
         done += _more_time(search, base)
-    return _best(done, search.tried, base), remedies
+    has_both = not base.fits_ram and bool(base.need.excess(limits.flash))
+    least = _least(search, base) if has_both and not any(each.fits is not False for each in done) else None
+    return Advice(_best(done, search.tried, base), remedies, least)
+
+
+def _least(search: _Search, base: Proposal) -> dict[str, int]:
+    """Return the least arena and the least constants in bytes of the plans that were tried, or that `flash` would minimise."""
+    smallest = search.candidate({"optimize": LESS_FLASH[-1]})
+    tried = [*_closest(search.tried)[:MOST_CLOSEST], *([smallest] if smallest else [])]
+    found = [base, *(each.proposal for each in tried if each.proposal)]
+    return {"ram": min(each.arena for each in found), "flash": min(each.need.constants for each in found)}
 
 
 def _less_flash(search: _Search) -> Options:
@@ -266,15 +297,9 @@ def _less_flash(search: _Search) -> Options:
     """
     flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
-    tried = [_try(search, {"optimize": each}) for each in others if _weight_bytes(search.model.graph) <= flash]
+    tried = [_try(search, {"optimize": each}) for each in others if plans.weight_bytes(search.model.graph) <= flash]
     able = [each.changes for each in tried if each and each.proposal and not each.proposal.need.excess(flash)]
     return able[0] if able else {}
-
-
-def _weight_bytes(graph: Graph) -> int:
-    """Return the bytes of the weights of convolutions and dense layers: a lower bound on the constants of every plan."""
-    names = {op.inputs[1] for op in graph.ops if spec_of(op).takes_int4_weights}
-    return sum(graph.tensors[name].bytes for name in names if name is not None and graph.tensors[name].data is not None)
 
 
 def _int4_graph(graph: Graph) -> Graph:

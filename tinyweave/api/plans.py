@@ -14,10 +14,10 @@ from ..codegen import constant_bytes
 from ..devices import Device, parse_size
 from ..exporters import tflite as tflite_exporter
 from ..files import read_file
-from ..ir import CompileError, shortened
+from ..ir import CompileError, Graph, shortened
 from ..kernels.layer_cycles import FlashReads, cost_model_core
 from ..kernels.table import foreign
-from ..ops import macs
+from ..ops import macs, spec_of
 from ..papers import counts
 from ..papers.chain import Chain, chain_of
 from ..planning import Limits, Objective, Plan, Progress, Request
@@ -110,8 +110,11 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
     search = choices(model, request, known)
     plan = search.plan(checked=False, progress=progress)
     over = limits_excess(plan, request)
-    plans, able = [(over, plan)], not request.fast and (request.limits.bytes or 0) >= (search.least_bytes if over[0] else 0)
-    for objective in other_objectives(plan.objective, over) if any(over) and able else ():
+    limits, plans = request.limits, [(over, plan)]
+    hopeless = (over[0] and search.least_bytes > (limits.bytes or 0)) or (
+        over[1] and weight_bytes(model.graph) > (limits.flash or 0)
+    )
+    for objective in other_objectives(plan.objective, over) if any(over) and not (request.fast or hopeless) else ():
         try:
             plan = choices(model, replace(request, objective=objective), known).plan(checked=False, progress=progress)
         except CompileError:
@@ -121,6 +124,12 @@ def unchecked_plan(model: Model, request: Request, known: planning.SpaceCache, p
         if not any(over) or (objective == "speed" and over[2]):  # no other plan is faster
             break
     return min(plans, key=lambda each: each[0])[1]
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Return the bytes of the weights of convolutions and dense layers: a lower bound on the constants of every plan."""
+    names = {op.inputs[1] for op in graph.ops if spec_of(op).takes_int4_weights}
+    return sum(graph.tensors[name].bytes for name in names if name is not None and graph.tensors[name].data is not None)
 
 
 def other_objectives(tried: str, over: Sequence[float]) -> list[Objective]:

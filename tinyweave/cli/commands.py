@@ -142,7 +142,8 @@ def plan(
     chain = api.paper_chain(loaded, count)
     if pareto:
         return steps.show_front(loaded, board, request, picture=picture, as_json=as_json)
-    planned = steps.make_plan(loaded, request)
+    known: planning.SpaceCache = {}
+    planned = steps.make_plan(loaded, request, known=known)
     overhead = chosen["max_mac_overhead"] or 1.0
     compared = None
     if chain:
@@ -154,7 +155,7 @@ def plan(
     record["explain"] = records.explanation_record(explained) if explained else None
     record["count"] = counts.count_record(compared) if compared else None
     if record["fits"] is False and not explained:
-        record |= steps.advise(["plan", model], loaded, planned, request, board=board, options=chosen)
+        record |= steps.advise(["plan", model], loaded, planned, request, board=board, options=chosen, known=known)
     if out is not None:
         files.write_file(out, planning.to_json(planned))
 
@@ -355,7 +356,8 @@ def deploy(
     known: planning.SpaceCache = {}
     planned = steps.make_plan(loaded, beside, known=known)
     record = records.record(loaded, plan=planned, device=board, limits=request.limits, row_source=chosen["source"])
-    advise = partial(steps.advise, ["deploy", model], loaded, board=board, options=chosen | options | {"out": out})
+    whole = chosen | options | {"out": out}
+    advise = partial(steps.advise, ["deploy", model], loaded, board=board, options=whole, known=known)
     if record["fits"] is False:  # measuring a build cannot change this verdict
         record |= advise(planned, beside)
         steps.show(record, lambda: [text.show_misfit], as_json=as_json)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
 
+SIDE, FEWEST_FEATURES = 16, 8  # least rows and columns of an image; least rows and features of a sound
+MOST_SENSORS = 16  # channels of a window of sensor values
 LEAST_LEFT_S = 5  # seconds: a progress bar shows no shorter estimate of the time that is left
 
 
@@ -135,10 +137,12 @@ def advise(
     board: devices.Device | None,
     options: Options,
     flash: int | None = None,
+    known: planning.SpaceCache | None = None,
 ) -> dict[str, Any]:
-    """Search for changes with which a model fits, and return them as the keys `advice` and `remedies` of a record.
+    """Search for changes with which a model fits, and return them as the keys `advice`, `remedies` and `least` of a record.
 
-    `advice` has complete commands with changed options, the best first. `remedies` has changes of the network.
+    `advice` has complete commands with changed options, the best first. `remedies` has changes of the network. `least` has the
+    least RAM and Flash that were reached, if both are too small.
 
     Args:
         command: the name of the command and the path of the model.
@@ -148,9 +152,10 @@ def advise(
         board: the device; None if there is none.
         options: values of all options of the command, by parameter name.
         flash: measured Flash of the plan in bytes; None before a build.
+        known: a cache of intermediate results, as for `make_plan`.
     """
     with progress_bar() as report:
-        proposals, remedies = api.advise(model, plan, request, board=board, flash=flash, progress=report)
+        proposals, remedies, least = api.advise(model, plan, request, board=board, flash=flash, known=known, progress=report)
     advice = []
     for proposal in proposals:
         # RAM and Flash limits of one board do not apply to another
@@ -161,13 +166,13 @@ def advise(
     changes = [
         records.remedy_record(
             remedy,
-            _remedy_command(remedy, request.limits, options),
+            _remedy_command(remedy, model, request.limits, options),
             _words(remedy.changes),
             shape if remedy.way == "input" else None,
         )
         for remedy in remedies
     ]
-    return {"advice": advice, "remedies": changes}
+    return {"advice": advice, "remedies": changes, "least": least}
 
 
 def _words(changes: Mapping[str, Any]) -> list[str]:
@@ -176,7 +181,22 @@ def _words(changes: Mapping[str, Any]) -> list[str]:
     return [word for each in words for word in each]
 
 
-def _remedy_command(remedy: Remedy, limits: planning.Limits, chosen: Options) -> str | None:
+def _task_of(model: results.Model) -> str:
+    """Return the task of `search` for networks with the inputs and outputs of a model, or "TASK" if they may be of several."""
+    if len(model.graph.inputs) != 1:
+        return "TASK"
+    shape, outputs = model.graph.tensors[model.graph.inputs[0]].shape, len(model.graph.outputs)
+    if len(shape) == 4 and shape[3] == 3 and min(shape[1:3]) >= SIDE:
+        return "images" if outputs == 1 else "detection"
+    if outputs > 1 or shape[0] != 1:
+        return "TASK"
+    if (len(shape) == 3 or (len(shape) == 4 and 1 in shape[1:3])) and 1 < shape[-1] <= MOST_SENSORS < max(shape[1:-1]):
+        return "sensors"
+    is_map = len(shape) == 4 and shape[3] == 1 and min(shape[1:3]) >= FEWEST_FEATURES
+    return "TASK" if not is_map else "images" if shape[1] == shape[2] else "keywords"
+
+
+def _remedy_command(remedy: Remedy, model: results.Model, limits: planning.Limits, chosen: Options) -> str | None:
     """Return the command for a change of the network, with placeholders in capitals.
 
     None for a smaller input, because users must retrain the network themselves.
@@ -186,7 +206,7 @@ def _remedy_command(remedy: Remedy, limits: planning.Limits, chosen: Options) ->
     words = {
         "quantize": ["FLOAT_MODEL", "--calibrate", "SAMPLES", *option_words({"flash": sizes["flash"]})],
         "prune": ["FLOAT_MODEL", "--calibrate", "SAMPLES", *option_words({name: sizes[name] for name in remedy.over})],
-        "search": ["--task", "TASK", "--data", "FOLDER", *option_words(target), "-o", "found"],
+        "search": ["--task", _task_of(model), "--data", "FOLDER", *option_words(target), "-o", "found"],
     }
     return " ".join(map(quoted, ["tinyweave", remedy.way, *words[remedy.way]])) if remedy.way in words else None
 

@@ -141,6 +141,7 @@ def record(
         },
         "advice": None,
         "remedies": None,
+        "least": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(boards, key=lambda board: board.ram)] if profile else None,

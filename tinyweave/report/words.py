@@ -416,10 +416,17 @@ def peak_text(peak: Record) -> str:
 def advice_title(record: Record) -> str:
     """Return the heading of the advice, or a sentence that nothing helps."""
     closest = [proposal for proposal in record["advice"] if proposal["fits"] is False]
-    shown = advice_lines(record)
+    shown, least = advice_lines(record), record.get("least")
     if shown and not record["remedies"]:
         return "options with which it fits, the fewest changes first; each was planned"
     others = "; other ways to make it fit" if shown else ""
+    if least:
+        over = {key: least[key] - record["limits"][key] for key in ("ram", "flash")}
+        more = {key: f", {count:,} B too many" if count > 0 else ", which is enough" for key, count in over.items()}
+        reached = (
+            f"the least arena is {least['ram']:,} B{more['ram']}; the least constants are {least['flash']:,} B{more['flash']}"
+        )
+        return f"nothing that was tried fits: {reached}{others}"
     if closest:
         least = min(closest, key=lambda proposal: proposal["ram"])
         over = least["ram"] - record["limits"]["ram"]

@@ -1,0 +1,120 @@
+"""Verdicts: a network fits if the plan or the build of any objective does, and a looser limit never costs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from cases.graphs import Net
+from cases.sweeps import rest_in_sweeps
+from fuzz.generate import random_network
+
+import tinyweave as tw
+from tinyweave import api
+from tinyweave.api.plans import limits_excess
+from tinyweave.api.results import Model
+from tinyweave.cli import main
+from tinyweave.devices import find
+from tinyweave.nas.costs import model_of
+from tinyweave.planning import Plan
+
+DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
+BOARD = find("stm32f412")
+
+
+@cache
+def model(name: int | str) -> Model:
+    if name == "digits":
+        return api.load(DIGITS)
+    if name == "convolutions":
+        net = Net(12, 12, 3)
+        return model_of(net.finish("convolutions", net.conv(net.conv("image", 8, 3), 8, 3, stride=2)))
+    return model_of(random_network(int(name), 10))
+
+
+@cache
+def plan(name: int | str, optimize: str | None, key: str = "ram", limit: float | None = None) -> Plan:
+    return tw.plan(model(name), BOARD, optimize=optimize, **{key: limit})
+
+
+def fits(name: int | str, optimize: str | None, key: str, limit: float) -> bool:
+    options = api.PlanOptions(optimize=optimize, **{key: limit})
+    return not any(limits_excess(plan(name, optimize, key, limit), api.request_of(options, BOARD)))
+
+
+def arena(made: Plan) -> int:
+    return sum(made.arena.values())
+
+
+def ms(made: Plan) -> float:
+    return api.estimate_latency_ms(made, BOARD) or 0.0
+
+
+NEEDS = {"ram": arena, "flash": lambda made: api.estimate_flash(made).constants, "latency_ms": ms}
+COSTS = {"size": arena, "speed": ms, "balanced": lambda made: arena(made) * ms(made), None: lambda made: arena(made) * ms(made)}
+
+
+def ladder(name: int | str, key: str) -> Sequence[float]:
+    """Return limits from too little to more than any plan needs, each plan's own need among them."""
+    needs = sorted({NEEDS[key](plan(name, optimize)) for optimize in api.OPTIMIZE})
+    if key == "latency_ms":
+        return [needs[0] / 2, *(round(need + 0.002, 3) for need in needs), 2 * needs[-1]]
+    return [int(needs[0]) - 4, *map(int, needs), int(needs[-1]) + 400]
+
+
+@pytest.mark.parametrize("key", ["ram", "flash", "latency_ms"])
+@pytest.mark.parametrize("name", ["convolutions", *rest_in_sweeps(range(6), 2)])
+def test_a_looser_limit_never_costs_anything(name: int | str, key: str) -> None:
+    limits = ladder(name, key)
+    for optimize, cost in COSTS.items():
+        verdicts = [fits(name, optimize, key, limit) for limit in limits]
+        assert verdicts == sorted(verdicts) and verdicts[-1], (optimize, limits, verdicts)
+        own = [plan(name, optimize, key, limit) for limit, fit in zip(limits, verdicts, strict=True) if fit]
+        own = [made for made in own if made.objective == (optimize or "balanced")]
+        assert own and all(cost(looser) <= cost(made) * 1.02 for made, looser in pairwise(own)), optimize
+
+
+@pytest.mark.parametrize("key", ["ram", "flash", "latency_ms"])
+@pytest.mark.parametrize("name", ["convolutions", *rest_in_sweeps(range(6), 2)])
+def test_a_network_fits_if_the_plan_of_any_objective_does(name: int | str, key: str) -> None:
+    for limit in ladder(name, key):
+        verdicts = {optimize: fits(name, optimize, key, limit) for optimize in (None, *api.OPTIMIZE)}
+        assert len({*verdicts.values()}) == 1, (limit, verdicts)
+
+
+@pytest.mark.parametrize("name", ["digits", "convolutions"])
+def test_a_ram_limit_keeps_the_objective_and_the_plan_that_meets_it(name: str) -> None:
+    free = tw.plan(model(name))
+    for ram in (arena(free), arena(free) + 1000, 10 * arena(free)):
+        made = tw.plan(model(name), ram=ram)
+        assert made.objective == "balanced" and (made.offsets, made.variants) == (free.offsets, free.variants)
+    small = tw.plan(model(name), ram=arena(tw.plan(model(name), optimize="size")))
+    assert arena(small) < arena(free) or name == "convolutions"
+
+
+@pytest.mark.emulator
+def test_deploy_builds_the_plans_of_other_objectives_before_it_says_that_none_fits(
+    tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plans have the same arena. The portable kernels take less stack, which only a build shows."""
+    small, usual = (
+        tw.deploy(model("convolutions"), "stm32f412", folder=tmp_path / str(optimize), samples=1, optimize=optimize)
+        for optimize in ("size", None)
+    )
+    assert small.profile.ram < usual.profile.ram
+    file = tmp_path / "convolutions.tflite"
+    file.write_bytes(model("convolutions").file)
+    words = ["deploy", str(file), "--device", "stm32f412", "--samples", "1", "-o", str(tmp_path / "out")]
+    assert main([*words, "--ram", str(small.profile.ram)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "fits stm32f412 with --optimize size" in said or "fits stm32f412 with --optimize flash" in said
+    for optimize in ("speed", "flash"):
+        done = tw.deploy(
+            model("convolutions"), "stm32f412", folder=tmp_path / "again", samples=1, optimize=optimize, ram=small.profile.ram
+        )
+        assert done.fits and done.verification.ok
+    least = min(small.profile.ram, done.profile.ram)
+    assert main([*words, "--ram", str(least - 8), "--json"]) in (0, 1)
