@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
+from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
 import tinyweave as tw
@@ -32,6 +33,8 @@ def model(name: int | str) -> Model:
     if name == "convolutions":
         net = Net(12, 12, 3)
         return model_of(net.finish("convolutions", net.conv(net.conv("image", 8, 3), 8, 3, stride=2)))
+    if name == "chain":
+        return model_of(NETWORKS["chain"]())
     return model_of(random_network(int(name), 10))
 
 
@@ -100,21 +103,16 @@ def test_deploy_builds_the_plans_of_other_objectives_before_it_says_that_none_fi
     tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plans have the same arena. The portable kernels take less stack, which only a build shows."""
-    small, usual = (
-        tw.deploy(model("convolutions"), "stm32f412", folder=tmp_path / str(optimize), samples=1, optimize=optimize)
-        for optimize in ("size", None)
-    )
-    assert small.profile.ram < usual.profile.ram
-    file = tmp_path / "convolutions.tflite"
-    file.write_bytes(model("convolutions").file)
+    more = {"folder": tmp_path / "out", "samples": 1}
+    small, usual = (tw.deploy(model("chain"), "stm32f412", optimize=optimize, **more) for optimize in ("size", None))
+    assert small.profile.arena == usual.profile.arena and small.profile.ram < usual.profile.ram
+    for optimize in ("balanced", "speed"):
+        done = tw.deploy(model("chain"), "stm32f412", optimize=optimize, ram=small.profile.ram, **more)
+        assert done.fits and done.verification.ok and done.plan.objective in ("size", "flash")
+    file = tmp_path / "chain.tflite"
+    file.write_bytes(model("chain").file)
     words = ["deploy", str(file), "--device", "stm32f412", "--samples", "1", "-o", str(tmp_path / "out")]
     assert main([*words, "--ram", str(small.profile.ram)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert "fits stm32f412 with --optimize size" in said or "fits stm32f412 with --optimize flash" in said
-    for optimize in ("speed", "flash"):
-        done = tw.deploy(
-            model("convolutions"), "stm32f412", folder=tmp_path / "again", samples=1, optimize=optimize, ram=small.profile.ram
-        )
-        assert done.fits and done.verification.ok
-    least = min(small.profile.ram, done.profile.ram)
-    assert main([*words, "--ram", str(least - 8), "--json"]) in (0, 1)
+    assert f"fits stm32f412 with --optimize {done.plan.objective}" in capsys.readouterr().out.splitlines()
+    assert main([*words, "--ram", str(sum(small.profile.arena.values()) + 1)]) == 1
+    assert "does not fit stm32f412" in capsys.readouterr().out.splitlines()

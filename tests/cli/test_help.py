@@ -135,4 +135,4 @@ def test_a_deployment_that_fits_is_one_screen_of_80_columns_and_24_lines(capsys,
     folder.mkdir(parents=True)
     assert run("deploy", shutil.copy(EXAMPLE, folder), "--device", "nrf52840") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "fits nrf52840" and len(lines) <= 24
+    assert lines[1] == "fits nrf52840 with --optimize balanced" and len(lines) <= 24

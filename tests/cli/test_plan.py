@@ -292,7 +292,7 @@ def test_plan_prints_the_verdict_first_and_on_one_screen(capsys, monkeypatch):
     short = capsys.readouterr().out.splitlines()
     assert run("plan", DIGITS, "--device", "nrf52840", "--all") == 0
     whole = capsys.readouterr().out.splitlines()
-    assert short[0] == whole[0] == "fits nrf52840" and len(short) <= 23 and "add --all" in short[-1]
+    assert short[0] == whole[0] == "fits nrf52840 with --optimize balanced" and len(short) <= 23 and "add --all" in short[-1]
     drawn, all_drawn = ([line for line in lines if " .. " in line and "#" in line] for lines in (short, whole))
     buffers = api.plan(api.load(DIGITS), "nrf52840").buffers
     assert len(all_drawn) == len(buffers) and set(drawn) < set(all_drawn)

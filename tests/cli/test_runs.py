@@ -40,7 +40,7 @@ def test_deploy_writes_c_and_consistent_reports(capsys, chain, tmp_path, emulato
     assert record["instructions"] > 0 and abs(steps - record["instructions"]) < 0.05 * record["instructions"]
     assert json.loads((out / "report.json").read_text()) == record
     report = (out / "report.md").read_text()
-    assert "**fits stm32f412**" in report and f"{ram['total']:,}" in report and "conv_2d_0" in report
+    assert "**fits stm32f412 with --optimize balanced**" in report and f"{ram['total']:,}" in report and "conv_2d_0" in report
     assert "nrf52840" in record["boards"] and (out / "chain.c").exists()
     assert [path.name for path in out.parent.iterdir()] == ["net"]
 

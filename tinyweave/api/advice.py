@@ -30,7 +30,6 @@ REQUEST_FIELDS = {  # option -> field of a Request
     "stream_outputs": "stream_outputs",
 }
 OVERHEADS = (1.1, 1.2, 1.5)  # MAC overheads, tried last because recomputation is slow to plan and to run
-LESS_FLASH = ("size", "flash")  # objectives: kernels with the fewest constants, then with the least code too
 MOST_TRIES = 24  # most combinations of options to plan on the same board
 HOPELESS = 2  # stop raising the MAC overhead if the lower bound on the RAM exceeds this multiple of the limit
 MOST_BOARDS = 2  # most boards to plan for, per combination of options
@@ -257,11 +256,10 @@ def advise(
     base = _proposal({}, plan, board, limits)
     if flash is not None:
         base = replace(base, need=results.FlashEstimate(flash, flash, flash))
-    # If the constants of the smallest kernels exceed the Flash, no options help. Then search for options that meet the RAM
-    # limit alone.
-    start = _less_flash(search) if base.need.excess(limits.flash) else {}
-    is_flash_enough = bool(start) or not base.need.excess(limits.flash)
-    found = [] if base.fits_ram and not is_flash_enough else _search_options(search, start, base, needs_flash=is_flash_enough)
+    # The plan has the objective that exceeds the limits by the least. If its constants exceed the Flash, no options help. Then
+    # search for options that meet the RAM limit alone.
+    is_flash_enough = not base.need.excess(limits.flash)
+    found = [] if base.fits_ram and not is_flash_enough else _search_options(search, base, needs_flash=is_flash_enough)
     done = [each for each in found if each.fits is not False]
     remedies: list[Remedy] = []
     if not done:
@@ -283,23 +281,10 @@ def advise(
 
 def _least(search: _Search, base: Proposal) -> dict[str, int]:
     """Return the least arena and the least constants in bytes of the plans that were tried, or that `flash` would minimise."""
-    smallest = search.candidate({"optimize": LESS_FLASH[-1]})
+    smallest = search.candidate({"optimize": "flash"})
     tried = [*_closest(search.tried)[:MOST_CLOSEST], *([smallest] if smallest else [])]
     found = [base, *(each.proposal for each in tried if each.proposal)]
     return {"ram": min(each.arena for each in found), "flash": min(each.need.constants for each in found)}
-
-
-def _less_flash(search: _Search) -> Options:
-    """Return a change of the planner's objective that makes the constants meet the Flash limit, as {"optimize": name}, else {}.
-
-    LESS_FLASH lists objectives that need less and less Flash. Those after the request's own are tried, unless the weights alone
-    exceed the limit, and recorded in `search.tried`. The first that meets the limit is returned.
-    """
-    flash, now = search.limits.flash or 0, search.request.objective
-    others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
-    tried = [_try(search, {"optimize": each}) for each in others if plans.weight_bytes(search.model.graph) <= flash]
-    able = [each.changes for each in tried if each and each.proposal and not each.proposal.need.excess(flash)]
-    return able[0] if able else {}
 
 
 def _int4_graph(graph: Graph) -> Graph:
@@ -372,32 +357,29 @@ def _cheapest(search: _Search) -> Proposal | None:
     return min(found, key=lambda each: each.rank[2:], default=None)
 
 
-def _search_options(search: _Search, start: Options, base: Proposal, *, needs_flash: bool) -> list[Proposal]:
-    """Return the proposals that fit with the fewest changes in addition to `start`, or an empty list if none fits.
+def _search_options(search: _Search, base: Proposal, *, needs_flash: bool) -> list[Proposal]:
+    """Return the proposals that fit with the fewest changes, or an empty list if none fits.
 
     All pairs, triples and so on of changes are tried only if the model would fit with all changes together. Recomputation is
     tried last.
 
     Args:
         search: the state of the search.
-        start: options changed in every try.
         base: the plan without changes.
         needs_flash: whether a proposal must also meet the Flash and time limits; otherwise only the RAM limit.
     """
     changes = list(_changes(search, base))
-    solved = [proposal for each in search.tried for proposal in _fitting(each, needs_flash=needs_flash)]
-    if solved and base.fits_ram:  # the RAM was enough without changes, and a tried plan meets the other limits
-        return solved
+    solved = list[Proposal]()
     for count in range(1, len(changes) + 1):
         for chosen in combinations(changes, count):
-            solved += _fitting(_try(search, {**start, **dict(chosen)}), needs_flash=needs_flash)
+            solved += _fitting(_try(search, dict(chosen)), needs_flash=needs_flash)
         if solved:
             return solved
-        if count == 1 and len(changes) > 2 and not _fits_with_all(search, {**start, **dict(changes)}, needs_flash=needs_flash):
+        if count == 1 and len(changes) > 2 and not _fits_with_all(search, dict(changes), needs_flash=needs_flash):
             break
     if base.fits_ram:
         return []  # recomputation takes time and saves no Flash
-    least = {**start, **next((each.changes for each in _closest(search.tried)), {})}
+    least = next((each.changes for each in _closest(search.tried)), {})
     for overhead in OVERHEADS:
         if overhead > (search.request.max_mac_overhead or 1):
             candidate = _try(search, {**least, "max_mac_overhead": overhead})
@@ -413,8 +395,6 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
     graph, request = search.model.graph, search.request
     if request.strategy != "best":
         yield "schedule", "best"
-    if base.too_slow and request.objective != "speed":
-        yield "optimize", "speed"  # its kernels may have more constants
     converted = any(graph.tensors[name].dtype != "int8" for name in (*graph.inputs, *graph.outputs))
     turned = any(op.kind == "transpose" for op in graph.ops)
     edges_now = (("io", search.model.io, "int8", converted), ("layout", search.model.layout, "nhwc", turned))

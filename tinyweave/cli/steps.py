@@ -185,9 +185,10 @@ def _task_of(model: results.Model) -> str:
     """Return the task of `search` for networks with the inputs and outputs of a model, or "TASK" if they may be of several."""
     if len(model.graph.inputs) != 1:
         return "TASK"
-    shape, outputs = model.graph.tensors[model.graph.inputs[0]].shape, len(model.graph.outputs)
+    tensors, outputs = model.graph.tensors, len(model.graph.outputs)
+    shape, boxes = tensors[model.graph.inputs[0]].shape, [name for name in model.graph.outputs if len(tensors[name].shape) > 2]
     if len(shape) == 4 and shape[3] == 3 and min(shape[1:3]) >= SIDE:
-        return "images" if outputs == 1 else "detection"
+        return "images" if outputs == 1 else "detection" if boxes else "TASK"
     if outputs > 1 or shape[0] != 1:
         return "TASK"
     if (len(shape) == 3 or (len(shape) == 4 and 1 in shape[1:3])) and 1 < shape[-1] <= MOST_SENSORS < max(shape[1:-1]):

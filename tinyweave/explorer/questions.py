@@ -155,7 +155,7 @@ def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, 
     The result does not depend on the RAM limit, so it is cached while users move the slider of the RAM limit.
     """
     model, request = _model(asked, given), _request(asked)
-    least = api.make_plan(model, replace(request, objective="size"))
+    least = api.make_plan(model, replace(request, objective="size", limits=Limits(0)))
     layers = plan_layers(api.make_plan(model, Request("layer", core=request.core)))
     return sum(least.arena.values()), {layer.name: layer.live for layer in layers}
 
