@@ -38,7 +38,7 @@ from .layouts import LayoutSearch, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
-from .search.pareto import PathObjective
+from .search.pareto import COSTS, PathObjective
 from .search.problem import NEVER
 from .strategies import PlanSpace, PlanSpaces, SearchedOrders, least_bytes, scaled_macs, streamed_io
 
@@ -192,8 +192,10 @@ class PlanSearch:
         stack = least_stack(self.graph, self.kernel_sets[-1], core)
         if self.request.strategy == "best" and not any(self._streams) and any(stage.schedule for stage in best.stages):
             unfused = self._spaces_of(self.kernel_sets[-1]).of("unfused", None)
-            if least_bytes(unfused) + stack < sum(cost(best)[2:]):
-                best = min(best, LayoutSearch(unfused).plan("size", byte_limit, cycle_limit), key=cost)
+            if least_bytes(unfused) + stack < cost(best)[2]:
+                objectives: list[PathObjective] = ["size"] if cycle_limit == NEVER else list(COSTS)
+                search = LayoutSearch(unfused)
+                best = min([best, *(search.plan(each, byte_limit, cycle_limit) for each in objectives)], key=cost)
         if self._fallback is not None:
             stack = least_stack(self.graph, self._fallback.kernel_sets[-1], core)
             if self._fallback.least_bytes + stack < cost(best)[2]:
