@@ -41,7 +41,7 @@ __all__ = [
 
 CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # code size of each C file on a Cortex-M4; bench/code_size.py
 ONLY_KERNEL = "the only kernel for it"  # the reason for a kernel if the core has no other for the kind of op
-STACK_BYTES = Path(__file__).with_name("stack_bytes.json")  # stack of each kernel by core; bench/stack_bytes.py
+STACK_BYTES = Path(__file__).with_name("stack_bytes.json")  # stack of each kernel by core; bench/planning/stack_bytes.py
 SETS = ("tw_line.c",)  # files with one function per window size and stride, of which a network uses few
 
 BY_NAME = {row.name: row for row in VARIANTS}

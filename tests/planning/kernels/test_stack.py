@@ -40,7 +40,7 @@ def test_each_kernel_of_a_core_has_its_stack() -> None:
         known = stack_of_kernels(core)
         own = [row for row in VARIANTS if f"{row.name}.c" in FILES and (not row.cores or core in row.cores)]
         missing = [row.name for row in own if row.name not in known]
-        assert not missing, f"{core}: run bench/stack_bytes.py"
+        assert not missing, f"{core}: run bench/planning/stack_bytes.py"
         assert len(known[FRAME]) == 4 and all(len(sizes) == 2 for name, sizes in known.items() if name != FRAME)
 
 

@@ -1,7 +1,7 @@
 """Stack: how many bytes a plan needs, estimated from the stack of each kernel and from the fused stages.
 
 The stack is the frame of the function `invoke`, which calls the kernels, plus the largest stack of a kernel. The C of a fused
-stage keeps the state of its loop in this frame. `kernels/stack_bytes.json` (written by bench/stack_bytes.py) has the bytes.
+stage keeps the state of its loop in this frame. bench/planning/stack_bytes.py wrote the bytes, kernels/stack_bytes.json.
 """
 
 from __future__ import annotations

@@ -16,10 +16,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import one_line  # noqa: F401
-
-# isort: split
-from models import ROOT
 
 from tinyweave import api, toolchain
 from tinyweave.api import results
@@ -31,7 +27,7 @@ from tinyweave.planning.kernels.stack import FRAME, frame_features
 from tinyweave.simulate import emulated
 from tinyweave.simulate.cores import CORES
 
-MODELS = ROOT.parent / "shared" / "models"
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 EVERY = 8  # of the models
 CALLS = 24  # bytes that the registers of the function which calls `invoke` take
 Chains = Mapping[str, tuple[int, frozenset[str]]]  # function -> bytes of its frame, the functions that it calls
