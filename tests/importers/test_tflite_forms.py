@@ -350,6 +350,9 @@ def on_rows(field: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 DAMAGE: dict[str, Change] = {
     "index": on_rows("arrayIndices", lambda values: values + 7),
+    "index at the extent": on_rows(
+        "arrayIndices", lambda values: np.where(values == values.max(), 8, values).astype(np.uint16)
+    ),
     "negative segment": on_rows("arraySegments", lambda values: values.astype(np.int32) - 1),
     "unordered segments": on_rows("arraySegments", lambda values: values[::-1].copy()),
     "few segments": on_rows("arraySegments", lambda values: values[[0, -1]]),
