@@ -16,7 +16,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[2] / "tests")  # in place of this folder, whose cases.py would hide tests/cases
+sys.path.pop(0)  # this folder, whose cases.py would hide tests/cases
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 SHARES = 2  # tasks per plan
 

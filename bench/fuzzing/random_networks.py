@@ -19,7 +19,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[2] / "tests")  # in place of this folder, whose cases.py would hide tests/cases
+sys.path.pop(0)  # this folder, whose cases.py would hide tests/cases
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fuzz.every_op import may_lack_litert, network_of_every_op
 from fuzz.faster_kernels import with_kernels_of

@@ -21,7 +21,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
-sys.path[0] = str(Path(__file__).parents[2] / "tests")  # in place of this folder, whose cases.py would hide tests/cases
+sys.path.pop(0)  # this folder, whose cases.py would hide tests/cases
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fuzz.whole_way import whole_way
 
