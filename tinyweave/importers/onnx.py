@@ -7,11 +7,13 @@ initializers and shapes only are computed at import. Source: ONNX IR and operato
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from math import prod
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,16 @@ from .channels_last import BYTES
 from .check_values import onnx_runs
 from .function_chains import fuse_functions
 from .onnx_ops.old_forms import functions_of
-from .program import ImportedProgram, Node, Ref, graph_of
+from .program import IF, ImportedProgram, Node, Ref, graph_of
 from .shapes import Axis, Dynamic, Shapes, fixed_shapes
 
 MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
 MAX_BYTES = 1 << 28  # total size of all initializers
-FLOATS = ("float16", "float32", "float64")
+ML = "ai.onnx.ml"  # the domain of scikit-learn's models
+KEEPING = ("Cast", "Identity", "Reshape", "Squeeze")  # ops that keep labels labels
+MOST_NESTED = 4  # function bodies in function bodies
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or save the model as one file: onnx.save(onnx.load(path), out)"
 STANDARD = ("", "ai.onnx")  # names of the default operator domain
 Read = Callable[[str], bytes]
@@ -47,15 +52,43 @@ def from_onnx(
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
-        if model.functions:
-            _check_size(model)
-            model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, model, read, shapes), name, onnx_runs(path) if path else None)
+        return graph_of(_program(onnx, _inlined(onnx, model), read, shapes), name, onnx_runs(path) if path else None)
     except Exception as error:
         is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
         if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):
             raise CompileError("not a readable .onnx file", "it may be cut short or damaged") from error
         raise
+
+
+def _inlined(onnx: Any, model: Any) -> Any:
+    """Return the model without local functions, and with the schema's function body in place of ops that have no importer."""
+    if model.functions:
+        _check_size(model)
+        model = onnx.inliner.inline_local_functions(model)
+    opset, functions = _opset(model) or 0, functions_of(_opset(model))
+    for _ in range(MOST_NESTED):  # a body may have such ops, too
+        unknown = [node for node in _all_nodes(model.graph.node) if node.domain in STANDARD and node.op_type not in functions]
+        bodies = {op: schema for op in {node.op_type for node in unknown} if (schema := _schema(onnx, op, opset)) is not None}
+        if not bodies or len(model.graph.node) > MAX_NODES:
+            break
+        for node in (node for node in unknown if node.op_type in bodies):  # the inliner ignores default values
+            given = {attribute.name for attribute in node.attribute}
+            defaults = [attribute.default_value for attribute in bodies[node.op_type].attributes.values()]
+            node.attribute.extend(value for value in defaults if value.name and value.name not in given)
+        try:
+            model = onnx.inliner.inline_selected_functions(model, [("", op) for op in bodies], inline_schema_functions=True)
+        except (RuntimeError, TypeError):  # ONNX cannot infer a type, or is older than 1.20: the ops are refused by name
+            break
+    return model
+
+
+def _schema(onnx: Any, op: str, opset: int) -> Any:
+    """Return the schema of an ONNX op if it has a function body, else None."""
+    try:
+        schema = onnx.defs.get_schema(op, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    return schema if schema.has_function or schema.has_context_dependent_function else None
 
 
 def _opset(model: Any) -> int | None:
@@ -68,6 +101,7 @@ def _onnx() -> Any:
     """Return the module onnx; raise CompileError if it is not installed."""
     try:
         import onnx
+        import onnx.defs
         import onnx.helper
         import onnx.inliner
         import onnx.numpy_helper
@@ -78,8 +112,11 @@ def _onnx() -> Any:
 
 def _check_size(model: Any) -> None:
     """Raise CompileError if the graph has more than MAX_NODES nodes once all calls of local functions are inlined."""
-    calls = {(function.domain, function.name): list(_calls(function.node)) for function in model.functions}
-    calls[None, None] = list(_calls(model.graph.node))
+    bodies = [((function.domain, function.name), function.node) for function in model.functions]
+    calls: dict[Any, list[tuple[str, str]]] = {
+        name: [(node.domain, node.op_type) for node in _all_nodes(body)]
+        for name, body in (*bodies, ((None, None), model.graph.node))
+    }
     sizes, total = dict.fromkeys(calls, 0), sum(map(len, calls.values()))
     grown = total <= MAX_NODES
     while grown:  # a recursive function grows until it exceeds the limit
@@ -91,13 +128,13 @@ def _check_size(model: Any) -> None:
         raise CompileError(f"the graph has more than {MAX_NODES:,} nodes", "the nodes of called functions count at each call")
 
 
-def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
-    """Yield (domain, op type) of each node, including the nodes of subgraphs in attributes."""
+def _all_nodes(nodes: Any) -> Iterator[Any]:
+    """Yield the nodes, and the nodes of subgraphs in their attributes."""
     for node in nodes:
-        yield node.domain, node.op_type
+        yield node
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                yield from _calls(graph.node)
+                yield from _all_nodes(graph.node)
 
 
 def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) -> ImportedProgram:
@@ -118,21 +155,11 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
     given = [value for value in graph.input if value.name not in constants]
     inputs, _ = fixed_shapes({value.name: _input_axes(value) for value in given}, shapes)
     types = {value.name: _input_type(onnx, value) for value in given}
-    known, nodes = {*inputs, *constants, ""}, list[Node]()
-    for position, node in _in_order(graph.node):
-        for name in node.input:
-            if name not in known:
-                raise CompileError("is read but no node computes it", "the file may be damaged", tensor=name)
-        made = [name for name in node.output if name]
-        if not made or len(set(made)) < len(made) or known.intersection(made):
-            raise CompileError(
-                f"node {position} ({node.op_type}) has no output, or overwrites an existing tensor", "the file may be damaged"
-            )
-        known.update(made)
-        nodes += _nodes(onnx, node)
+    known = {*inputs, *constants, ""}
+    nodes = list(_nodes_of(onnx, graph, read, constants, known=known))
     integers = [name for name, dtype in types.items() if dtype in ("int32", "int64")]
     bytes_ = {name: dtype for name, dtype in types.items() if dtype in BYTES}
-    outputs = [Ref(value.name) for value in graph.output]
+    outputs = [Ref(name) for name in _numeric_outputs(graph)]
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
@@ -140,10 +167,82 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
     return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", integers, {}, bytes_))
 
 
+def _numeric_outputs(graph: Any) -> list[str]:
+    """Return the names of the outputs without the labels of a classifier of ai.onnx.ml, if any other output is left.
+
+    Labels are strings or numbers of classes: the program around the network takes the class of the largest score.
+    """
+    labels = set[str]()
+    for _, node in _in_order(graph.node):
+        if node.domain == ML and node.op_type == "LinearClassifier":
+            labels.update(node.output[:1])
+        elif (node.domain, node.op_type) == (ML, "ArrayFeatureExtractor") or (
+            node.op_type in KEEPING and {*node.input} & labels
+        ):
+            labels.update(node.output)
+    names = [value.name for value in graph.output]
+    return [name for name in names if name not in labels] or names
+
+
 def _check_nodes(model: Any) -> None:
-    """Raise CompileError if the main graph has more than MAX_NODES nodes."""
-    if len(model.graph.node) > MAX_NODES:
-        raise CompileError(f"the graph has {len(model.graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
+    """Raise CompileError if the main graph and its subgraphs have more than MAX_NODES nodes."""
+    count = sum(1 for _ in _all_nodes(model.graph.node))
+    if count > MAX_NODES:
+        raise CompileError(f"the graph has {count:,} nodes", f"at most {MAX_NODES:,} are supported")
+
+
+def _nodes_of(
+    onnx: Any,
+    graph: Any,
+    read: Read | None,
+    constants: dict[str, np.ndarray],
+    *,
+    known: set[str],
+    names: Mapping[str, str] = MappingProxyType({}),
+    guards: tuple[tuple[Ref, bool], ...] = (),
+) -> Iterator[Node]:
+    """Yield the nodes of a graph, and the nodes of both branches before each If node, in execution order.
+
+    Args:
+        onnx: the module.
+        graph: the main graph, or a branch.
+        read: as for `_constants`.
+        constants: the constants of the program; the initializers of branches are added.
+        known: the names of all values so far; outputs of nodes are added.
+        names: name in a branch -> its name in the program, which other branches do not have.
+        guards: the conditions of the If nodes around a branch, and the values for which the branch runs.
+    """
+    for position, node in _in_order(graph.node):
+        own = onnx.NodeProto()
+        own.CopyFrom(node)
+        own.input[:] = [names.get(name, name) for name in node.input]
+        own.output[:] = [names.get(name, name) for name in node.output]
+        for name in own.input:
+            if name not in known:
+                raise CompileError("is read but no node computes it", "the file may be damaged", tensor=name)
+        made = [name for name in own.output if name]
+        if not made or len(set(made)) < len(made) or known.intersection(made):
+            raise CompileError(
+                f"node {position} ({node.op_type}) has no output, or overwrites an existing tensor", "the file may be damaged"
+            )
+        chosen = list[tuple[Ref, ...]]()  # the outputs of both branches
+        if node.op_type == IF and node.domain in STANDARD:
+            del own.attribute[:]
+            for is_taken, branch in ((True, "then_branch"), (False, "else_branch")):
+                inner = next((each.g for each in node.attribute if each.name == branch), onnx.GraphProto())
+                prefix = f"{own.name or made[0]}.{branch}."
+                values = [*(t.name for t in inner.initializer), *(name for each in inner.node for name in each.output if name)]
+                below = {**names, **{name: prefix + name for name in values}}
+                found = _constants(onnx, inner, read)
+                constants |= {below[name]: value for name, value in found.items()}
+                known.update(below[name] for name in found)
+                within = (*guards, (Ref(own.input[0]), is_taken))
+                yield from _nodes_of(onnx, inner, read, constants, known=known, names=below, guards=within)
+                chosen.append(tuple(Ref(below.get(value.name, value.name)) for value in inner.output))
+                if len(chosen[-1]) != len(node.output) or not known.issuperset(ref.name for ref in chosen[-1]):
+                    raise CompileError(f"node {position} (If) has a {branch} without its outputs", "the file may be damaged")
+        known.update(made)
+        yield from (replace(each, guards=guards) for each in _nodes(onnx, own, chosen))
 
 
 def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
@@ -153,7 +252,7 @@ def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
     """
     made_by = {name: position for position, node in enumerate(nodes) for name in node.output if name}
     sorter = TopologicalSorter(
-        {position: {made_by[name] for name in node.input if name in made_by} for position, node in enumerate(nodes)}
+        {position: {made_by[name] for name in _reads(node) if name in made_by} for position, node in enumerate(nodes)}
     )
     try:
         sorter.prepare()
@@ -168,6 +267,16 @@ def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
         position = heappop(ready)
         yield position, nodes[position]
         sorter.done(position)
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Yield the names of the values that a node reads, or that subgraphs in its attributes read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from (value.name for value in graph.output)
+            for each in graph.node:
+                yield from _reads(each)
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:
@@ -209,13 +318,15 @@ def _external(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]
 
 
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """Return the values of an initializer or attribute; float16 and float64 become float32. Raise CompileError for non-numbers.
+    """Return the values of an initializer or attribute; floats of other sizes become float32.
 
-    `name` is only used in the message.
+    Raise CompileError for other values than numbers. `name` is only used in the message.
     """
-    if values.dtype.kind not in "fiub":
+    if str(values.dtype) in FLOATS:
+        return np.asarray(values.astype(np.float32))
+    if values.dtype.kind not in "iub":
         raise CompileError(f"holds {values.dtype}", "only numbers are supported", tensor=name or "constant")
-    return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
+    return values
 
 
 def _input_type(onnx: Any, value: Any) -> str:
@@ -223,7 +334,7 @@ def _input_type(onnx: Any, value: Any) -> str:
     code = value.type.tensor_type.elem_type
     names = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
     dtype = str(names.get(code, "an unknown type"))
-    if dtype not in ("float", "int32", "int64", *BYTES):
+    if dtype not in ("float", "float16", "bfloat16", "double", "int32", "int64", *BYTES):
         raise CompileError(f"is an input of {dtype}", "make it float, or uint8 or int8 and cast it to float", tensor=value.name)
     return dtype
 
@@ -239,12 +350,15 @@ def _input_axes(value: Any) -> list[Axis]:
     ]
 
 
-def _nodes(onnx: Any, node: Any) -> list[Node]:
-    """Convert an ONNX node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output."""
+def _nodes(onnx: Any, node: Any, branches: Sequence[tuple[Ref, ...]]) -> list[Node]:
+    """Convert an ONNX node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output.
+
+    `branches` are the outputs of both branches of an If.
+    """
     op = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]
-    args = tuple(Ref(name) if name else None for name in node.input)
+    args = (*(Ref(name) if name else None for name in node.input), *branches)
     attributes = {each.name: _attribute(onnx, each) for each in node.attribute}
     if len(node.output) == 1:
         return [Node(made[0], op, args, attributes, where)]

@@ -22,6 +22,7 @@ from ..ops import SPECS
 from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
 from ..quantize.scale_groups import is_float
+from ..quantize.simplify_float import float_weights
 from .aten import VIEWS
 from .aten.elementwise import MASKED
 from .aten.spectrum import Complex
@@ -40,6 +41,7 @@ CHANGED = "is read through another view after the network has changed it in plac
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
 NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numbers, such as -100"
 COMPUTED = (Map, Complex)  # what the network computes, as opposed to constants
+IF = "If"  # ONNX's op that selects one of two lists of values by a condition
 MAX_LISTED = 12  # reasons that one message lists
 
 
@@ -62,6 +64,8 @@ class Node:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""  # the module that the op belongs to, for messages
     line: str = ""  # the line of the user's code that calls the op, such as "line 12 of" and the name of the file
+    # the conditions of the If nodes around the node, and the values for which it runs
+    guards: tuple[tuple[Ref, bool], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,7 @@ def _finished(graph: Graph) -> Graph:
     has_scales = any(tensor.quant is not None and is_float(tensor) for tensor in graph.tensors.values() if tensor.data is None)
     if has_scales:
         return from_prequantised(graph)
+    graph = float_weights(graph)
     try:
         return ops.check(graph)
     except CompileError as error:
@@ -196,7 +201,13 @@ def _attempt(
     for position, node in enumerate(program.nodes):
         b.where = node.where or node.name
         args, kwargs = resolved(node.args, values), resolved(node.kwargs, values)
-        if any(isinstance(value, Missing) for value in _leaves((args, kwargs))):
+        if any(not _is_taken(values[ref.name], wanted) for ref, wanted in node.guards):
+            values[node.name] = Idle()
+            continue
+        if node.op == IF and isinstance(args[0], np.ndarray):
+            args = args[0], args[1 if np.any(args[0]) else 2]
+        is_open = node.op == IF and isinstance(args[0], Map)
+        if not is_open and any(isinstance(value, Missing) for value in _leaves((args, kwargs))):
             values[node.name] = Missing()
             continue
         try:
@@ -226,7 +237,7 @@ def _attempt(
                 b.op("assign_variable", (b.tensor(value, _edge(value.axes, orders[key])),), [], {}, states=[state])
         except Unsupported as error:
             problems.append(("state", key, str(error)))
-    missing = sum(isinstance(values[node.name], Missing) for node in _ops(program))
+    missing = sum(type(values[node.name]) is Missing for node in _ops(program))
     return None if problems else b.graph(name, list(program.inputs), names), missing
 
 
@@ -297,8 +308,17 @@ def checked_state(name: str, first: np.ndarray) -> np.ndarray:
     return np.array(first)
 
 
+def _is_taken(condition: Any, wanted: bool) -> bool:
+    """Return whether the condition of an If is constant and has the value `wanted`."""
+    return isinstance(condition, np.ndarray) and bool(np.any(condition)) == wanted
+
+
 class Missing:
     """A placeholder for the output of a refused op. Nodes that read it are skipped, so that each cause is reported once."""
+
+
+class Idle(Missing):
+    """A placeholder for the output of a node in a branch that is not taken."""
 
 
 def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: Any) -> Any:

@@ -57,7 +57,6 @@ REFUSALS = (
         "select with where (SELECT_V2) and a constant mask, or join slices with cat (CONCATENATION)",
         "DYNAMIC_UPDATE_SLICE, MATRIX_SET_DIAG, SCATTER_ND, SEGMENT_SUM, SPARSE_TO_DENSE, UNSORTED_SEGMENT_*",
         "gather, index_put, scatter, scatter_add, take_along_dim",
-        "GatherElements, GatherND, ScatterElements, ScatterND",
     ),
     Refusal(
         "maps are not sampled at computed coordinates",
@@ -76,7 +75,7 @@ REFUSALS = (
         "compute both branches and select with where (SELECT_V2), or unroll the loop",
         "IF, STABLEHLO_WHILE, WHILE",
         "cond, while_loop",
-        "If, Loop, Scan",
+        "Loop, Scan",
     ),
     Refusal(
         "the C must give the same bytes for the same input",

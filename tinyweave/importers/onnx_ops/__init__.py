@@ -16,10 +16,11 @@ from ..aten import attention, axes, elementwise, norms
 from ..channels_last import Builder, Map
 from ..quantised_constants import Array, dequantised
 from ..unsupported import Unsupported
-from . import maps
+from . import maps, places
 from .folded import FOLDED, checked_size
-from .quantised import QUANTISED
+from .quantised import MICROSOFT, QUANTISED
 from .resizing import resize
+from .runtime import FLOAT_OPS, ML_OPS
 
 Function = Callable[..., Any]
 NOT_ONNX = {  # functions that ONNX lacks
@@ -38,6 +39,7 @@ MAPPED: Mapping[str, Function] = {
     "AveragePool": maps.pool(maps.average_pool),
     "BatchNormalization": maps.batch_norm,
     "Cast": maps.cast,
+    "CastLike": maps.cast_like,
     "Celu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha, 1, 1 / alpha),
     "Clip": maps.clip,
     "Concat": lambda b, *parts, axis: axes.concatenation(b, parts, axis),
@@ -52,6 +54,8 @@ MAPPED: Mapping[str, Function] = {
     "Flatten": maps.flatten,
     "GRU": maps.recurrent("gru", (1, 0, 2), ("Sigmoid", "Tanh")),
     "Gather": maps.gather,
+    "GatherElements": places.gathering("GatherElements"),
+    "GatherND": places.gathering("GatherND"),
     "Einsum": lambda b, *operands, equation: attention.einsum(b, equation, operands),
     "Elu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha),
     "Gelu": elementwise.gelu,
@@ -88,6 +92,7 @@ MAPPED: Mapping[str, Function] = {
     "Pad": maps.pad,
     "Pow": elementwise.power,
     "RMSNormalization": maps.rms_norm,
+    "SimplifiedLayerNormalization": maps.rms_norm,
     "RNN": maps.recurrent("rnn", (0,), ("Tanh",)),
     "ReduceL1": maps.reduction(lambda b, x, *how: norms.norm(b, x, 1, *how)),
     "ReduceL2": maps.reduction(lambda b, x, *how: norms.norm(b, x, 2, *how)),
@@ -101,6 +106,8 @@ MAPPED: Mapping[str, Function] = {
     "Relu": maps.ignoring_attributes(elementwise.unary("relu")),
     "Reshape": maps.reshape,
     "Resize": resize,
+    "ScatterElements": places.scattering("ScatterElements"),
+    "ScatterND": places.scattering("ScatterND"),
     "Selu": lambda b, x, *, alpha=elementwise.SELU[0], gamma=elementwise.SELU[1]: elementwise.elu(b, x, alpha, gamma),
     "Shrink": lambda b, x, *, lambd=0.5, bias=0.0: elementwise.shrink(b, x, lambd, bias),
     "Sigmoid": maps.ignoring_attributes(elementwise.unary("logistic")),
@@ -119,7 +126,12 @@ MAPPED: Mapping[str, Function] = {
     "Unsqueeze": maps.unsqueeze,
     "Where": elementwise.where,
 }
-ALWAYS: Mapping[str, Function] = {"Constant": maps.constant, "Shape": maps.shape_of, "Size": maps.size_of}  # shapes are static
+ALWAYS: Mapping[str, Function] = {
+    "Constant": maps.constant,
+    "If": maps.branch,
+    "Shape": maps.shape_of,
+    "Size": maps.size_of,
+}  # shapes are static
 # ops that move elements only: they keep a quantised constant quantised
 MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
@@ -157,5 +169,7 @@ def _checked(folded: Array) -> Array:
 OPS: dict[str, Function] = {
     **{op: _function(op) for op in sorted({*MAPPED, *FOLDED})},
     **QUANTISED,
+    **{MICROSOFT + op: function for op, function in FLOAT_OPS.items()},
+    **{f"ai.onnx.ml.{op}": function for op, function in ML_OPS.items()},
     **ALWAYS,
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...quantize.convert import along
 from ..quantised_constants import Array
 from ..unsupported import Unsupported, normalised_axis
 
@@ -147,10 +148,24 @@ def _triangle(x: Array, diagonal: Any = 0, *, upper: int = 1) -> Array:
 
 
 def _gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
-    if batch_dims:
-        raise Unsupported(f"its batch_dims is {batch_dims}; only 0 is supported")
-    checked_size([*indices.shape[:-1], *x.shape[indices.shape[-1] :]], x.itemsize)
-    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
+    checked_size([*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]], x.itemsize)
+    batch = [along(np.arange(extent), axis, indices.ndim - 1) for axis, extent in enumerate(x.shape[:batch_dims])]
+    return np.asarray(x[tuple(batch + list(np.moveaxis(indices, -1, 0)))])
+
+
+def _scatter_elements(x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
+    if reduction != "none":
+        raise Unsupported(f"its reduction is {reduction}; only none is supported")
+    changed: Array = x.copy()
+    # with extents below those of `x` along other axes, the first elements are written
+    part = changed[tuple(slice(None if at == axis % x.ndim else extent) for at, extent in enumerate(indices.shape))]
+    np.put_along_axis(part, indices, updates, axis)
+    return changed
+
+
+def _gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
+    part = x[tuple(slice(None if at == axis % x.ndim else extent) for at, extent in enumerate(indices.shape))]
+    return np.take_along_axis(part, indices, axis)
 
 
 def _scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
@@ -195,6 +210,7 @@ FOLDED: Mapping[str, Function] = {
     "Flatten": _flatten,
     "Floor": np.floor,
     "Gather": _gather,
+    "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "Greater": _broadcast(np.greater),
     "GreaterOrEqual": _broadcast(np.greater_equal),
@@ -225,6 +241,7 @@ FOLDED: Mapping[str, Function] = {
     "Relu": lambda x: np.maximum(x, 0),
     "Reshape": _reshape,
     "Round": np.rint,
+    "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Sign": np.sign,

@@ -22,7 +22,7 @@ from ..unsupported import Unsupported, normalised_axis
 Function = Callable[..., Any]
 Ints = Sequence[int] | None
 MEAN_VARIANCE_EPSILON = 1e-9  # as in the function body of ONNX's operator
-FLOAT = 1  # TensorProto.DataType.FLOAT
+FLOATS = (1, 10, 11, 16)  # TensorProto.FLOAT, FLOAT16, DOUBLE and BFLOAT16, all of which become float32
 INTEGERS = (6, 7)  # TensorProto.INT32 and INT64
 
 
@@ -250,13 +250,29 @@ def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
     """Import ONNX's Cast of bools (0 or 1) and 8-bit inputs to float32.
 
-    Casts of float32 to float32 and of indices to int32 or int64 add no op. Casts to other types are refused.
+    float16 and float64 become float32, too. Casts of float32 to float32 and of indices to int32 or int64 add no op. Casts to
+    other types are refused.
     """
     if to in INTEGERS and b.tensors[x.tensor].dtype == "int32":
         return x
-    if to != FLOAT:
-        raise Unsupported("it converts to another dtype; only float32 is supported")
+    if to not in FLOATS:
+        raise Unsupported("it converts to another dtype; only floats are supported")
     return elementwise.as_floats(b, x)
+
+
+def cast_like(b: Builder, x: Any, like: Any, **_: Any) -> Any:
+    """Import ONNX's CastLike of a map or a constant to the type of `like`."""
+    dtype = np.dtype(b.tensors[like.tensor].dtype) if isinstance(like, Map) else like.dtype
+    if not isinstance(x, Map):
+        return x.astype(dtype)
+    return cast(b, x, to=FLOATS[0] if dtype.kind == "f" else INTEGERS[0])
+
+
+def branch(b: Builder, condition: Any, chosen: Sequence[Any], *_: Any, outputs: int = 1) -> Any:
+    """Import ONNX's If with a constant condition; `chosen` are the values of the branch that it selects."""
+    if isinstance(condition, Map):
+        raise Unsupported("its condition is computed by the network; compute both branches and select with where (SELECT_V2)")
+    return chosen[0] if outputs == 1 else list(chosen)
 
 
 def softmax(kind: str) -> Function:
