@@ -65,6 +65,8 @@ def _inlined(onnx: Any, model: Any) -> Any:
     if model.functions:
         _check_size(model)
         model = onnx.inliner.inline_local_functions(model)
+    value_of = onnx.helper.make_tensor_value_info  # the inliner takes the types of initializers from here
+    model.graph.value_info.extend(value_of(tensor.name, tensor.data_type, tensor.dims) for tensor in model.graph.initializer)
     opset, functions = _opset(model) or 0, functions_of(_opset(model))
     for _ in range(MOST_NESTED):  # a body may have such ops, too
         unknown = [node for node in _all_nodes(model.graph.node) if node.domain in STANDARD and node.op_type not in functions]
@@ -159,7 +161,9 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
     nodes = list(_nodes_of(onnx, graph, read, constants, known=known))
     integers = [name for name, dtype in types.items() if dtype in ("int32", "int64")]
     bytes_ = {name: dtype for name, dtype in types.items() if dtype in BYTES}
-    outputs = [Ref(name) for name in _numeric_outputs(graph)]
+    labels = _labels(graph)
+    nodes = [node for node in nodes if node.name not in labels]
+    outputs = [Ref(value.name) for value in graph.output if value.name not in labels]
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
@@ -167,21 +171,20 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
     return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", integers, {}, bytes_))
 
 
-def _numeric_outputs(graph: Any) -> list[str]:
-    """Return the names of the outputs without the labels of a classifier of ai.onnx.ml, if any other output is left.
+def _labels(graph: Any) -> set[str]:
+    """Return the names of the values that hold labels of a classifier of ai.onnx.ml, which are strings or numbers of classes.
 
-    Labels are strings or numbers of classes: the program around the network takes the class of the largest score.
+    They are left out if the network has another output: the program around it takes the class of the largest score.
     """
     labels = set[str]()
     for _, node in _in_order(graph.node):
         if node.domain == ML and node.op_type == "LinearClassifier":
             labels.update(node.output[:1])
-        elif (node.domain, node.op_type) == (ML, "ArrayFeatureExtractor") or (
-            node.op_type in KEEPING and {*node.input} & labels
+        elif (node.domain == ML and node.op_type == "ArrayFeatureExtractor") or (
+            node.op_type in KEEPING and not labels.isdisjoint(node.input)
         ):
             labels.update(node.output)
-    names = [value.name for value in graph.output]
-    return [name for name in names if name not in labels] or names
+    return labels if any(value.name not in labels for value in graph.output) else set()
 
 
 def _check_nodes(model: Any) -> None:
@@ -270,13 +273,13 @@ def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Yield the names of the values that a node reads, or that subgraphs in its attributes read."""
+    """Yield the names of the values that a node reads, or that subgraphs in its attributes read from outside."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
-            yield from (value.name for value in graph.output)
-            for each in graph.node:
-                yield from _reads(each)
+            own = {name for each in graph.node for name in each.output} | {tensor.name for tensor in graph.initializer}
+            read = [value.name for value in graph.output] + [name for each in graph.node for name in _reads(each)]
+            yield from (name for name in read if name not in own)
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:

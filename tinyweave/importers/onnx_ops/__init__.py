@@ -42,7 +42,7 @@ MAPPED: Mapping[str, Function] = {
     "CastLike": maps.cast_like,
     "Celu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha, 1, 1 / alpha),
     "Clip": maps.clip,
-    "Concat": lambda b, *parts, axis: axes.concatenation(b, parts, axis),
+    "Concat": maps.concat,
     "Conv": maps.convolution,
     "ConvTranspose": maps.transposed_convolution,
     "CumSum": maps.cumsum,
@@ -148,14 +148,23 @@ def _function(op: str) -> Function:
         if any(isinstance(each, Map) for each in inputs):
             if op not in MAPPED:
                 raise Unsupported("it is imported only if all its inputs are constant; 'tinyweave docs onnx' lists the others")
-            result = MAPPED[op](b, *inputs, **attributes)
-            return result[0] if isinstance(result, list) and outputs == 1 else result
+            return _first_of_one(MAPPED[op])(b, *inputs, outputs=outputs, **attributes)
         if op not in FOLDED:
             raise Unsupported("all of its inputs are constant, and tinyweave cannot compute it at import; fold constants first")
         given = [dequantised(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
         result = FOLDED[op](*given, **attributes)
         folded = [_checked(np.asarray(each)) for each in (result if isinstance(result, list) else [result])]
         return folded if outputs > 1 else folded[0]
+
+    return apply
+
+
+def _first_of_one(function: Function) -> Function:
+    """Wrap an importer function: of a list of outputs it returns the first one, if the node has only one output."""
+
+    def apply(b: Builder, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        result = function(b, *inputs, **attributes)
+        return result[0] if isinstance(result, list) and outputs == 1 else result
 
     return apply
 
@@ -169,7 +178,7 @@ def _checked(folded: Array) -> Array:
 OPS: dict[str, Function] = {
     **{op: _function(op) for op in sorted({*MAPPED, *FOLDED})},
     **QUANTISED,
-    **{MICROSOFT + op: function for op, function in FLOAT_OPS.items()},
-    **{f"ai.onnx.ml.{op}": function for op, function in ML_OPS.items()},
+    **{MICROSOFT + op: _first_of_one(function) for op, function in FLOAT_OPS.items()},
+    **{f"ai.onnx.ml.{op}": _first_of_one(function) for op, function in ML_OPS.items()},
     **ALWAYS,
 }

@@ -345,8 +345,17 @@ def mean_variance_norm(b: Builder, x: Map, *, axes: Sequence[int] = (0, 2, 3)) -
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
     """Import ONNX's Split into parts of the extents `sizes`, or, if they are absent, into at most `num_outputs` equal parts."""
     if sizes is not None:
-        return axes.split_sizes(b, x, constant_integers(sizes, "sizes"), axis)
+        extents = constant_integers(sizes, "sizes")
+        parts = iter(axes.split_sizes(b, x, [extent for extent in extents if extent], axis))
+        nothing = np.zeros([0 if at == axis % len(x.axes) else extent for at, extent in enumerate(x.shape)], np.float32)
+        return [next(parts) if extent else nothing for extent in extents]
     return axes.chunk(b, x, num_outputs, axis)
+
+
+def concat(b: Builder, *parts: Any, axis: int) -> Any:
+    """Import ONNX's Concat; parts without elements, as function bodies have them, are left out."""
+    filled = [part for part in parts if 0 not in part.shape]
+    return filled[0] if len(filled) == 1 else axes.concatenation(b, filled, axis)
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:

@@ -25,9 +25,7 @@ def gathering(op: str) -> Function:
     """Return a function that imports GatherND or GatherElements."""
 
     def apply(b: Builder, x: Any, indices: Any, **attributes: Any) -> Map:
-        at = elementwise.constant(indices, "places")
-        if not isinstance(x, Map):
-            raise Unsupported("its data is constant and its places are computed; use Gather along one axis")
+        at = _constant(indices)
         return _selected(b, [x], FOLDED[op](_numbers(x.shape), at, **attributes))
 
     return apply
@@ -37,11 +35,18 @@ def scattering(op: str) -> Function:
     """Return a function that imports ScatterND or ScatterElements."""
 
     def apply(b: Builder, x: Any, indices: Any, updates: Any, **attributes: Any) -> Map:
-        at = elementwise.constant(indices, "places")
+        at = _constant(indices)
         places = FOLDED[op](_numbers(x.shape), at, _numbers(updates.shape) + prod(x.shape), **attributes)
         return _written(b, x, updates, places)
 
     return apply
+
+
+def _constant(places: Any) -> Array:
+    if isinstance(places, Map):
+        why = "its places are computed by the network; only constant places are supported"
+        raise Unsupported(f"{why}: select with where and a constant mask, or gather along one axis")
+    return np.asarray(places)
 
 
 def _numbers(shape: Sequence[int]) -> Array:

@@ -101,14 +101,6 @@ def _quick_gelu(b: Builder, x: Map, *, alpha: float = 1.702) -> Map:
     return mul(b, x, b.like("logistic", x if alpha == 1 else mul(b, x, alpha)))
 
 
-def _bias_softmax(b: Builder, x: Map, bias: Any, *, axis: int = 1, is_inner_broadcast: int = 0) -> Map:
-    """Import BiasSoftmax, the softmax over the last axis of a sum."""
-    is_repeated = bias.ndim == len(x.axes) and not is_inner_broadcast and bias.shape[0] != 1
-    if axis % len(x.axes) != len(x.axes) - 1 or is_repeated:
-        raise Unsupported("its axis is not the last one, or its bias is repeated; save the model with less optimisation")
-    return axes.softmax(b, add(b, x, bias), -1)
-
-
 def _skipping(is_simple: bool) -> Function:
     """Return a function that imports SkipLayerNormalization, or, if `is_simple` is set, SkipSimplifiedLayerNormalization.
 
@@ -130,7 +122,6 @@ def _skipping(is_simple: bool) -> Function:
 
 FLOAT_OPS: Mapping[str, Function] = {
     "BiasGelu": _gelu("none"),
-    "BiasSoftmax": _bias_softmax,
     "FastGelu": _gelu("tanh"),
     "FusedConv": _convolution,
     "FusedGemm": _gemm,
@@ -170,7 +161,7 @@ AFTER: Mapping[str, Function] = {
 
 def _classifier(b: Builder, x: Map, **attributes: Any) -> list[Any]:
     """Import ai.onnx.ml's LinearClassifier: the scores of the classes. Its labels are a placeholder."""
-    scores = _linear(b, x, **{name: value for name, value in attributes.items() if name != "outputs"})
+    scores = _linear(b, x, **attributes)
     if scores.shape[-1] < len(attributes.get("classlabels_ints") or attributes.get("classlabels_strings") or ()):
         raise Unsupported("it has fewer scores than classes; export it with a score per class")
     return [Unavailable("its labels are read; take the class of the largest score in the program around the network"), scores]
