@@ -492,3 +492,16 @@ def test_a_shape_of_floats_is_refused(value: float) -> None:
     file = to_tflite(replace(graph, tensors=graph.tensors | {"extents": shape}))
     with pytest.raises(CompileError, match=r"reshape_1.*must be int32 or int64"):
         run_passes(from_tflite(file, "net"), float_io=True)
+
+
+def test_a_file_without_a_subgraph_is_refused() -> None:
+    data = bytearray(to_tflite(NETWORKS["chain"]()))
+    table = tflite.Model.GetRootAs(bytes(data), 0)._tab
+    count = table.Vector(table.Offset(SUBGRAPHS)) - 4
+    assert data[count : count + 4] == bytes([1, 0, 0, 0])
+    data[count : count + 4] = bytes(4)
+    with pytest.raises(CompileError, match="the file has no subgraph"):
+        from_tflite(bytes(data), "empty")
+
+
+SUBGRAPHS = 8  # slot of the subgraphs in a model's table

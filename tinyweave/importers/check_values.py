@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import parent
-from ..ir import CompileError, Graph
+from ..ir import CompileError, Graph, limits
 from ..passes.effort import effort
 from ..quantize.evaluate import evaluate
 from ..toolchain import import_folders
@@ -44,7 +44,7 @@ if evaluator == "ONNX Runtime":
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
-    types = [each.type[7:-1].replace("float", "float32").replace("double", "float64") for each in session.get_inputs()]
+    types = [{"float": "float32", "double": "float64"}.get(each.type[7:-1], each.type[7:-1]) for each in session.get_inputs()]
     given = [value.astype(dtype) for value, dtype in zip(given, types, strict=True)]
 else:
     from onnx.reference import ReferenceEvaluator
@@ -76,7 +76,11 @@ def _run_onnx(evaluator: str, path: Path, given: Sequence[Array]) -> Sequence[Ar
 
 
 def check_values(
-    graph: Graph, shapes: Mapping[str, Sequence[int]], orders: Mapping[str, Sequence[int]], runs: Mapping[str, Run]
+    graph: Graph,
+    shapes: Mapping[str, Sequence[int]],
+    orders: Mapping[str, Sequence[int]],
+    runs: Mapping[str, Run],
+    tolerance: float = TOLERANCE,
 ) -> None:
     """Raise CompileError if the graph computes other values than all of `runs`, on two random inputs.
 
@@ -88,9 +92,10 @@ def check_values(
         shapes: the shape of each input in the model.
         orders: the memory order in `graph` of the axes of each input.
         runs: other evaluators of the model, by name.
+        tolerance: the difference that rounding may make, of the range of an output.
     """
     edges = [graph.tensors[name] for name in (*graph.inputs, *graph.outputs)]
-    is_float = graph.inputs and all(edge.quant is None for edge in edges)
+    is_float = graph.inputs and all(edge.quant is None or _is_cast(graph, edge.name) for edge in edges)
     if not runs or not is_float or sum(effort(graph, op) for op in graph.ops) > MOST_EFFORT:
         return
     able, failures = dict(runs), list[tuple[float, str, str]]()
@@ -106,7 +111,7 @@ def check_values(
                 continue
             apart = [(_difference(outputs[name][0], other), name) for name, other in zip(graph.outputs, expected, strict=True)]
             known = [(each, name, evaluator) for each, name in apart if each is not None]
-            if known and max(known)[0] <= TOLERANCE:
+            if known and max(known)[0] <= tolerance:
                 return
             compared += [max(known)] if known else []
         failures += compared[:1]
@@ -121,14 +126,29 @@ def check_values(
         )
 
 
+def _is_cast(graph: Graph, name: str) -> bool:
+    """Return whether a tensor is an input of 8-bit integers that the float graph casts to float32."""
+    return name in graph.inputs and any(op.kind == "dequantize" for op in graph.ops)
+
+
 def _draws(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Array]]:
-    """Yield random inputs: normally distributed twice, then in [0, 1], as a logarithm needs. Integers are 0 or 1."""
+    """Yield random inputs: normally distributed twice, then in [0, 1], as a logarithm needs.
+
+    int32 inputs are 0 or 1. 8-bit inputs have the whole range of their type.
+    """
     rng = np.random.default_rng(0)
     for draw in (rng.standard_normal, rng.standard_normal, rng.random):
         yield {
-            name: rng.integers(2, size=shape) if graph.tensors[name].dtype == "int32" else draw(shape).astype(np.float32)
+            name: _integers(rng, graph.tensors[name].dtype, shape)
+            if graph.tensors[name].dtype != "float32"
+            else draw(shape).astype(np.float32)
             for name, shape in shapes.items()
         }
+
+
+def _integers(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> Array:
+    least, most = (0, 1) if dtype == "int32" else limits(dtype)
+    return rng.integers(least, most + 1, size=shape).astype("int64" if dtype == "int32" else dtype)
 
 
 def _difference(found: Array, expected: Array) -> float | None:

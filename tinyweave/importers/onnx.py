@@ -21,7 +21,7 @@ import numpy as np
 from ..installing import install
 from ..ir import CompileError, Graph
 from .channels_last import BYTES
-from .check_values import onnx_runs
+from .check_values import TOLERANCE, onnx_runs
 from .function_chains import fuse_functions
 from .onnx_ops.old_forms import functions_of
 from .program import IF, ImportedProgram, Node, Ref, graph_of
@@ -30,6 +30,7 @@ from .shapes import Axis, Dynamic, Shapes, fixed_shapes
 MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
 MAX_BYTES = 1 << 28  # total size of all initializers
+TOLERANCE_HALF = 0.05  # of the range of an output, if another evaluator computes in float16
 ML = "ai.onnx.ml"  # the domain of scikit-learn's models
 KEEPING = ("Cast", "Identity", "Reshape", "Squeeze")  # ops that keep labels labels
 MOST_NESTED = 4  # function bodies in function bodies
@@ -168,7 +169,12 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
     functions = functions_of(_opset(model))
-    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", integers, {}, bytes_))
+    halves = {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
+    used = {tensor.data_type for tensor in graph.initializer} | {value.type.tensor_type.elem_type for value in graph.input}
+    tolerance = TOLERANCE if halves.isdisjoint(used) else TOLERANCE_HALF
+    return fuse_functions(
+        ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", integers, tolerance=tolerance, bytes_=bytes_)
+    )
 
 
 def _labels(graph: Any) -> set[str]:

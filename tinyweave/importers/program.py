@@ -27,7 +27,7 @@ from .aten import VIEWS
 from .aten.elementwise import MASKED
 from .aten.spectrum import Complex
 from .channels_last import BYTES, MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
-from .check_values import Run, check_values
+from .check_values import TOLERANCE, Run, check_values
 from .input_scales import fold_input_scales
 from .refused import refusal_of
 from .unsupported import Unsupported
@@ -80,6 +80,7 @@ class ImportedProgram:
     framework: str  # the framework's name in messages
     integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
     states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of buffers that calls change and keep
+    tolerance: float = TOLERANCE  # the difference of an output that rounding may make, of the output's range
     bytes_: Mapping[str, str] = field(default_factory=dict)  # input -> "uint8" or "int8"; the network casts it to float32
 
 
@@ -121,7 +122,7 @@ def graph_of(program: ImportedProgram, name: str, runs: Mapping[str, Run] | None
         if built:
             best, chosen_orders = min(built, key=lambda each: _transposed(each[0]))
             whole = _finished(verify(fold_float(fold_input_scales(best))))
-            check_values(whole, program.inputs, chosen_orders, runs or {})
+            check_values(whole, program.inputs, chosen_orders, runs or {}, program.tolerance)
             return whole
     # report the attempt that built most nodes: in other attempts an early refusal hides the refusals of later nodes
     raise _refusal(*min(refused, key=lambda attempt: (attempt[0], len(attempt[1]))), program)
