@@ -14,11 +14,12 @@ from cases.from_onnx import CONV, Case, check_refused, distance, floats, ints, m
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
+from tinyweave import ops  # noqa: E402
 from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.ir import Graph  # noqa: E402
 from tinyweave.quantize.calibration_samples import open_samples  # noqa: E402
-from tinyweave.quantize.fidelity import fidelity  # noqa: E402
+from tinyweave.quantize.fidelity import as_int8, fidelity  # noqa: E402
 from tinyweave.quantize.ptq import QuantiseOptions, quantise  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
@@ -92,15 +93,57 @@ OPTIMISED: dict[str, tuple[Case, set[str]]] = {
 }  # fmt: skip
 
 
-def optimised(data: bytes, folder: Path) -> bytes:
-    """Return the file that ONNX Runtime saves after its extended optimisation."""
+def optimised(data: bytes, folder: Path, level: str = "EXTENDED") -> bytes:
+    """Return the file that ONNX Runtime saves after its optimisation of this level."""
     runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
     options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
     options.optimized_model_filepath = str(folder / "optimised.onnx")
     options.log_severity_level = 4
     runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     return (folder / "optimised.onnx").read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_quantised_files_that_onnx_runtime_optimised_give_the_same_bytes(unsigned: bool, tmp_path: Path) -> None:
+    """At the level ALL, convolutions and pools of ONNX Runtime have their channels last."""
+    quantization = pytest.importorskip("onnxruntime.quantization", reason="needs onnxruntime: pip install onnxruntime")
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [
+        ("Conv", ("x", "w", "b"), ("c",), PADDED), ("Relu", ("c",), ("r",), {}), ("MaxPool", ("r",), ("m",), pool),
+        ("Conv", ("m", "v"), ("d",), PADDED), ("Sigmoid", ("d",), ("s",), {}), ("Mul", ("d", "s"), ("p",), {}),
+        ("Add", ("p", "m"), ("a",), {}), ("Concat", ("a", "m"), ("k",), {"axis": 1}), ("AveragePool", ("k",), ("e",), pool),
+        ("GlobalAveragePool", ("e",), ("g",), {}), ("Flatten", ("g",), ("f",), {}),
+        ("Gemm", ("f", "u", "o"), ("y",), {"transB": 1}),
+    ]  # fmt: skip
+    constants = {"w": floats(6, 4, 3, 3), "b": floats(6), "v": floats(6, 6, 3, 3), "u": floats(5, 12), "o": floats(5)}
+    (tmp_path / "float.onnx").write_bytes(model((nodes, {"x": (1, 4, 16, 16)}, constants), opset=17))
+    samples = iter([{"x": floats(1, 4, 16, 16)} for _ in range(4)])
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
+        def get_next(self) -> Any:
+            return next(samples, None)
+
+    types = quantization.QuantType
+    quantization.quantize_static(
+        tmp_path / "float.onnx", tmp_path / "int8.onnx", Reader(), quant_format=quantization.QuantFormat.QOperator,
+        activation_type=types.QUInt8 if unsigned else types.QInt8, weight_type=types.QInt8,
+    )  # fmt: skip
+    data = (tmp_path / "int8.onnx").read_bytes()
+    made = optimised(data, tmp_path, "ALL")
+    assert {"NhwcMaxPool", "QLinearConv"} <= {n.op_type for n in onnx.load_from_string(made).graph.node if n.domain}
+    one_, two = from_onnx(data, "net"), from_onnx(made, "net")
+    x = np.random.default_rng(2).integers(-128, 128, one_.tensors["x"].shape).astype(np.int8)
+    first, second = (next(iter(ops.run(each, {"x": x}).values())) for each in (one_, two))
+    assert first.std() > 5 and first.tobytes() == second.tobytes()
+
+
+def test_channels_in_blocks_are_refused_with_the_cause(tmp_path: Path) -> None:
+    made = model(one("Conv", 1, 16, 9, 8, given=[floats(16, 16, 3, 3)]), opset=17)
+    file = onnx.load_from_string(made)
+    file.graph.node[0].domain = "com.microsoft.nchwc"
+    check_refused(file.SerializeToString(), "save the model with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL")
 
 
 @pytest.mark.parametrize("name", OPTIMISED)
@@ -393,9 +436,6 @@ def test_the_int8_form_gives_litert_bytes(name: str, least: float, litert: Any) 
     samples = open_samples(given, graph)
     done = quantise(graph, samples, QuantiseOptions(method="minmax"))
     assert fidelity(done.real, done.graph, samples).sqnr_db > least
-    from tinyweave import ops
-    from tinyweave.quantize.fidelity import as_int8
-
     x = {each: value[0] for each, value in as_int8(done.graph, given).items()}
     found, run = ops.run(done.graph, x), litert.run(to_tflite(done.graph), [[x[each] for each in done.graph.inputs]])[0]
     assert all(a.tobytes() == b.tobytes() for a, b in zip(found.values(), run.outputs, strict=True))

@@ -13,6 +13,7 @@ from tinyweave import tflite_schema
 from tinyweave.importers.aten import OPS
 from tinyweave.importers.onnx_ops import MAPPED
 from tinyweave.importers.onnx_ops.quantised import QUANTISED
+from tinyweave.importers.onnx_ops.runtime import FLOAT_OPS, ML_OPS
 from tinyweave.importers.op_names import OTHER_NAMES, op_names
 from tinyweave.importers.refused import REFUSALS
 from tinyweave.importers.tflite_lowering import LOWERED
@@ -38,7 +39,7 @@ def test_the_page_lists_every_kind_and_every_constraint() -> None:
 
 
 def test_each_op_of_a_front_end_is_on_the_page_and_the_names_exist() -> None:
-    of_torch, of_onnx = set(OPS), {name.rpartition(".")[2] for name in (*MAPPED, *QUANTISED)}
+    of_torch, of_onnx = set(OPS), {name.rpartition(".")[2] for name in (*MAPPED, *QUANTISED, *FLOAT_OPS, *ML_OPS)}
     rows = op_names().values()
     assert {name for row in rows for name in row["PyTorch"]} == of_torch
     assert {name for row in rows for name in row["ONNX"]} == of_onnx

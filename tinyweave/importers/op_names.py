@@ -12,6 +12,7 @@ from ..tflite_schema import OPS as TFLITE_OPS
 from .aten import OPS
 from .onnx_ops import MAPPED
 from .onnx_ops.quantised import QUANTISED
+from .onnx_ops.runtime import FLOAT_OPS, ML_OPS
 from .refused import FRONT_ENDS
 from .tflite_lowering import LOWERED
 
@@ -19,12 +20,12 @@ from .tflite_lowering import LOWERED
 OTHER_NAMES: Mapping[str, str] = {
     "add": "Add Sum add",
     "average_pool_2d": "avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d",
-    "batch_matmul": "bmm dot matmul mm mv MatMul",
+    "batch_matmul": "bmm dot matmul mm mv FusedMatMul MatMul TransposeMatMul",
     "broadcast_to": "copy expand expand_as Expand",
-    "cast": "to Cast",
+    "cast": "to Cast CastLike",
     "clamp": "clamp clamp_max clamp_min hardtanh Clip",
     "concatenation": "cat Concat",
-    "conv_2d": "conv1d conv2d Conv",
+    "conv_2d": "conv1d conv2d Conv FusedConv",
     "depth_to_space": "pixel_shuffle",
     "depthwise_conv_2d": "conv1d conv2d Conv",
     "dequantize": "dequantize_per_channel dequantize_per_tensor DequantizeLinear",
@@ -32,8 +33,10 @@ OTHER_NAMES: Mapping[str, str] = {
     "equal": "eq",
     "expand_dims": "unsqueeze Unsqueeze",
     "fill": "full_like ones_like",
-    "fully_connected": "addmm linear matmul Gemm MatMul QGemm",
-    "gather": "index_select Gather",
+    "fully_connected": "addmm linear matmul FusedGemm Gemm LinearClassifier LinearRegressor MatMul QGemm",
+    "gather": "index_select Gather GatherElements",
+    "gather_nd": "GatherND",
+    "gelu": "gelu BiasGelu FastGelu Gelu",
     "greater": "gt",
     "greater_equal": "ge GreaterOrEqual",
     "gru": "gru gru_cell",
@@ -75,7 +78,7 @@ OTHER_NAMES: Mapping[str, str] = {
     ),
     "reverse_v2": "flip",
     "scaled_elu": "celu selu Celu Selu",
-    "select_v2": "masked_fill where Where",
+    "select_v2": "masked_fill where ScatterElements ScatterND Where",
     "shrink": "hardshrink softshrink",
     "simple_rnn": "rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell RNN",
     "slice": "select slice",
@@ -113,7 +116,7 @@ def op_names() -> dict[str, dict[str, list[str]]]:
         for name in others.split():
             ops_of[name].append(op)
     known = {_key(kind): kind for kind in kinds}
-    of_onnx = {name.rpartition(".")[2] for name in (*MAPPED, *QUANTISED)}
+    of_onnx = {name.rpartition(".")[2] for name in (*MAPPED, *QUANTISED, *FLOAT_OPS, *ML_OPS)}
     for end, names in (("PyTorch", set(OPS)), ("ONNX", of_onnx)):
         for name in sorted(names):
             plain = name.removeprefix(INTEGER_FORM)

@@ -107,6 +107,11 @@ REFUSALS = (
         onnx="ConvInteger, DynamicQuantizeLinear, MatMulInteger, com.microsoft.DynamicQuantizeMatMul",
     ),
     Refusal(
+        "ONNX Runtime has stored its channels in blocks for this computer's processor",
+        "save the model with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL, or give the original file",
+        onnx=", ".join(f"com.microsoft.nchwc.{op}" for op in ("AveragePool", "Conv", "MaxPool", "ReorderInput", "Upsample")),
+    ),
+    Refusal(
         "it simulates int8 in float32",
         "convert the trained model to int8 when you export it",
         "FAKE_QUANT",

@@ -19,7 +19,7 @@ from ..aten.quantised import dequantise_map, quantise_map
 from ..channels_last import Builder, Map
 from ..quantised_constants import Array, dequantised, quantised_constant
 from ..unsupported import Unsupported, normalised_axis
-from .maps import average_pool, convolution, gemm, global_reduction, pool, reduction
+from .maps import average_pool, convolution, gemm, global_reduction, max_pool, pool, reduction
 
 Function = Callable[..., Any]
 MICROSOFT = "com.microsoft."  # the domain of ONNX Runtime's own ops
@@ -156,13 +156,18 @@ def _unary(function: Function) -> Function:
     return apply
 
 
-def _channels_first(function: Function) -> Function:
-    """Wrap a function that imports a float op, so that the op is refused if its attribute channels_last is set."""
+def _either_layout(function: Function, default: int = 0) -> Function:
+    """Wrap an importer function of a map [n, c, ...]: with the attribute channels_last, the map and the result are [n, ..., c].
 
-    def apply(b: Builder, x: Map, *, channels_last: int = 0, **attributes: Any) -> Any:
-        if channels_last:
-            raise Unsupported("its channels come last; save the model without ONNX Runtime's layout optimisation")
-        return function(b, x, **attributes)
+    `default` is the value of the attribute if it is absent.
+    """
+
+    def apply(b: Builder, x: Map, *inputs: Any, channels_last: int = default, **attributes: Any) -> Any:
+        if not channels_last:
+            return function(b, x, *inputs, **attributes)
+        rank = len(x.axes)
+        result = function(b, axes.permute(b, x, (0, rank - 1, *range(1, rank - 1))), *inputs, **attributes)
+        return axes.permute(b, result[0] if isinstance(result, list) else result, (0, *range(2, rank), 1))
 
     return apply
 
@@ -177,11 +182,13 @@ def _concatenation(b: Builder, y_scale: Any, y_zero: Any, *parts: Any, axis: int
 
 RUNTIME_OPS: Mapping[str, Function] = {
     "DequantizeLinear": dequantize,
+    "NhwcMaxPool": _either_layout(pool(max_pool), default=1),
     "QGemm": _gemm,
     "QLinearAdd": _binary(elementwise.binary("add")),
-    "QLinearAveragePool": _unary(_channels_first(pool(average_pool))),
+    "QLinearAveragePool": _either_layout(_unary(pool(average_pool))),
     "QLinearConcat": _concatenation,
-    "QLinearGlobalAveragePool": _unary(_channels_first(global_reduction("mean"))),
+    "QLinearConv": _either_layout(_convolution),
+    "QLinearGlobalAveragePool": _either_layout(_unary(global_reduction("mean"))),
     "QLinearLeakyRelu": _unary(lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha)),
     "QLinearMul": _binary(elementwise.binary("mul")),
     "QLinearReduceMean": _unary(reduction(axes.mean)),
