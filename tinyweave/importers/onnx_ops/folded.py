@@ -43,7 +43,8 @@ def _tile(x: Array, repeats: Array) -> Array:
     return np.tile(x, [int(count) for count in repeats])
 
 
-def _range(start: Any, limit: Any, delta: Any) -> Array:
+def _range(*given: Any) -> Array:
+    start, limit, delta = (np.ravel(each)[0] for each in given)
     checked_size([max(0, ceil((float(limit) - float(start)) / float(delta)))])
     return np.asarray(np.arange(start, limit, delta, dtype=start.dtype))
 
@@ -252,7 +253,7 @@ FOLDED: Mapping[str, Function] = {
     "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
     "Split": _split,
     "Sqrt": np.sqrt,
-    "Squeeze": lambda x, given=None: np.squeeze(x, None if given is None else tuple(int(a) for a in given)),
+    "Squeeze": lambda x, given=None: np.squeeze(x, None if given is None else tuple(map(int, np.ravel(given)))),
     "Sub": _broadcast(np.subtract),
     "Sum": _broadcast(lambda *parts: accumulated(np.add, parts)),
     "Tan": np.tan,
@@ -260,7 +261,7 @@ FOLDED: Mapping[str, Function] = {
     "Tile": _tile,
     "Transpose": lambda x, *, perm=None: np.transpose(x, perm),
     "Trilu": _triangle,
-    "Unsqueeze": lambda x, given: np.expand_dims(x, tuple(map(int, given))),
+    "Unsqueeze": lambda x, given: np.expand_dims(x, tuple(map(int, np.ravel(given)))),
     "Where": _broadcast(np.where),
     "Xor": _broadcast(np.logical_xor),
 }
