@@ -34,6 +34,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
     """
     if block_size or more.get("output_dtype", UINT8) not in TYPES:
         raise Unsupported("it has block-wise scales, or an output type other than int8 and uint8")
+    zero = None if zero is None else elementwise.constant(zero, "zero point")
     signed = zero.dtype == np.int8 if isinstance(zero, np.ndarray) else more.get("output_dtype", UINT8) == INT8
     zero = np.array(0) if zero is None else zero
     _check_type(zero)
