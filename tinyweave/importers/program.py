@@ -80,8 +80,8 @@ class ImportedProgram:
     framework: str  # the framework's name in messages
     integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
     states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of buffers that calls change and keep
-    tolerance: float = TOLERANCE  # the difference of an output that rounding may make, of the output's range
     bytes_: Mapping[str, str] = field(default_factory=dict)  # input -> "uint8" or "int8"; the network casts it to float32
+    tolerance: float = TOLERANCE  # the difference of an output that rounding may make, of the output's range
 
 
 def graph_of(program: ImportedProgram, name: str, runs: Mapping[str, Run] | None = None) -> Graph:
