@@ -83,7 +83,7 @@ def test_onnx_node_tests_give_the_expected_outputs_or_are_refused() -> None:
     assert sum(right.values()) >= 180, right
     tried = {node[0] for nodes, _, _ in (CASES | BY_RUNTIME).values() for node in nodes}
     # node tests of GRU and LSTM have a batch, the architectures cover both; test_tokens.py covers OneHot
-    assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM", "OneHot"}
+    assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM", "OneHot", "SimplifiedLayerNormalization"}
     print(f"{sum(right.values())} of {sum(right.values()) + sum(refused.values())} come out right, the others are refused")
 
 
