@@ -267,6 +267,46 @@ def test_if_no_finalist_fits_candidates_that_were_dropped_are_asked(
     assert Path(train.calls[-1]["start"]).name == "0-4.pt", "its latest weights"
 
 
+@pytest.mark.parametrize("folds", [1, 4])
+def test_a_rung_without_errors_is_the_last_but_one_and_the_cheapest_flawless_networks_enter_the_last(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, folds: int
+) -> None:
+    losses = {0: 0.01, 1: 0.1, 2: 0.02, 3: 0.03, 4: 0.2}
+    monkeypatch.setattr(
+        halving, "train_one", train := Trained({n: Score(1.0 if n else 0.9, loss) for n, loss in losses.items()})
+    )
+    archs, rungs = [*[ARCH] * 5, linear(ARCH.image, 2)], [Rung(5, 1), Rung(3, 2), Rung(2, 4)]
+    expenses = [1.0, 2.0, 4.0, 3.0, 2.5, 9.0]
+
+    def trained(**about: Any) -> list[dict[str, Any]]:
+        settings = trainings._replace(folds=folds)
+        return halving.successive_halving(archs, rungs, settings, kept=[0], fitted=[5], expenses=expenses, **about)
+
+    records = trained()
+    last = {each["candidate"]: (each["epochs"], each["weights"]) for each in records if each["rung"] == 2}
+    assert {each["rung"] for each in records} == {0, 2} and len(train.calls) == 6, "five candidates and the fitted one"
+    assert last == {1: (0, "weights/0-1.pt"), 4: (0, "weights/0-4.pt"), 5: (0, "weights/2-5.pt")}
+    assert trained() == records and len(train.calls) == 6, "resumed"
+    (trainings.folder / halving.RESULTS).unlink()
+    last = {each["candidate"]: each["epochs"] for each in trained(fits=lambda n: n in (0, 2)) if each["rung"] == 2}
+    assert last == {2: 0}, "the flawless one that fits"
+
+
+def test_of_equally_accurate_networks_the_cheapest_is_first() -> None:
+    accuracies, losses, expenses = [0.9, 0.8, 0.9, 1.0, 1.0], [0.1, 0.0, 0.3, 0.4, 0.5], [3.0, 1.0, 2.0, 9.0, 8.0]
+    records = [
+        {"candidate": number, "accuracy": accuracy, "loss": loss}
+        for number, (accuracy, loss) in enumerate(zip(accuracies, losses, strict=True))
+    ]
+
+    def order(folds: int, given: list[float]) -> list[int]:
+        return [each["candidate"] for each in halving.best_candidates(records, folds, given)]
+
+    assert order(1, []) == [3, 4, 0, 2, 1] and order(1, expenses) == [4, 3, 2, 0, 1]
+    assert order(4, []) == [3, 4, 1, 0, 2] and order(4, expenses) == [4, 3, 1, 0, 2], "the loss counts if there are errors"
+    assert [each["candidate"] for each in halving.cheapest_first(records[:3], expenses)] == [2, 0, 1]
+
+
 def test_the_first_candidate_continues_from_given_weights(trainings: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     train, weights = Trained({0: 0.9, 1: 0.8}), trainings.folder / halving.trial_file(0, "none")
     monkeypatch.setattr(halving, "train_one", train)

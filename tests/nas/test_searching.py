@@ -242,7 +242,7 @@ def test_the_best_network_whose_built_code_fits_is_deployed(
     monkeypatch.setattr(searching, "deploy", deployed)
     shutil.copytree(found.folder, tmp_path / "same")  # all are trained there
     result = search(waves(), SPACE, TARGET, tmp_path / "same", SearchOptions(rungs=TWO))
-    order = [record["candidate"] for record in best_first(result.trained)]
+    order = [record["candidate"] for record in best_first(result.trained, [cost.product for _, cost in result.candidates])]
     assert not too_much.fits and len(tried) == 3 == len(order)
     assert result.fits and result.arch == result.candidates[order[2]][0] and result.trained == found.trained
 
@@ -292,8 +292,11 @@ def test_the_reported_latency_is_that_of_the_built_c(found: SearchResult) -> Non
 def test_networks_trained_longest_come_first() -> None:
     records = [(0, 0, 0.9), (0, 1, 0.8), (0, 2, 0.95), (1, 2, 0.5), (1, 0, 0.6)]
     named = [{"rung": rung, "candidate": number, "accuracy": share, "weights": ""} for rung, number, share in records]
-    assert best_first([{"rung": 0, "candidate": 3, "accuracy": 1.0}, *named]) == best_first(named), "what was trained by itself"
-    assert [each["candidate"] for each in best_first(named)] == [0, 2, 1]
+    alone, expenses = {"rung": 0, "candidate": 3, "accuracy": 1.0}, [1.0] * 4
+    assert best_first([alone, *named], expenses) == best_first(named, expenses), "what was trained by itself"
+    assert [each["candidate"] for each in best_first(named, expenses)] == [0, 2, 1]
+    equal = [each | {"accuracy": 0.9, "rung": 1} for each in named]
+    assert [each["candidate"] for each in best_first(equal, [2, 1, 3])] == [1, 0, 2], "the cheapest of equal ones"
 
 
 def test_a_network_that_exceeds_the_lower_bound_does_not_fit() -> None:
@@ -344,7 +347,10 @@ def test_search_and_train_commands_write_their_results(
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
     numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan", "--proxies", "synflow, macs"]
     code = main(["search", *given, *numbers, "-o", str(tmp_path / "found")])
-    record = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    record = json.loads(printed.out)
+    said = r"tinyweave: the search needs about (\d+) minutes of wall-clock time, if no other program runs\n"
+    assert (needed := re.fullmatch(said, printed.err)) and int(needed[1]) >= 60 * searching.MINUTES / 20, "on so slow a machine"
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     run = json.loads((tmp_path / "found" / "search.json").read_text())
     assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 4

@@ -92,7 +92,8 @@ def search(
         float | None,
         option(
             "--minutes X",
-            "Minutes of the search: by default 20, or for a supernet on a GPU as long as in the TinyNAS paper.",
+            "Limit of wall-clock time on this machine while idle: by default 20 minutes, or for a supernet on a GPU as in the "
+            "TinyNAS paper. The search says how much it needs.",
             min=0.1,
         ),
     ] = None,
@@ -205,11 +206,17 @@ def search(
         samples, searched, left = prepare.task_within(
             chosen["task"], chosen["data"], prepared, target, chosen["out"], options=given, progress=report
         )
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what.startswith(searching.NEEDS):
+                print(f"tinyweave: the search {what} of wall-clock time, if no other program runs", file=sys.stderr)
+            report(what, done, total)
+
         if search_plan:
             searched = spaces.with_plan_genes(
                 searched, stream_inputs=chosen["stream_inputs"], max_mac_overhead=chosen["max_mac_overhead"]
             )
-        found = searching.search(samples, searched, target, chosen["out"], left, progress=report)
+        found = searching.search(samples, searched, target, chosen["out"], left, progress=progress)
     return _finish(found, as_json=as_json)
 
 

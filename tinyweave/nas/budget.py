@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, prod
@@ -136,6 +137,22 @@ class Budget:
     def final_epochs(self, arch: Arch) -> int:
         """Return the epochs of the final training of a network."""
         return self._epochs(min(self.share("final") / self.final_step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
+
+    def needed(self, arch: Arch, trials: int, trial_epochs: int, rungs: Sequence[Rung], final_epochs: int) -> float:
+        """Predict the seconds of wall-clock time of a search on this machine, if no other program uses its processors.
+
+        Args:
+            arch: A network; the others are assumed to be as large.
+            trials: Number of trainings that compare augmentations.
+            trial_epochs: Epochs of each of them.
+            rungs: The rungs of successive halving.
+            final_epochs: Epochs of the final training.
+        """
+        rounds = ceil(trials / self.workers) * trial_epochs
+        rounds += sum(ceil(rung.candidates / self.workers) * rung.epochs for rung in rungs)
+        final = final_epochs * max(1, (self.samples + self.validation) // self.batch) * self.final_step(arch)
+        fixed = self.slowdown * (FIXED + self.sampled * PLANNING / self.workers)
+        return fixed + self.folds * rounds * self.steps_per_epoch * self.step(arch) + final
 
     def _epochs(self, steps: float, samples: int | None = None) -> int:
         """Return the number of epochs that have `steps` steps; an epoch sees `samples` samples, None for the training part."""

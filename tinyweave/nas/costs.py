@@ -181,6 +181,11 @@ class Costs:
         """Return whether the network fits all limits."""
         return not self.excess
 
+    @property
+    def product(self) -> float:
+        """Return RAM x Flash x time (MACs if the time is unknown), by which equally accurate networks are ordered."""
+        return self.ram * self.flash * (self.macs if self.ms is None else self.ms)
+
     def record(self) -> dict[str, Any]:
         """Return the costs as a dict of JSON values; `Costs(**record)` restores them."""
         return asdict(self)

@@ -248,12 +248,14 @@ def fronts(evaluated: Sequence[Evaluated], against: Sequence[str]) -> Iterator[l
 
 
 def best_of(evaluated: Sequence[Evaluated], count: int, against: Sequence[str]) -> list[Evaluated]:
-    """Return the best `count` networks: by accuracy, or by Pareto front if `against` names costs (NSGA-II).
+    """Return the best `count` networks: by accuracy and, if equal, by `Costs.product`; or by the Pareto front (NSGA-II).
+
+    The Pareto front is computed if `against` names costs.
 
     If only a part of a front is needed, the networks with the largest crowding distance are taken.
     """
     if not against:
-        return sorted(evaluated, key=lambda each: -each.accuracy)[:count]
+        return sorted(evaluated, key=lambda each: (-each.accuracy, each.costs.product))[:count]
     best = list[Evaluated]()
     for front in fronts(evaluated, against):
         if len(best) + len(front) > count:

@@ -444,12 +444,29 @@ def trial_file(number: int, augmentation: str) -> str:
     return f"{WEIGHTS}/trial-{number}-{augmentation}.pt"
 
 
-def best_candidates(records: Sequence[dict[str, Any]], folds: int) -> list[dict[str, Any]]:
-    """Return the records of trainings in one rung, the best candidate first; equal ones stay in the order of the candidates.
+def best_candidates(records: Sequence[dict[str, Any]], folds: int, expenses: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """Return the records of trainings in one rung, the best candidate first.
 
-    With one fold the most accurate is the best, with cross-validation the one with the least loss.
+    With one fold the most accurate is the best, with cross-validation the one with the least loss; but candidates without any
+    error are equal. Of equal ones the one with the least expense is the best, then the first.
+
+    Args:
+        records: The records.
+        folds: Number of folds of the cross-validation, 1 for none.
+        expenses: The expense of each candidate, such as `Costs.product`; empty if all are equal.
     """
-    return sorted(records, key=lambda each: (each["loss"] if folds > 1 else -each["accuracy"], each["candidate"]))
+
+    def key(each: dict[str, Any]) -> tuple[float, float, int]:
+        worth = -each["accuracy"] if folds <= 1 or each["accuracy"] == 1 else each["loss"]
+        return worth, expenses[each["candidate"]] if expenses else 0, each["candidate"]
+
+    return sorted(records, key=key)
+
+
+def cheapest_first(records: Sequence[dict[str, Any]], expenses: Sequence[float]) -> list[dict[str, Any]]:
+    """Return records, best first, with those that have the accuracy of the first ordered by the expense of their candidates."""
+    equal = [each for each in records if each["accuracy"] == records[0]["accuracy"]]
+    return sorted(equal, key=lambda each: expenses[each["candidate"]]) + [each for each in records if each not in equal]
 
 
 def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int], count: int) -> list[dict[str, Any]]:
@@ -479,11 +496,13 @@ def successive_halving(
     fits: Callable[[int], bool] | None = None,
     kept: Sequence[int] = (),
     fitted: Sequence[int] = (),
+    expenses: Sequence[float] = (),
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
     The best candidates of a rung (`best_candidates`) enter the next. Trainings that the folder already records are not
-    repeated. Each candidate continues from its weights at the end of the previous rung, except in a cross-validation.
+    repeated. Each candidate continues from its weights at the end of the previous rung, except in a cross-validation. If
+    candidates make no error in a rung, the rungs between are skipped, and these candidates enter the last without training.
 
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
@@ -499,6 +518,7 @@ def successive_halving(
         fitted: Indices of the fitted networks, which are the last candidates. They need no epochs, so they enter only the last
             rung, in addition to its other networks. If `fits` is given, a fitted network for which it returns False is left
             out.
+        expenses: The expense of each candidate, see `best_candidates`.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -511,17 +531,22 @@ def successive_halving(
         epochs = sum(record["epochs"] for record in done.values()) * times + running
         progress(f"rung {number + 1} of {len(rungs)}{loss}{best}", epochs, total_epochs(rungs) * times)
 
+    flawless = dict[int, dict[str, Any]]()  # candidates that made no error, best first -> their latest records
     for number, rung in enumerate(rungs):
-        if number:
+        if flawless and number < len(rungs) - 1:
+            continue
+        if number and not flawless:
             survivors = _with_kept(survivors, rung.candidates, kept)
         if fits and 0 < number == len(rungs) - 1:
-            first = best_candidates([record for (of_rung, _), record in done.items() if of_rung == 0], trainings.folds)
+            first = [record for (of_rung, _), record in done.items() if of_rung == 0]
+            first = best_candidates(first, trainings.folds, expenses)
             dropped = [record["candidate"] for record in first if record["candidate"] not in survivors]
             fitting = (list(islice(filter(fits, group), rung.candidates)) for group in (survivors, dropped))
             survivors = next(filter(None, fitting), survivors)
         survivors = survivors[: rung.candidates]
         if number == len(rungs) - 1:
             survivors += [candidate for candidate in fitted if fits is None or fits(candidate)]
+        done |= {(number, each): {**flawless[each], "rung": number, "epochs": 0} for each in survivors if each in flawless}
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
         calls = [
@@ -534,9 +559,10 @@ def successive_halving(
             record["epochs"] = 0 if missing[index] in fitted else rung.epochs
             journal.append(folder / RESULTS, record)
             done[number, missing[index]] = record
-        ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds)
-        survivors = [record["candidate"] for record in ranking]
-        initial |= {candidate: folder / done[number, candidate]["weights"] for candidate in survivors}
+        ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds, expenses)
+        flawless = {record["candidate"]: record for record in ranking if record["accuracy"] == 1}
+        survivors = list(flawless) or [record["candidate"] for record in ranking]
+        initial |= {record["candidate"]: folder / record["weights"] for record in ranking}
     return [done[key] for key in sorted(done)]
 
 

@@ -370,7 +370,10 @@ def evolve_and_fine_tune(
     workers.each(write_weights, [(archs.to_json(arch), space, place, start) for arch, start in missing])
     records = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
     trainings = halving.Trainings(folder, workers, seed, progress=progress)
-    trained = halving.successive_halving([each.arch for each in finalists], budget.rungs, trainings, starts=starts)
+    expenses = [each.costs.product for each in finalists]
+    trained = halving.successive_halving(
+        [each.arch for each in finalists], budget.rungs, trainings, starts=starts, expenses=expenses
+    )
     records += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], records
 

@@ -57,6 +57,7 @@ DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it
 BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
 VERSION = 10  # of RUN
+NEEDS = "needs about"  # begins the progress report of the time that a search needs on this machine
 SHOWN = 10  # most candidates that a notebook shows
 
 Candidates = Sequence[tuple[Arch, Costs]]
@@ -313,11 +314,15 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     tried = min(tried, max(1, len(leading)))
     candidates = candidates[: rungs[0].candidates + tried - 1]
     candidates += fitted_networks(data, target)
+    (arch, _), trials = candidates[0], tried * len(augmentations)
+    trial_epochs = budget.trial_epochs(arch, trials)
+    needed = budget.needed(arch, trials, trial_epochs, rungs, budget.final_epochs(arch)) / 60
+    this.progress(f"{NEEDS} {needed:.{int(needed < 10)}f} minutes", 1, 1)
     return _halving_record(rungs, candidates) | {
         "folds": folds,
         "first": tried,
         "augmentations": augmentations,
-        "trial_epochs": budget.trial_epochs(candidates[0][0], tried * len(augmentations)),
+        "trial_epochs": trial_epochs,
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }
 
@@ -348,10 +353,12 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         archs = [arch for arch, _ in candidates]
     fits = None if this.options.archs else lambda number: build(archs[number]).fit
     fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
-    kept = [0] if is_timed else ()
-    records = halving.successive_halving(archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted)
+    kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]
+    records = halving.successive_halving(
+        archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted, expenses=expenses
+    )
     if is_timed:
-        good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds)
+        good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds, expenses)
         if folds == 1:  # of nearly equal ones the one with the most final epochs
             least = halving.clearly_worse_below(good[0]["accuracy"], this.data.counts()["validation"])
             good = [each for each in good if each["accuracy"] >= least]
@@ -359,6 +366,7 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
         else:
             counts = this.data.counts()
             good = halving.fitted_first(good, fitted, counts["train"] + counts["validation"])
+        good = halving.cheapest_first(good, expenses)
         winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
         number = winner["candidate"]
         records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))
@@ -394,7 +402,7 @@ def _deploy_best(this: _Search, candidates: Candidates, records: Records, build:
     If none fits, the result is the best, which does not fit. `records` are the records of all trainings. `build` returns the
     measured costs of a network.
     """
-    ordered = best_first(records)
+    ordered = best_first(records, [cost.product for _, cost in candidates])
     for best in (*ordered, *(ordered[:1] if len(ordered) > 1 else ())):  # the first once more if none fits
         arch, _ = candidates[best["candidate"]]
         this.progress("quantising the best network", 0, 1)
@@ -431,13 +439,14 @@ def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
     return build
 
 
-def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last record of each trained candidate, best first: by falling rung, then by falling accuracy.
+def best_first(trained: Sequence[dict[str, Any]], expenses: Sequence[float]) -> list[dict[str, Any]]:
+    """Return the last record of each trained candidate, best first: by falling rung, falling accuracy, then rising expense.
 
     `trained` are the records of all trainings. Records without weights (evaluations with a supernet's weights) are left out.
+    `expenses` are those of all candidates (`Costs.product`).
     """
     last = {record["candidate"]: record for record in trained if "weights" in record}
-    return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
+    return sorted(last.values(), key=lambda each: (-each["rung"], -each["accuracy"], expenses[each["candidate"]]))
 
 
 def _plan_supernet(this: _Search) -> dict[str, Any]:
