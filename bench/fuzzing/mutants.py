@@ -1,12 +1,11 @@
 """Break the code in many places and see that a test fails each time.
 
-In: a seed. 150 changes are drawn over ROOMS, or those of `--rooms`, each of one place by one operator: an integer one more or
-less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests of its room that
-execute the changed line, as coverage has seen them do (of a C file: the tests of kernels that use it), until
-one fails: first those that noticed other changes of the file, then those that lie nearest, the quick ones first. Out: a line
-for each change, then the survivors and the share that died. A change that cannot be told from the original is listed with its
-reason in mutants_equivalent.json and not run. Results are appended to --record and not computed again. Exit code 1 when less
-than 95 % of those not shown to be equivalent die, or when a test fails without a change.
+In: a seed. 60 changes are drawn over ROOMS, or those of `--rooms`, each of one place by one operator: an integer one more or
+less, `<` for `<=`, a term dropped, two operands swapped, another argument of the call. Each runs in a copy of the tree until a
+test fails: of a Python file first the tests named after it, then those of its folder, then the others of its room; of a C file
+the cases of its op kinds, then the tests of all kernels. Out: a line for each change, the survivors, and a table by room. A
+change that cannot be told from the original is listed with its reason in mutants_equivalent.json and not run. Results are
+appended to --record and not computed again. Exit code 1 when less than 90 % of those not shown to be equivalent die.
 """
 
 from __future__ import annotations
@@ -31,20 +30,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
-from xml.etree import ElementTree
 
 from tinyweave.kernels.table import VARIANTS, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.json")
-ENOUGH = 0.95
+ENOUGH = 0.9
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
 VIEWS = (  # run every kernel with views, by rows and with memory; functions of numbers on all numbers
     ["tests/kernels/test_fixed_point.py"],
     ["tests/kernels/test_kernels.py", "-k", "rings_equal_whole_maps"],
     ["tests/codegen/test_sums_by_rows.py", "tests/codegen/test_svdf.py"],
 )
-QUICK_S = 10  # of a Python change's tests, which begin before the others are even imported
 MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
 MOST_KILLERS = 3
 PLANS = ("tests/fuzz/test_random_plans.py", "tests/fuzz/test_networks.py")  # stages and tiles, whose loops share C of their own
@@ -59,9 +56,8 @@ ROOMS = {
     "quantize": ("tinyweave/quantize/**/*.py", ("tests/quantize",)),
     "importers": ("tinyweave/importers/**/*.py", ("tests/importers",)),
     "nas": ("tinyweave/nas/**/*.py", ("tests/nas",)),
+    "tasks": ("tinyweave/tasks/**/*.py", ("tests/tasks",)),
 }
-Covering = dict[str, dict[int, list[str]]]  # file -> line -> the tests that execute it; "" where it runs at import
-Seconds = dict[str, float]  # test -> what it takes with all its parameters
 
 
 @dataclass(frozen=True)
@@ -132,6 +128,14 @@ def python_edits(text: str) -> Iterator[Edit]:
             yield *place(node), "dropped not", f"bool({source(node.operand)})"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             yield *place(node.func), "min or max", "max" if node.func.id == "min" else "min"
+        elif isinstance(node, ast.Call) and len(node.args) > 1 and all(isinstance(each, ast.Name) for each in node.args[:2]):
+            yield *place(node.args[0]), "other argument", source(node.args[1])
+        elif (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, (ast.Slice, ast.Compare))
+            and isinstance(node.ctx, ast.Load)
+        ):
+            yield *place(node), "whole for a part", source(node.value)
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
@@ -222,93 +226,24 @@ def draw(seed: int, count: int, rooms: Sequence[str] = tuple(ROOMS)) -> list[Mut
     return drawn[:count]
 
 
-def own_tests(mutant: Mutant, covering: Covering, seconds: Seconds, killers: Sequence[str]) -> list[list[str]]:
-    """Return what pytest is to run, one call after the other. killers: tests that noticed other changes of the file.
-
-    Of a Python file, tests of its own come first, then those of its folder, then the quick ones.
-    """
+def own_tests(mutant: Mutant, killers: Sequence[str]) -> list[list[str]]:
+    """Return what pytest is to run, one call after the other. killers: tests that noticed other changes of the file."""
     path, guards = Path(mutant.file), ROOMS[mutant.room][1]
+    steps = [list(killers)] if killers else []
     if path.suffix == ".py":
-        tests = executing(mutant, covering)
-        if tests == [""]:  # it runs at import alone: any test of the room may notice
-            own = sorted(str(test.relative_to(ROOT)) for test in ROOT.glob(f"tests/**/test_*{path.stem}*.py"))
-            return [[test] for test in (*own, guards[0])]
+        tests = sorted(str(test.relative_to(ROOT)) for guard in guards for test in (ROOT / guard).rglob("test_*.py"))
+        own = [test for test in tests if path.stem.strip("_") in Path(test).stem]
         folder = f"tests/{path.parent.relative_to('tinyweave')}/"
-
-        def nearness(test: str) -> tuple[bool, bool, float]:
-            return f"test_{path.stem}.py" not in test, not test.startswith(folder), seconds.get(test, 0.0)
-
-        chosen = sorted((test for test in tests if test.startswith(guards)), key=nearness)
-        known = [test for test in killers if test.split("[")[0] in chosen]
-        quick, total = 0, 0.0
-        while quick < len(chosen) and total < QUICK_S:
-            total += seconds.get(chosen[quick], 0.0)
-            quick += 1
-        return [tests for tests in (known, chosen[:quick], chosen[quick:]) if tests]
+        near = [test for test in tests if test.startswith(folder) and test not in own]
+        return [*steps, *([each] for each in (*own, *near)), [test for test in tests if test not in (*own, *near)]]
     rows = [row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}]
     few = len(rows) <= MOST_KERNELS
-    steps = [list(killers)] if killers else []
     steps += [["tests/kernels/test_kernels.py", "-k", row.name] for row in rows[:MOST_KERNELS] if row.cores]
     kinds = sorted({kind for row in rows for kind in row.kinds})
     traces, plans = [[trace] for trace in TRACES], [[plans] for plans in PLANS]
     if few and kinds:  # no other op runs what is in the file
         return [*steps, [KINDS, "-k", " or ".join(kinds)], *VIEWS, *traces]
     return [*steps, *VIEWS, *plans, [KINDS], *traces]
-
-
-def tests_by_line(folder: Path, rooms: Sequence[str]) -> tuple[Covering, Seconds]:
-    """Run the tests of the Python rooms among these once; note which test executes which line, and what each takes."""
-    import coverage
-
-    settings, data, times = folder / "coverage.ini", folder / "coverage", folder / "times.xml"
-    python = [ROOMS[room] for room in rooms if ROOMS[room][0].endswith(".py")]
-    files = ",".join(pattern for pattern, _ in python)
-    settings.write_text(f"[run]\ndynamic_context = test_function\ninclude = {files}\ndata_file = {data}\n")
-    guards = dict.fromkeys(guard for _, tests in python for guard in tests)
-    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-p", "no:xdist"]
-    command += [f"--junitxml={times}", *guards]
-    done = subprocess.run(command, cwd=ROOT, env=environment(ROOT), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"a test fails without a change: {done.stdout[-300:]}")
-    return read_coverage(coverage.CoverageData(str(data))), read_times(times)
-
-
-def read_coverage(data: Any) -> Covering:
-    """Return what coverage has measured, with tests as pytest names them."""
-    data.read()
-    covering: Covering = {}
-    for file in data.measured_files():
-        lines = covering.setdefault(str(Path(file).relative_to(ROOT)), {})
-        for line, contexts in data.contexts_by_lineno(file).items():
-            lines[line] = sorted(map(_test_named, contexts))
-    return covering
-
-
-def read_times(path: Path) -> Seconds:
-    """Return the seconds of each test in a JUnit file, those of its parameters together."""
-    times: Counter[str] = Counter()
-    for case in ElementTree.parse(path).iter("testcase"):
-        times[_test_named(f"{case.attrib['classname']}.{case.attrib['name'].split('[')[0]}")] += float(case.attrib["time"])
-    return dict(times)
-
-
-def _test_named(context: str) -> str:
-    """Return a test as pytest names it: tests.planning.test_x.test_y is tests/planning/test_x.py::test_y; "" stays."""
-    *folders, test = context.split(".")
-    return f"{'/'.join(folders)}.py::{test}" if folders else ""
-
-
-def executing(mutant: Mutant, covering: Covering) -> list[str]:
-    """Return the tests that execute the changed line, or, where it is not a statement's first, that statement."""
-    lines = covering.get(mutant.file, {})
-    if mutant.line in lines:
-        return lines[mutant.line]
-    spans = [
-        range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(ast.parse((ROOT / mutant.file).read_text()))
-        if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or node.lineno)
-    ]
-    return sorted({test for line in min(spans, key=len, default=range(0)) for test in lines.get(line, [])})
 
 
 def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int, budget_s: int) -> dict[str, object]:
@@ -333,12 +268,6 @@ def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int
         "by": by,
         "seconds": round(time.monotonic() - start, 1),
     }
-
-
-def read_covering(path: Path) -> tuple[Covering, Seconds]:
-    """Read what was kept as JSON, whose keys are strings."""
-    lines_of, seconds = json.loads(path.read_text())
-    return {file: {int(line): tests for line, tests in lines.items()} for file, lines in lines_of.items()}, seconds
 
 
 def killers_of(file: str, rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -398,7 +327,7 @@ def copy_of_the_tree(folder: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), metavar="ROOM", help=f"of {', '.join(ROOMS)}")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit-s", type=int, default=120, help="seconds for a test: a change that never ends has died")
@@ -407,7 +336,6 @@ def main() -> int:
     )
     parser.add_argument("--record", type=Path, help="results, as lines of JSON; out/mutants_SEED.jsonl if left out")
     parser.add_argument("--again", action="store_true", help="run survivors of the record again")
-    parser.add_argument("--covering", type=Path, help="which test executes which line, as JSON; made if it is not there")
     parser.add_argument("--list", action="store_true", help="print the changes and run none")
     options = parser.parse_args()
     mutants = draw(options.seed, options.count, options.rooms)
@@ -437,17 +365,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         for job in range(options.jobs):
             trees.put(copy_of_the_tree(Path(folder) / str(job)))
-        kept = options.covering or ROOT / "out" / "covering.json"
-        if waiting and not kept.exists():
-            kept.write_text(json.dumps(tests_by_line(Path(folder), options.rooms)))
-        covering, seconds = read_covering(kept) if waiting else ({}, {})
 
         def one(mutant: Mutant) -> None:
             tree = trees.get()
             with lock:
                 killers = killers_of(mutant.file, results.values())
             try:
-                row = run(mutant, tree, own_tests(mutant, covering, seconds, killers), options.limit_s, options.budget_s)
+                row = run(mutant, tree, own_tests(mutant, killers), options.limit_s, options.budget_s)
             finally:
                 trees.put(tree)
             with lock:
@@ -462,6 +386,10 @@ def main() -> int:
     print()
     for row in survivors:
         print(f"{row['file']}:{row['line']} {row['operator']}\n    {row['key'][1]}\n    {row['key'][2]}")
+    print("\n| room | died | of |\n|---|---|---|")
+    for room in options.rooms:
+        verdicts = [row["verdict"] for row in results.values() if row["room"] == room]
+        print(f"| {room} | {verdicts.count('died')} | {len(verdicts)} |")
     died, counted = len(results) - len(survivors), len(results)
     if late := [row for row in results.values() if row.get("of_time")]:
         print(f"{len(late)} died of time; where the machine was busy, run them again with a larger --limit-s:")

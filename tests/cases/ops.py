@@ -36,7 +36,12 @@ def cases(kind: str) -> Iterator[Case]:
     for number, (about, *drawn) in enumerate(GENERATORS[kind](rng)):
         graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
         styles = ("any", "extreme", "any", "extreme") if graph.init else ("any", "extreme")
-        yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
+        inputs = [_values(graph, rng, style) for style in styles]
+        nearby = np.random.default_rng(number)  # of its own, so that the cases do not depend on it
+        inputs[1] = [
+            _with_rows_near_zero(graph.tensors[name], x, nearby) for name, x in zip(graph.inputs, inputs[1], strict=True)
+        ]
+        yield Case(f"{kind}-{number}-{about}", graph, inputs)
 
 
 INT4 = "int4_"  # prefix of a kind: its cases with int4 maps and weights
@@ -149,6 +154,15 @@ def narrowed(tensor: Tensor) -> Tensor:
     data = None if tensor.data is None else tensor.data // np.array(by, tensor.dtype)
     dtype = "int4" if tensor.dtype == "int8" else tensor.dtype
     return replace(tensor, dtype=dtype, quant=replace(quant, scale=scales, zero_point=zeros), data=data)
+
+
+def _with_rows_near_zero(tensor: Tensor, x: Array, rng: Rng) -> Array:
+    """Return quantised values with a quarter of the rows near the zero point: small sums, quotients and differences."""
+    if tensor.quant is None or x.dtype.kind != "i":
+        return x
+    info = np.iinfo(x.dtype)
+    near = np.clip(tensor.zero_point + rng.integers(-1, 2, x.shape), info.min, info.max).astype(x.dtype)
+    return np.where(rng.integers(4, size=(*x.shape[:-1], 1)) == 0, near, x).astype(x.dtype)
 
 
 def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:

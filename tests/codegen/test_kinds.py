@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.ops import INT4, INT4_KINDS, INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case
 from cases.rows import cases_of, compilable, core_of, union
@@ -17,13 +18,16 @@ from kernels.traces import apart
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
+from tinyweave.ir import Graph
 from tinyweave.kernels.table import ASKED_FOR, BY_KIND, BY_NAME, VARIANTS, Variant, misfit, variant_for
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated, host
+from tinyweave.simulate.run import Inference, noise
 
 FOLDED = {"shape"}  # always known at compile time, so no C is emitted for it
-AT_A_TIME = 48
-USUAL = 48  # number of evenly drawn cases per run, plus one of each kernel; sweeps run the others
+AT_A_TIME = 72
+USUAL = 48  # number of evenly drawn cases per run; sweeps run the others
+OF_KERNEL = 12  # least number of cases of each kernel, as far as there are so many
 CORE = "cortex-m4"
 CORES = (CORE, "cortex-m55", "rv32imc")  # cores with their own kernels
 SMALL = "cortex-m0plus"  # portable kernels have loops in assembly on this core
@@ -42,9 +46,14 @@ def chosen_of(kind: str, core: str, which: str) -> Iterator[tuple[Case, Variant]
 
 
 def usual(drawn: Sequence[tuple[Case, Variant]]) -> list[tuple[Case, Variant]]:
-    """Return some cases drawn evenly, and the first case of each kernel."""
-    first = {row.name: number for number, (_, row) in reversed(list(enumerate(drawn)))}
-    return [drawn[number] for number in sorted({*range(0, len(drawn), -(-len(drawn) // USUAL)), *first.values()})]
+    """Return some cases, drawn evenly from all cases and from those of each kernel."""
+    of_kernel: dict[str, list[int]] = {}
+    for number, (_, row) in enumerate(drawn):
+        of_kernel.setdefault(row.name, []).append(number)
+    groups = [(range(len(drawn)), USUAL), *((numbers, OF_KERNEL) for numbers in of_kernel.values())]
+    return [
+        drawn[number] for number in sorted({number for group, most in groups for number in group[:: -(-len(group) // most)]})
+    ]
 
 
 def side_by_side(name: str, drawn: Sequence[tuple[Case, Variant]]) -> Plan:
@@ -112,7 +121,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
         program = host.build(source, graph.name, sanitize=True, optimize="-O0")
         nearest = emulated.nearest(core or CORE, CORE)
         firmware = emulated.build(source, graph.name, nearest, plain=nearest != (core or CORE))
-        samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
+        samples = samples_of(graph, chosen)
         state, expected = ops.initial_state(graph), []
         for x in samples:
             expected.append(ops.run(graph, dict(zip(graph.inputs, x, strict=True)), state=state))
@@ -121,6 +130,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
         rounds, expected = ([*rounds, None, *rounds], expected * 2) if state else (rounds, expected)
         for simulate, built in ((host, program), (emulated, firmware)):
             run = simulate.invoke(built, made.arena, rounds[-1], compare.output_bytes(graph), earlier=rounds[:-1])
+            assert not written_between_buffers(made, run).size
             for sample, (wanted, outputs) in enumerate(zip(expected, compare.unpack_all(graph, run), strict=True)):
                 owners = [case for case in chosen for _ in case.graph.outputs]
                 for case, name, array in zip(owners, graph.outputs, outputs, strict=True):
@@ -150,6 +160,27 @@ def test_a_kernel_whose_conditions_an_op_meets_gives_the_reference_bytes(tmp_pat
         owners = [f"{case.id} with {row.name}" for case, row in drawn for _ in case.graph.outputs]
         for owner, name, array in zip(owners, made.graph.outputs, compare.unpack(made.graph, run), strict=True):
             assert (difference := compare.difference(wanted[name], array)) is None, f"{owner}: {difference}"
+
+
+def samples_of(graph: Graph, chosen: Sequence[Case]) -> list[list[np.ndarray]]:
+    """Return the inputs of a network of these cases; if it has inputs `indices`, also some with indices out of range."""
+    samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
+    if any(name.endswith(".indices") for name in graph.inputs):
+        outside = [np.where(x == 0, -2, 1000).astype(x.dtype) for x in samples[0]]
+        pairs = zip(graph.inputs, samples[0], outside, strict=True)
+        samples.append([new if name.endswith(".indices") else x for name, x, new in pairs])
+    return samples
+
+
+def written_between_buffers(made: Plan, run: Inference) -> np.ndarray:
+    """Return the offsets of the arena's bytes that a run has changed although no buffer contains them."""
+    (region,), (image,) = run.regions, run.images
+    before = noise(region.size, run.fill, 0)
+    old, new = (np.frombuffer(each, np.uint8)[region.base : region.end] for each in (before, image))
+    changed = old != new
+    for name, offset in made.offsets.items():
+        changed[offset : offset + made.buffer(name).bytes] = False
+    return np.flatnonzero(changed)
 
 
 def test_every_kernel_has_an_emitter() -> None:
