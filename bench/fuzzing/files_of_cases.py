@@ -163,7 +163,7 @@ def quantised(path: Path, folder: Path) -> tuple[Path, tuple[int, str, str]]:
 
     graph, rng = read(path).original, np.random.default_rng(2)
     tensors = [(name, graph.tensors[name]) for name in graph.inputs]
-    samples = {name: np.stack([draw(tensor.shape[1:], tensor.dtype, rng) for _ in range(8)]) for name, tensor in tensors}
+    samples = {name: np.stack([draw(tensor.shape, tensor.dtype, rng) for _ in range(8)]) for name, tensor in tensors}
     np.savez(folder / "samples.npz", **samples)
     out = folder / f"{path.stem}_int8.tflite"
     return out, command("quantize", path, "--calibrate", folder / "samples.npz", "-o", out)
