@@ -9,63 +9,28 @@ damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite s
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import inf, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 import tflite
 
-from ..ir import (
-    CompileError,
-    Graph,
-    Op,
-    Quant,
-    Tensor,
-    array_type,
-    itemsize,
-    limits,
-    opaque,
-    rebuild,
-    run_bytes,
-    unpacked,
-    verify,
-)
+from ..ir import CompileError, Graph, Op, Tensor, itemsize, opaque, rebuild, verify
 from ..ops import spec_of
-from ..tflite_schema import (
-    IDENTIFIER,
-    MAX_RANK,
-    NO_OPERANDS,
-    OPS,
-    SCHEMA_VERSION,
-    TYPES,
-    WITHOUT_VALUE,
-    attributes,
-    kind_of,
-    names_of,
-)
+from ..tflite_schema import IDENTIFIER, NO_OPERANDS, OPS, SCHEMA_VERSION, WITHOUT_VALUE, attributes, kind_of
 from .refused import refusal_of
 from .shapes import Axis, Dynamic, Shapes, fixed_shapes
-from .tflite_constants import dense, real_weights
+from .tflite_constants import real_weights
+from .tflite_file import MAX_BYTES, MAX_COUNT, MAX_OPS, File, claimed, indices, quant_of, tensor_of, unique
 from .tflite_lowering import lowered
 
 ABSENT = -1  # index of an absent optional input
-# Limits on what a file may ask for, each several times what the largest of a hundred real networks needs.
 MAX_FILE = 1 << 26  # bytes
-MAX_COUNT = 1 << 16  # number of tensors, and of operands of all ops together
-MAX_OPS = 1 << 11  # ops; the time of some passes grows with their square
-MAX_BYTES = 1 << 24  # bytes of one tensor, and of all state together; more than any microcontroller has
-MAX_TOTAL = 1 << 27  # bytes of all tensors together; the passes visit every element
 MAX_DEPTH = 16  # composites inside composites
 COMPOSITE = "stablehlo_composite"  # kind of an op that is replaced by the ops of its decomposition, a subgraph
-# TFLite type that no op supports -> supported type of the same size, so that the tensor's bytes are counted right; float16
-# becomes float32
-AS_LARGE = {"FLOAT16": "float32", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
-AS_LARGE |= {"FLOAT64": "int64", "COMPLEX64": "int64"}
-TYPE_NAMES = names_of(tflite.TensorType)
-DTYPES = {code: name for name, code in TYPES.items()}
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None, shapes: Shapes | None = None) -> Graph:
@@ -103,7 +68,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
         raise CompileError(f"the .tflite schema has version {model.Version()}", f"version {SCHEMA_VERSION} is supported")
     if model.SubgraphsLength() < 1:
         raise CompileError("the file has no subgraph", "it may be damaged")
-    file = _File(data, model, tolerant=problems is not None)
+    file = File(data, model, tolerant=problems is not None)
     main = _subgraph(file, 0)
     variables: dict[Variable, str] = {}
     tensors: dict[str, Tensor] = {}
@@ -162,7 +127,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
 
 
 def _read_tensors(
-    file: _File, main: _Subgraph, names: dict[int, str], tensors: dict[str, Tensor], init: list[Op], *, strict: bool
+    file: File, main: _Subgraph, names: dict[int, str], tensors: dict[str, Tensor], init: list[Op], *, strict: bool
 ) -> dict[str, CompileError]:
     """Read the tensors that ops read or write; return the error of each tensor that cannot be read, or, if `strict`, raise it.
 
@@ -171,11 +136,11 @@ def _read_tensors(
     broken, written = dict[str, CompileError](), main.written
     for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
         table = main.tensors[index]
-        names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
-        dtype, shape = _claimed(file, table, names[index])
+        names[index] = unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
+        dtype, shape = claimed(file, table, names[index])
         try:
             is_edge = index in main.inputs or index in main.outputs
-            tensor = _tensor(file, table, names[index], index in written, is_edge=is_edge, dtype=dtype, shape=shape)
+            tensor = tensor_of(file, table, names[index], index in written, is_edge=is_edge, dtype=dtype, shape=shape)
             tensors[names[index]] = tensor
         except CompileError as error:
             if strict:
@@ -227,7 +192,7 @@ class _Subgraph:
         return {*self.inputs, *chain(*self.writes)}
 
 
-def _subgraph(file: _File, number: int, callers: tuple[int, ...] = ()) -> _Subgraph:
+def _subgraph(file: File, number: int, callers: tuple[int, ...] = ()) -> _Subgraph:
     """Return the subgraph with the index `number`; `callers` are the subgraphs whose composites led to it.
 
     Raise CompileError if it is too large or damaged, or has unsupported ops and the file is not `tolerant`.
@@ -245,8 +210,8 @@ def _subgraph(file: _File, number: int, callers: tuple[int, ...] = ()) -> _Subgr
     operands = sum(o.InputsLength() + o.OutputsLength() for o in operators)
     if operands > MAX_COUNT:
         raise CompileError(f"the ops have {operands} operands", f"at most {MAX_COUNT} are supported")
-    reads = [_indices(file.vector(o, "Inputs"), ABSENT, count) for o in operators]
-    writes = [_indices(file.vector(o, "Outputs"), 0, count) for o in operators]
+    reads = [indices(file.vector(o, "Inputs"), ABSENT, count) for o in operators]
+    writes = [indices(file.vector(o, "Outputs"), 0, count) for o in operators]
     handles = {}
     for position, (operator, kind) in enumerate(zip(operators, kinds, strict=True)):
         if kind == "var_handle":
@@ -256,13 +221,13 @@ def _subgraph(file: _File, number: int, callers: tuple[int, ...] = ()) -> _Subgr
             said = attributes(operator, NO_OPERANDS, op)
             handles[writes[position][0]] = variable = (said["container"] or b"", said["shared_name"] or b"")
             file.text(b"".join(variable))
-    inputs, outputs = (_indices(file.vector(table, edge), 0, count) for edge in ("Inputs", "Outputs"))
+    inputs, outputs = (indices(file.vector(table, edge), 0, count) for edge in ("Inputs", "Outputs"))
     listed = [table.Tensors(index) for index in range(count)]
     part = _Subgraph(listed, [table] * len(kinds), operators, kinds, inputs, outputs, reads, writes, handles)
     return _inlined(file, part, (*callers, number)) if COMPOSITE in kinds else part
 
 
-def _inlined(file: _File, part: _Subgraph, callers: tuple[int, ...]) -> _Subgraph:
+def _inlined(file: File, part: _Subgraph, callers: tuple[int, ...]) -> _Subgraph:
     """Return a subgraph with each composite replaced by the ops of its decomposition, which may have composites, too."""
     tensors, handles = list(part.tensors), dict(part.handles)
     lists: tuple[list[Any], ...] = ([], [], [], [], [])
@@ -292,7 +257,7 @@ def _inlined(file: _File, part: _Subgraph, callers: tuple[int, ...]) -> _Subgrap
     return _Subgraph(tensors, owners, operators, kinds, part.inputs, part.outputs, all_reads, all_writes, handles)
 
 
-def _decomposition(file: _File, operator: tflite.Operator, op: Op, callers: tuple[int, ...]) -> _Subgraph:
+def _decomposition(file: File, operator: tflite.Operator, op: Op, callers: tuple[int, ...]) -> _Subgraph:
     """Return the subgraph that computes a composite; `callers` are the subgraphs that led to the composite."""
     union, said = operator.BuiltinOptions2(), operator.BuiltinOptions2Type()
     if union is None or said != tflite.BuiltinOptions2.StableHLOCompositeOptions:
@@ -306,7 +271,7 @@ def _decomposition(file: _File, operator: tflite.Operator, op: Op, callers: tupl
     return _subgraph(file, number, callers)
 
 
-def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
+def _init(file: File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
     """Return the ops that initialise variables, from the subgraphs that `main` calls with call_once.
 
     For each variable, its name is mapped to its state tensor in `variables`, and the state tensor and its initial value are
@@ -332,7 +297,7 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
 
 
 def _assignments(
-    file: _File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
+    file: File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
 ) -> Iterator[Op]:
     """Yield one assign_variable op for each constant that the initialiser subgraph `part` assigns to a variable.
 
@@ -349,11 +314,11 @@ def _assignments(
         variable = part.handles[reads[0]]
         if variable in variables:
             raise CompileError("assigns to a variable twice", "initialise each variable once", op=caller)
-        name = variables[variable] = _unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
+        name = variables[variable] = unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
         tensors[name] = Tensor(name, (), "int8")  # reserves the name until the value is read
         table = part.tensors[reads[1]]
-        dtype, shape = _claimed(file, table, f"{name}.initial")
-        value = _tensor(file, table, f"{name}.initial", written=False, dtype=dtype, shape=shape)
+        dtype, shape = claimed(file, table, f"{name}.initial")
+        value = tensor_of(file, table, f"{name}.initial", written=False, dtype=dtype, shape=shape)
         file.claim(value.bytes, True, name)
         tensors[name] = replace(value, name=name, data=None, role="state")
         yield _initial_assignment(value, name, tensors)
@@ -361,7 +326,7 @@ def _assignments(
 
 def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) -> Op:
     """Add `value` to `tensors` as a constant, and return the op that assigns it to the state tensor `name`."""
-    own = _unique(f"{name}.initial", len(tensors), tensors)
+    own = unique(f"{name}.initial", len(tensors), tensors)
     tensors[own] = replace(value, name=own)
     return Op(f"init_{name}", "assign_variable", (own,), (name,))
 
@@ -414,199 +379,13 @@ def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors
     return replace(op, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
-def _check_hidden(
-    file: _File, owner: tflite.SubGraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]
-) -> None:
+def _check_hidden(file: File, owner: tflite.SubGraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]) -> None:
     """Raise CompileError if an LSTM's hidden state (its fifth intermediate tensor) and its output differ in quantisation."""
-    intermediates = _indices(file.vector(operator, "Intermediates"), 0, owner.TensorsLength())
+    intermediates = indices(file.vector(operator, "Intermediates"), 0, owner.TensorsLength())
     if len(intermediates) > 4 and op.outputs:
         table, out = owner.Tensors(intermediates[4]), tensors[op.outputs[0]]
-        if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
+        if quant_of(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
             raise CompileError("quantises its hidden state and its output differently", "export it with equal scales", op=op)
-
-
-class _File:
-    """A .tflite file, with counters that limit the bytes read from it and the bytes of its tensors.
-
-    Vectors of a valid file do not overlap, so at most twice its size is read. `claim` must be called before a tensor is
-    created, because a file of a few bytes can declare a tensor of gigabytes.
-    """
-
-    def __init__(self, data: bytes, model: tflite.Model, *, tolerant: bool = False):
-        """Wrap the file; if `tolerant` is set, ops of unknown kinds are no error."""
-        self.data, self.model, self.tolerant = data, model, tolerant
-        self._left = 2 * len(data)
-        self._tensors = self._state = self._decompositions = 0
-        self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
-
-    def _spend(self, count: int) -> None:
-        """Count bytes as read; raise ValueError if more than twice the file has been read."""
-        self._left -= count
-        if self._left < 0:
-            raise ValueError("its parts overlap")
-
-    def claim(self, count: int, is_state: bool, name: str) -> None:
-        """Count the bytes of the tensor `name`; raise CompileError if all tensors, or all state tensors, exceed their limit."""
-        self._tensors += count
-        self._state += count if is_state else 0
-        for what, total, limit in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
-            if total > limit:
-                raise CompileError(f"brings all {what} to {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
-
-    def claim_decomposition(self) -> None:
-        """Count a decomposition that is read; raise CompileError if there are more than MAX_OPS."""
-        self._decompositions += 1
-        if self._decompositions > MAX_OPS:
-            raise CompileError("the file has too many composites", f"at most {MAX_OPS} are supported")
-
-    def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
-        """Return the vector `field` of a flatbuffer table as an array, empty if the file lacks it."""
-        if getattr(table, f"{field}Length")() == 0:
-            return np.zeros(0, np.int32)
-        values: np.ndarray[Any, Any] = getattr(table, f"{field}AsNumpy")()
-        self._spend(values.nbytes)
-        return values
-
-    def text(self, value: bytes | None) -> str:
-        """Decode a string of the file; None, an absent string, becomes ""."""
-        self._spend(len(value or b""))
-        return (value or b"").decode(errors="replace")
-
-    def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
-        """Return the buffer with this index as a read-only array of `dtype`, or None if it is empty. int4 values stay packed.
-
-        Tensors that share a buffer share the array.
-        """
-        if not 0 <= index < self.model.BuffersLength():
-            raise IndexError(f"buffer {index} of {self.model.BuffersLength()}")
-        if (index, dtype) not in self._buffers:
-            table = self.model.Buffers(index)
-            if table.Offset() > 1:  # data after the flatbuffer; the offset counts from the start of the file
-                raw = np.frombuffer(self.data, np.uint8, table.Size(), table.Offset())
-                self._spend(raw.nbytes)
-            else:
-                raw = self.vector(table, "Data")
-            if raw.nbytes == 0:
-                return None
-            if raw.nbytes % itemsize(dtype):
-                raise ValueError(f"buffer {index} has {raw.nbytes:,} bytes, not a multiple of the size of {dtype}")
-            values = raw != 0 if dtype == "bool" else raw.view(array_type(dtype).newbyteorder("<")).astype(array_type(dtype))
-            values.setflags(write=False)
-            self._buffers[index, dtype] = values
-        return self._buffers[index, dtype]
-
-
-def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
-    """Return tensor indices as ints; raise IndexError if one is outside [lower_bound, count)."""
-    indices = [int(value) for value in values]
-    for index in indices:
-        if not lower_bound <= index < count:
-            raise IndexError(f"tensor {index} of {count}")
-    return indices
-
-
-def _unique(name: str, index: int, taken: Container[str]) -> str:
-    """Return `name`, with `index` and underscores appended if `taken` contains it."""
-    if name in taken:
-        name = f"{name}_{index}"
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[int, ...]]:
-    """Count the bytes of the tensor `name` against the file's limits, and return its dtype and its shape.
-
-    If no op supports the tensor's type, the dtype is a supported one of the same size.
-    """
-    if table.ShapeLength() > MAX_RANK:
-        raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
-    dtype = DTYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
-    shape = tuple(map(int, file.vector(table, "Shape")))
-    if any(extent < 0 for extent in shape):
-        raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
-    # an axis of extent 0 makes the tensor empty, but its other axes are limited too
-    if (size := prod(max(extent, 1) for extent in shape) * itemsize(dtype)) > MAX_BYTES:
-        raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
-    file.claim(prod(shape) * itemsize(dtype), table.IsVariable(), name)
-    return dtype, shape
-
-
-def _tensor(
-    file: _File, table: tflite.Tensor, name: str, written: bool, *, is_edge: bool = False, dtype: str, shape: tuple[int, ...]
-) -> Tensor:
-    """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
-
-    `written` says that an op computes the tensor or that it is an input of the network, `is_edge` that it is an input or output
-    of the network. `dtype` and `shape` become those of the Tensor. float16 becomes float32, except at the edges.
-    """
-    is_half = table.Type() == tflite.TensorType.FLOAT16 and not is_edge and not table.IsVariable()
-    if table.Type() not in DTYPES and not is_half:
-        raise CompileError(
-            f"has the type {TYPE_NAMES.get(table.Type(), f'number {table.Type()}')}",
-            f"supported types: {', '.join(TYPES)}",
-            tensor=name,
-        )
-    size = prod(shape) * itemsize(dtype)
-    quant = _quant(file, table.Quantization(), name, len(shape))
-    if quant and dtype in ("int4", "int8", "uint8", "int16"):
-        low, high = limits(dtype)
-        wrong = [zero for zero in quant.zero_point if not low <= zero <= high]
-        if wrong:
-            raise CompileError(
-                f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
-            )
-    values = file.buffer(table.Buffer(), "float16" if is_half else dtype)
-    if is_half and values is not None:
-        values = values.astype(np.float32)
-    if dtype == "int4" and values is None:
-        raise CompileError("is an int4 activation", "only constants may be int4; quantise activations to int8", tensor=name)
-    if table.IsVariable():
-        if values is not None or written:
-            raise CompileError("is a variable, but an op writes it or it has data", "the file may be damaged", tensor=name)
-        return Tensor(name, shape, dtype, quant, role="state")
-    if values is None:
-        if written:
-            return Tensor(name, shape, dtype, quant)
-        if size:
-            raise CompileError("has no data and no op computes it", "export the model with its weights", tensor=name)
-        values = np.zeros(0, dtype)
-    if (sparsity := table.Sparsity()) is not None:
-        if dtype == "int4":
-            raise CompileError("is int4 and stored sparse", "export the model with dense weights", tensor=name)
-        values = dense(sparsity, values, shape, file.vector, name)
-    needed = run_bytes(prod(shape), dtype)
-    if values.nbytes != needed:
-        raise CompileError(
-            f"needs {needed:,} bytes but its buffer has {values.nbytes:,}", "the file may be damaged", tensor=name
-        )
-    if dtype == "int4":
-        values = unpacked(values, size)
-        values.setflags(write=False)
-    return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
-
-
-def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:
-    """Return the quantisation of the tensor `name`, or None if it has no scale or only scales of 0.
-
-    A single scale is per tensor, several are per channel. `rank` is the tensor's number of axes.
-    """
-    if table is None:
-        return None
-    if table.DetailsType() != tflite.QuantizationDetails.NONE:
-        raise CompileError("has a custom quantisation", "use scales and zero points", tensor=name)
-    if table.ScaleLength() > MAX_COUNT:
-        raise CompileError(f"has {table.ScaleLength()} scales", f"at most {MAX_COUNT} are supported", tensor=name)
-    scale = tuple(map(float, file.vector(table, "Scale")))
-    if not any(scale):
-        return None
-    if not all(0 < s < inf for s in scale):
-        raise CompileError("has a quantisation scale that is not a positive number", "export the model again", tensor=name)
-    zero_point = tuple(map(int, file.vector(table, "ZeroPoint")))
-    axis = table.QuantizedDimension() if len(scale) > 1 else None
-    if axis is not None and rank == 1:
-        axis = 0  # old converters give a bias the axis of its depthwise filters, 3
-    return Quant(scale, zero_point, axis)
 
 
 def _unknown(op: Op) -> CompileError:

@@ -48,6 +48,8 @@ COMPARISONS: dict[str, Function] = {
     "less_equal": np.less_equal,
     "not_equal": np.not_equal,
 }
+CLAMPS = ("minimum", "maximum")  # with a constant operand, an op of these kinds clamps the other operand
+CHOOSING = ("max_pool_2d", "reduce_max", "reduce_min")  # ops whose outputs are elements of their input, chosen by their order
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
@@ -250,8 +252,7 @@ SPECS = (
         scale="shared",
         real=reference_select,
     ),
-    _pair("minimum", np.minimum),
-    _pair("maximum", np.maximum),
+    *map(_pair, CLAMPS, (np.minimum, np.maximum)),
     _reduced("reduce_max", np.max),
     _reduced("reduce_min", np.min),
     *(

@@ -14,9 +14,8 @@ import numpy as np
 from .. import ops
 from ..ir import Graph, Op, Tensor, limits, rebuild
 from ..ops.data_movement import PIECES, pieces
+from ..ops.extrema import CLAMPS, takes_larger
 from .tensor_map import TensorMap
-
-CLAMPS = ("maximum", "minimum")
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -57,7 +56,7 @@ def _clamps_nothing(graph: Graph, op: Op) -> bool:
     if quant is None or len(ends) != 1:
         return False
     least, most = limits(graph.output(op).dtype)
-    return bool((ends[0] == (least if op.kind == "maximum" else most)).all())
+    return bool((ends[0] == (least if takes_larger(op) else most)).all())
 
 
 def _one_piece_in_order(graph: Graph, op: Op) -> bool:

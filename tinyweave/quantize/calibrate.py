@@ -16,6 +16,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph, Op, Quant
 from ..ops import SPECS, macs, spec_for
+from ..ops.extrema import CHOOSING, CLAMPS, takes_larger
 from ..ops.recurrent import lstm
 from ..ops.recurrent import sequence as layers
 from ..ops.spec import ACTIVATIONS
@@ -37,7 +38,6 @@ FAR_ABOVE = 1.2  # a sample whose magnitude exceeds the largest one among these 
 MOST_WORK = 4e10  # approximate limit on multiply-accumulates of all trials together
 
 ALL = (-inf, inf)
-CHOOSING = ("max_pool_2d", "reduce_max", "reduce_min")  # ops whose outputs are elements of their input, chosen by their order
 
 Choice = tuple[str, Quant]  # the method, and the scale that it chose
 
@@ -184,9 +184,9 @@ def clamped_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
         spec, constants = SPECS[op.kind], [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None]
         if op.kind in (*ACTIVATIONS, "hard_swish") and spec.useful is not None:
             low, high = spec.useful(low, high)
-        elif op.kind in ("maximum", "minimum"):
-            low = max([low, *(float(data.min()) for data in constants if op.kind == "maximum")])
-            high = min([high, *(float(data.max()) for data in constants if op.kind == "minimum")])
+        elif op.kind in CLAMPS:
+            low = max([low, *(float(data.min()) for data in constants if takes_larger(op))])
+            high = min([high, *(float(data.max()) for data in constants if not takes_larger(op))])
         elif not spec.moves and op.kind not in CHOOSING:
             low, high = ALL
         for name in op.inputs:
