@@ -24,7 +24,7 @@ from ..tflite_schema import IDENTIFIER, NO_OPERANDS, OPS, SCHEMA_VERSION, WITHOU
 from .refused import refusal_of
 from .shapes import Axis, Dynamic, Shapes, fixed_shapes
 from .tflite_constants import real_weights
-from .tflite_file import MAX_BYTES, MAX_COUNT, MAX_OPS, File, claimed, indices, quant_of, tensor_of, unique
+from .tflite_file import MAX_BYTES, MAX_COUNT, MAX_OPS, DamagedError, File, claimed, indices, quant_of, tensor_of, unique
 from .tflite_lowering import lowered
 
 ABSENT = -1  # index of an absent optional input
@@ -52,7 +52,8 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
         return verify(_graph(data, name, problems, shapes))
     except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
         # raised by flatbuffers if an offset or a length points outside the file
-        raise CompileError("not a readable .tflite file", "it may be cut short or damaged") from error
+        why = f": {error}" if isinstance(error, DamagedError) else ""
+        raise CompileError(f"not a readable .tflite file{why}", "it may be cut short or damaged") from error
 
 
 def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: Shapes | None) -> Graph:

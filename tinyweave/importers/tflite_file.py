@@ -26,6 +26,10 @@ TYPE_NAMES = names_of(tflite.TensorType)
 DTYPES = {code: name for name, code in TYPES.items()}
 
 
+class DamagedError(ValueError):
+    """An inconsistency of a file, as the end of the sentence "not a readable .tflite file: ..."."""
+
+
 class File:
     """A .tflite file, with counters that limit the bytes read from it and the bytes of its tensors.
 
@@ -41,10 +45,10 @@ class File:
         self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
 
     def _spend(self, count: int) -> None:
-        """Count bytes as read; raise ValueError if more than twice the file has been read."""
+        """Count bytes as read; raise DamagedError if more than twice the file has been read."""
         self._left -= count
         if self._left < 0:
-            raise ValueError("its parts overlap")
+            raise DamagedError("its parts overlap")
 
     def claim(self, count: int, is_state: bool, name: str) -> None:
         """Count the bytes of the tensor `name`; raise CompileError if all tensors, or all state tensors, exceed their limit."""
@@ -79,7 +83,7 @@ class File:
         Tensors that share a buffer share the array.
         """
         if not 0 <= index < self.model.BuffersLength():
-            raise IndexError(f"buffer {index} of {self.model.BuffersLength()}")
+            raise DamagedError(f"buffer {index} of {self.model.BuffersLength()}")
         if (index, dtype) not in self._buffers:
             table = self.model.Buffers(index)
             if table.Offset() > 1:  # data after the flatbuffer; the offset counts from the start of the file
@@ -90,7 +94,7 @@ class File:
             if raw.nbytes == 0:
                 return None
             if raw.nbytes % itemsize(dtype):
-                raise ValueError(f"buffer {index} has {raw.nbytes:,} bytes, not a multiple of the size of {dtype}")
+                raise DamagedError(f"buffer {index} has {raw.nbytes:,} bytes, not a multiple of the size of {dtype}")
             values = raw != 0 if dtype == "bool" else raw.view(array_type(dtype).newbyteorder("<")).astype(array_type(dtype))
             values.setflags(write=False)
             self._buffers[index, dtype] = values
@@ -98,11 +102,11 @@ class File:
 
 
 def indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
-    """Return tensor indices as ints; raise IndexError if one is outside [lower_bound, count)."""
+    """Return tensor indices as ints; raise DamagedError if one is outside [lower_bound, count)."""
     indices = [int(value) for value in values]
     for index in indices:
         if not lower_bound <= index < count:
-            raise IndexError(f"tensor {index} of {count}")
+            raise DamagedError(f"tensor {index} of {count}")
     return indices
 
 
