@@ -125,6 +125,7 @@ def import_sqnr(path: Path) -> float:
     """Return the SQNR of the imported graph, run in numpy, relative to the library that wrote the file: the worst output's."""
     from tinyweave import ops
     from tinyweave.api.models import read
+    from tinyweave.quantize.convert import as_integers, as_real
 
     model, rng = read(path), np.random.default_rng(1)
     graph = model.original
@@ -135,12 +136,18 @@ def import_sqnr(path: Path) -> float:
         sizes = [1 if size is None else size for size in shape]
         given.append(draw(sizes if np.prod(sizes) == tensor.elements else tensor.shape, dtype, rng))
     expected, best = run(given), -np.inf
+    tensors = [graph.tensors[name] for name in graph.inputs]
     choices = [
-        [value.astype(graph.tensors[name].dtype) for value in layouts(value, graph.tensors[name].shape)]
-        for value, name in zip(given, graph.inputs, strict=True)
+        [as_integers(tensor, each).astype(tensor.dtype) for each in layouts(value, tensor.shape)]
+        for value, tensor in zip(given, tensors, strict=True)
     ]
     for arrays in itertools.islice(itertools.product(*choices), 16):
-        found = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True))).values()
+        found = [
+            as_real(graph.tensors[name], value) if other.dtype.kind == "f" else value
+            for (name, value), other in zip(
+                ops.run(graph, dict(zip(graph.inputs, arrays, strict=True))).items(), expected, strict=True
+            )
+        ]
         pairs = list(zip(expected, found, strict=True))
         best = max(best, min(max((sqnr(e, f) for e in layouts(e, f.shape)), default=-np.inf) for e, f in pairs))
     return best
@@ -152,9 +159,7 @@ def is_float(path: Path) -> bool:
 
     graph = read(path).original
     edges = ("quantize", "dequantize")
-    return any(
-        graph.tensors[name].dtype == "float32" for op in graph.ops if op.kind not in edges for name in op.inputs if name
-    ) and not any(op.kind in edges for op in graph.ops)
+    return any(graph.tensors[name].dtype == "float32" for op in graph.ops if op.kind not in edges for name in op.inputs if name)
 
 
 def quantised(path: Path, folder: Path) -> tuple[Path, tuple[int, str, str]]:
