@@ -68,7 +68,9 @@ def kernels(core: str) -> dict[str, list[int]]:
 
     parts = {row.name: [name for name in known if owner(name) == row.name] for row in VARIANTS}
     return {
-        row.name: [deepest(row.name), max(map(deepest, parts[row.name]), default=0)] for row in VARIANTS if row.name in known
+        row.name: [deepest(row.name), max(map(deepest, parts[row.name]), default=0)]
+        for row in VARIANTS
+        if row.name in known and (not row.cores or core in row.cores)
     }
 
 
