@@ -66,7 +66,8 @@ def kernels(core: str) -> dict[str, list[int]]:
     def owner(function: str) -> str:
         return max((row.name for row in VARIANTS if function.startswith(f"{row.name}_")), key=len, default="")
 
-    parts = {row.name: [name for name in known if owner(name) == row.name] for row in VARIANTS}
+    whole = {row.name for row in VARIANTS}
+    parts = {kernel: [name for name in known.keys() - whole if owner(name) == kernel] for kernel in whole}
     return {
         row.name: [deepest(row.name), max(map(deepest, parts[row.name]), default=0)]
         for row in VARIANTS

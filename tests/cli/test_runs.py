@@ -48,12 +48,12 @@ def test_deploy_writes_c_and_consistent_reports(capsys, chain, tmp_path, emulato
 @pytest.mark.emulator
 def test_deploy_replans_if_the_stack_does_not_fit_beside_the_arena(capsys, emulator, tmp_path):
     model = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
-    options = ("--device", "stm32f412", "--ram", 8500, "--json")
+    options = ("--device", "stm32f412", "--ram", 7600, "--json")
     assert run("plan", model, *options) == 0
     planned = json.loads(capsys.readouterr().out)["ram"]["arena"]
     assert run("deploy", model, *options, "--samples", 1, "-o", tmp_path / "net") == 0
     ram = json.loads(capsys.readouterr().out)["ram"]
-    assert planned + ram["static"] + ram["stack"] > 8500 >= ram["total"] and ram["arena"] < planned
+    assert planned + ram["static"] + ram["stack"] > 7600 >= ram["total"] and ram["arena"] < planned
 
 
 @pytest.mark.emulator
