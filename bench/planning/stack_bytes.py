@@ -7,6 +7,7 @@ bytes of `invoke`, fitted to the plans of these files. Prints the error of this 
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -17,6 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 from tinyweave import api, toolchain
 from tinyweave.api import results
 from tinyweave.ir import CompileError
@@ -90,8 +95,11 @@ def frames(core: str, plans: list[tuple[results.Model, Plan]]) -> list[float]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="?", type=Path, default=MODELS, help="a folder of .tflite files")
+    folder: Path = parser.parse_args().models
     plans = list[tuple[results.Model, Plan]]()
-    for path in sorted((Path(sys.argv[1]) if len(sys.argv) > 1 else MODELS).glob("*.tflite"))[::EVERY]:
+    for path in sorted(folder.glob("*.tflite"))[::EVERY]:
         try:
             model = api.load(path)
             plans.append((model, api.plan(model)))

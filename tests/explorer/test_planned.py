@@ -28,7 +28,8 @@ def check_rung(number: int) -> None:
     assert found == STORED["ladder"][number]
     model = model_of(graph_of(each.network, each.resolution, each.width))
     layer, *best = found["arenas"].values()
-    plans = [api.plan(model, "cortex-m7", optimize="size", stream_inputs=stream) for stream in (False, True)]
+    options = {"objective": "size", "core": "cortex-m7", "limits": api.Limits(0)}
+    plans = [api.make_plan(model, api.Request(stream_inputs=stream, **options)) for stream in (False, True)]
     assert best == [sum(made.arena.values()) for made in plans] and found["constants"] == constant_bytes(plans[1])
     assert layer == max(live_bytes(model.graph, file_order(model.graph), views(model.graph)))
     right = RIGHT[each.title]

@@ -67,6 +67,7 @@ def test_times_have_three_digits_and_no_powers_of_ten(value: float, said: str):
 
 def known(**changes):
     base = {
+        "plan": {"objective": "balanced"},
         "device": {"name": "stm32f746", "core": "cortex-m7"},
         "core": "cortex-m7",
         "compiler": "arm-gcc (14:1.rel1-2) 14.1.0 20260101: -mcpu=cortex-m7 -O2",
@@ -210,7 +211,7 @@ def test_the_verdict_without_flash_limit_and_without_limits():
             fits=True,
         )
     )
-    assert lines[0] == "fits stm32f746" and "  Flash: 4,000 B, no limit known (pass --flash)" in lines
+    assert lines[0] == "fits stm32f746 with --optimize balanced" and "  Flash: 4,000 B, no limit known (pass --flash)" in lines
     unlimited = {"ram": None, "memories": None, "flash": None, "latency_ms": None}
     assert verdict_lines(known(limits=unlimited, fits=None))[0].startswith("no limit given")
 

@@ -6,6 +6,7 @@ the file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -13,17 +14,18 @@ from .. import api
 from ..api.results import Model
 from ..nas.costs import model_of
 from ..ops import SPECS
-from ..planning import Plan, Request
+from ..planning import Limits, Plan, Request
 from ..report.record import Record, record
 from ..report.tables import plan_layers
 from .networks import RUNGS, LadderNetwork, blocks_of, graph_of
 
 CORE = "cortex-m7"  # core of the larger microcontroller on the memory ladder
+LEAST = Request(objective="size", core=CORE, limits=Limits(0))  # the least arena, as no plan is within 0 bytes
 SCHEDULES = {
-    "layer": Request("layer", objective="size", core=CORE),
-    "patch": Request("patch", objective="size", core=CORE),
-    "best": Request(objective="size", core=CORE),
-    "rows": Request(objective="size", core=CORE, stream_inputs=True),
+    "layer": replace(LEAST, strategy="layer"),
+    "patch": replace(LEAST, strategy="patch"),
+    "best": LEAST,
+    "rows": replace(LEAST, stream_inputs=True),
 }
 LADDER_SCHEDULES = ("layer", "best", "rows")
 BUFFER_KEYS = ("label", "kind", "memory", "offset", "bytes", "begin", "end", "shapes", "why")

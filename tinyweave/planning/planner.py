@@ -181,24 +181,25 @@ class PlanSearch:
         """Return the plan with the least arena plus estimated stack: `best`, an unfused plan, or one with the core's kernels.
 
         `best` has the least arena of the plans with these kernels. The loops of fused stages take stack, so an unfused plan may
-        need less RAM. A plan that exceeds the limit of RAM or Flash is only chosen if the others do, too.
+        need less RAM. A plan that exceeds the limit of RAM, Flash or time is only chosen if the others do, too.
         """
         core, cycle_limit = self.request.core or self.request.fallback_core, NEVER if limits.cycles is None else limits.cycles
 
-        def cost(each: Plan) -> tuple[int, bool, int]:
+        def cost(each: Plan) -> tuple[int, bool, int, int]:
             over = max(0, _ram(each) - byte_limit)
-            return over, not self._fits_flash(each.graph, each.variants), _ram(each) + stack_bytes(each, core)
+            late = 0 if cycle_limit == NEVER else max(0, self._cycles(each) - cycle_limit)
+            return over, not self._fits_flash(each.graph, each.variants), late, _ram(each) + stack_bytes(each, core)
 
         stack = least_stack(self.graph, self.kernel_sets[-1], core)
         if self.request.strategy == "best" and not any(self._streams) and any(stage.schedule for stage in best.stages):
             unfused = self._spaces_of(self.kernel_sets[-1]).of("unfused", None)
-            if least_bytes(unfused) + stack < cost(best)[2]:
+            if least_bytes(unfused) + stack < cost(best)[-1]:
                 objectives: list[PathObjective] = ["size"] if cycle_limit == NEVER else list(COSTS)
                 search = LayoutSearch(unfused)
                 best = min([best, *(search.plan(each, byte_limit, cycle_limit) for each in objectives)], key=cost)
         if self._fallback is not None:
             stack = least_stack(self.graph, self._fallback.kernel_sets[-1], core)
-            if self._fallback.least_bytes + stack < cost(best)[2]:
+            if self._fallback.least_bytes + stack < cost(best)[-1]:
                 within = replace(limits, ram=None if byte_limit == NEVER else byte_limit, maps=())
                 best = min(best, self._fallback.plan("size", within, checked=False), key=cost)
         return best

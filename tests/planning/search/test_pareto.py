@@ -26,6 +26,7 @@ from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, pla
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
+from tinyweave.planning.kernels.stack import stack_bytes
 from tinyweave.planning.layouts import LayoutSearch
 from tinyweave.planning.place.relocation_ops import is_move
 from tinyweave.planning.search.pareto import COSTS, Candidate, ParetoSearch
@@ -57,6 +58,11 @@ def size(made: Plan) -> int:
     return sum(made.arena.values())
 
 
+def need(made: Plan, core: str = CORE) -> int:
+    """Return what objective `size` minimises."""
+    return size(made) + stack_bytes(made, core)
+
+
 def never_rises(values: Sequence[float]) -> bool:
     """Return whether no value exceeds the preceding one, up to the rounding of cycles."""
     return all(after <= before + EVERY_OP for before, after in pairwise(values))
@@ -76,7 +82,7 @@ def test_a_plan_is_a_point_of_the_front(seed: int, brought: bool) -> None:
     least, balanced, fastest = (
         plan(graph, Request(objective=objective, **more)) for objective in ("size", "balanced", "speed")
     )
-    assert size(least) == size(points[-1])
+    assert need(least) <= need(points[-1])
     assert size(fastest) == size(points[0]) and cycles(fastest) == cycles(points[0])
     # a path counts whole words, and whole cycles of each call
     assert size(balanced) * cycles(balanced) <= min((size(each) + WORD - 1) * (cycles(each) + EVERY_OP) for each in points)
@@ -120,12 +126,12 @@ def test_earlier_queries_of_a_plan_search_do_not_change_its_results(seed: int) -
 
 
 def same_by_ram(model: results.Model, flash: int | None = None) -> int:
-    """Check that each point of a front equals the plan of `plan --ram` with its bytes; return the number of points."""
+    """Check that each point of a front is the fastest plan with its bytes; return the number of points."""
     known, limits = planner.SpaceCache(), results.Limits(None, flash)
     points = api.front(model, api.Request(limits=limits, core=CORE), known=known)
     for each in points:
-        within = results.Limits(size(each), flash)
-        assert to_json(api.make_plan(model, api.Request(limits=within, core=CORE), known=known)) == to_json(each)
+        request = api.Request(objective="speed", limits=results.Limits(size(each), flash), core=CORE)
+        assert to_json(api.make_plan(model, request, known=known)) == to_json(each)
     return len(points)
 
 
@@ -164,12 +170,13 @@ def dense_chain(*sizes: int) -> Graph:
 
 
 def assert_each_objective_is_best_at_its_value(model: results.Model, core: str) -> None:
-    """Check that no objective is beaten by another at its own value, and that less RAM costs cycles."""
+    """Check that no objective is beaten by another at its own value."""
     plans = [api.plan(model, core, optimize=name) for name in ("size", "balanced", "speed")]
-    assert list(map(size, plans)) == sorted(map(size, plans))
+    needs = [need(made, core) for made in plans]
+    assert needs[0] == min(needs) and size(plans[1]) <= size(plans[2])
     like = [cycles_to_compare(made, cost_model_core(core)) for made in plans]
     products = [bytes_ * taken for bytes_, taken in zip(map(size, plans), like, strict=True)]
-    assert all(after <= before + EVERY_OP for before, after in pairwise(like))
+    assert like[2] <= min(like) + EVERY_OP
     assert products[1] <= products[0] + EVERY_OP * size(plans[0])
     if constant_bytes(plans[2].graph, plans[2].variants) <= constant_bytes(plans[1].graph, plans[1].variants):
         assert products[1] <= products[2] + EVERY_OP * size(plans[2])
@@ -210,7 +217,7 @@ def test_no_objective_loses_on_real_networks(shared: FilePath) -> None:
 def test_a_looser_limit_never_worsens_the_objective(seed: int) -> None:
     """The limits are those of RAM, recomputation, cycles and Flash."""
     graph = by_row(seed)
-    by = {"size": size, "speed": cycles, "balanced": lambda made: size(made) * cycles(made)}
+    by = {"size": need, "speed": cycles, "balanced": lambda made: size(made) * cycles(made)}
     for objective, quantity in by.items():
         free = plan(graph, Request(objective=objective, core=CORE))
         limits = [size(free) * tenths // 10 for tenths in (5, 8, 9, 10, 20)]
