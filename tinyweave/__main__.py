@@ -1,10 +1,8 @@
 """Start the command line: the command `tinyweave`, or `python -m tinyweave`.
 
 Signal handlers are installed before any other import, so that the exit code is always 128 + the signal's number. Nothing is
-imported from the current folder, which `python -m` searches first.
+imported from the current folder, which `python -m` searches first: not even __future__, here and in `lazy`.
 """
-
-from __future__ import annotations
 
 import sys
 
@@ -61,7 +59,7 @@ def main() -> int:
     return 128 + int(number)
 
 
-def _end(number: int, frame: FrameType | None, attempts: int = 0) -> None:
+def _end(number: int, frame: "FrameType | None", attempts: int = 0) -> None:
     """Handle a signal: raise Ended in the code that runs, and again every RETRY_S seconds until it reaches `main`.
 
     One exception is not enough, because destructors and C callbacks swallow exceptions. Nothing is raised in `main`, nor while
@@ -80,7 +78,7 @@ def _end(number: int, frame: FrameType | None, attempts: int = 0) -> None:
     raise Ended(number)
 
 
-def _is_importing(frame: FrameType | None) -> bool:
+def _is_importing(frame: "FrameType | None") -> bool:
     while frame is not None:
         if "importlib" in frame.f_code.co_filename:  # importlib/util.py of a lazy module, too
             return True

@@ -1,7 +1,5 @@
 """Import modules and names on first use, so that a command loads only what it needs."""
 
-from __future__ import annotations
-
 import sys
 
 TYPE_CHECKING = False  # as in typing; other imports take 20 ms, during which `__main__` does not handle signals yet
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def lazy(name: str) -> ModuleType:
+def lazy(name: str) -> "ModuleType":
     """Return the module `name` of tinyweave, such as "planning.check", without running it yet.
 
     Its code runs when an attribute of the module is first used.
@@ -42,7 +40,7 @@ def make_callable(package: str, home: str) -> None:
     from types import ModuleType
 
     class CallablePackage(ModuleType):
-        def __call__(self, *args: Any, **options: Any) -> Any:
+        def __call__(self, *args: "Any", **options: "Any") -> "Any":
             """Call the function that has the package's name, with the same arguments."""
             named: Any = import_module(__package__)
             return named.with_python_words(getattr(import_module(f"{__package__}.{home}"), package))(*args, **options)
@@ -51,8 +49,8 @@ def make_callable(package: str, home: str) -> None:
 
 
 def attributes(
-    package: str, modules: Mapping[str, str], wrapped: Callable[[Any], Any] = lambda value: value
-) -> Callable[[str], Any]:
+    package: str, modules: "Mapping[str, str]", wrapped: "Callable[[Any], Any]" = lambda value: value
+) -> "Callable[[str], Any]":
     """Return a `__getattr__` for a package, which imports a name when it is first used.
 
     Args:
@@ -63,7 +61,7 @@ def attributes(
     """
     home = {name: module for module, names in modules.items() for name in names.split()}
 
-    def imported(name: str) -> Any:
+    def imported(name: str) -> "Any":
         from importlib import import_module
 
         if name not in home:
