@@ -25,6 +25,7 @@ from .check_values import TOLERANCE, onnx_runs
 from .function_chains import fuse_functions
 from .onnx_ops.old_forms import functions_of
 from .program import IF, ImportedProgram, Node, Ref, graph_of
+from .refused import refusal_of
 from .shapes import Axis, Dynamic, Shapes, fixed_shapes
 
 MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
@@ -73,7 +74,7 @@ def _inlined(onnx: Any, model: Any) -> Any:
         unknown = [node for node in _all_nodes(model.graph.node) if node.domain in STANDARD and node.op_type not in functions]
         # the body makes rows that are masked out completely 0; masks with finite numbers cannot say so
         masked = {node.op_type for node in unknown if node.op_type == "Attention" and any(node.input[3:])}
-        names = {node.op_type for node in unknown} - masked
+        names = {node.op_type for node in unknown if refusal_of("ONNX", node.op_type) is None} - masked
         bodies = {op: schema for op in names if (schema := _schema(onnx, op, opset)) is not None}
         if not bodies or len(model.graph.node) > MAX_NODES:
             break
