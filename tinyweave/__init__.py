@@ -94,6 +94,8 @@ __all__ = [
 
 def with_python_words(value: object) -> object:
     """Return a public function whose errors name arguments of Python rather than options of the command line."""
+    if isinstance(value, type):
+        return value
     from .api import python_words
 
     return python_words.with_python_words(value)

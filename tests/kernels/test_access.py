@@ -33,6 +33,7 @@ MOVING = ("tw_pad_s8", "tw_concatenation_s8", "tw_strided_copy", "tw_table_copy"
 Pair = tuple[int, int]
 AT_MOST = {  # kernel -> index of an input that needs at most the declared distance
     "tw_prelu_s8": 1,  # it reads this operand only if the other one is negative
+    "tw_prelu_s16": 1,  # the same
     "tw_conv_2d_s8_lean_dsp": 0,  # it reads a small window once, because it copies it
 }
 
