@@ -179,9 +179,8 @@ def test_the_memory_header_puts_arrays_into_named_sections(tmp_path: Path) -> No
             command = [*compiler.command, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-c", f"{main}.c", "-o", f"{main}.o"]
             done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.returncode == 0 and not done.stderr, done.stderr
-            names = (
-                tmp_path / f"{main}.o"
-            ).read_bytes()  # the name of a section may be stored as the end of its relocations' name
+            # the name of a section may be stored as the end of the name of its relocations
+            names = (tmp_path / f"{main}.o").read_bytes()
             assert tuple(s for s in (".tcm", ".tw_fast.net", ".tw_slow.net") if s.encode() + b"\0" in names) == wanted
     one = plan(NETWORKS["residual"]())
     assert "net_memory.h" not in emit(one, "net", Origin("net.tflite", "0" * 64)).files
