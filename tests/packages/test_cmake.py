@@ -124,6 +124,6 @@ def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["all", "install", "test"])
 def test_package_names_that_are_cmake_targets_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(tw.CompileError, match=f"'{name}': CMake has a target of this name; give another --package"):
+    with pytest.raises(tw.CompileError, match=f"'{name}': CMake has a target of this name; give another package"):
         export(tmp_path / "a", "cmake", package=name)
     assert not (tmp_path / "a").exists()

@@ -115,7 +115,7 @@ def test_a_model_with_the_name_of_a_file_of_the_example_is_refused(tmp_path: Pat
 
 
 def test_several_models_need_a_package_name_and_distinct_file_names(tmp_path: Path) -> None:
-    with pytest.raises(tw.CompileError, match="a package of several models needs a name; name it with --package"):
+    with pytest.raises(tw.CompileError, match="a package of several models needs a name; name it with package"):
         tw.export([model("chain"), model("residual")], folder=tmp_path / "a", format="cmake")
     with pytest.raises(tw.CompileError, match="both have a file"):
         tw.export([model("chain"), model("chain")], folder=tmp_path / "a", format="cmake", package="two")
