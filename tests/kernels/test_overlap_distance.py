@@ -38,6 +38,8 @@ APART = {  # rows whose outputs may overlap no input
     "tw_svdf_s8": "each unit reads the whole input",
     "tw_svdf_s8_dsp": "each unit reads the whole input",
     "tw_svdf_s8_mve": "each unit reads the whole input",
+    "tw_batch_matmul_s16": "no order is declared",
+    "tw_resize_bilinear_s16": "the same",
     "tw_quantize_f32_s16": "compilers may move a read of a float behind a write of an int16",
     "tw_dequantize_s16_f32": "the same the other way round",
     "tw_select_v2": "each of its operands may be broadcast, and no order is declared",

@@ -69,7 +69,9 @@ def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -
     record = search_record(found, run)
     assert faults(record, "search") == "" and record["strategy"] == "supernet"
     stage_one = {key: run[key] for key in ("widths", "share", "enough")}
-    assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} | stage_one and record["trained"]["epochs"] == 3 + 4
+    assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} | stage_one
+    final = [each["epochs"] for each in found.trained if each["rung"]]  # a network with 100 % is not trained again
+    assert record["trained"]["epochs"] == 3 + sum(final) and len(final) == 3 and sum(final) in (2, 4)
     assert (run["share"] >= 0.8) == (run["enough"] is None)
     said = f"stage one chose width {run['widths'][0]:g}, at which {100 * run['share']:.0f} % of the sampled networks fit"
     assert said in card(record) and ("too few at every width" in card(record)) == (run["enough"] is not None)
@@ -231,7 +233,7 @@ def test_the_width_whose_fitting_networks_have_most_macs_is_searched(one_worker:
     tight = Target(BOARD, api.limits_of(BOARD, flash=least.flash + 4000))
     assert choose_width(space, tight, classes, one_worker)[0].widths == (0.5,)
     with pytest.raises(CompileError, match=r"the smallest network of the space .* exceeds flash"):
-        choose_width(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash - 1)), classes, one_worker)
+        choose_width(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash // 2)), classes, one_worker)
 
 
 def width_choice(space: SearchSpace, width: float, share: float) -> tuple[SearchSpace, dict[str, Any]]:

@@ -256,7 +256,7 @@ def test_predicted_code_size_depends_on_the_kernels_of_the_network() -> None:
     for arch in (archs[1], archs[4]):
         model, plan = plan_untrained(arch, target)
         built = api.profile_plan(model, plan, api.emulated_core(BOARD)).flash
-        assert abs(target.flash(plan) - built) <= 4000 and costs(arch, target).flash == target.flash(plan)
+        assert abs(target.flash(plan) - built) <= 5000 and costs(arch, target).flash == target.flash(plan)
         code.append(built - api.estimate_flash(plan, BOARD).constants)
     assert code[1] > 1.5 * code[0] and costs(archs[4], target).fit and set(costs(archs[1], target).excess) == {"flash"}
 
