@@ -88,7 +88,8 @@ def test_every_kind_of_op_is_in_some_random_networks() -> None:
     seen: Counter[str] = Counter()
     for seed in range(OF_EVERY_OP):
         seen.update({op.kind for op in network_of_every_op(seed).ops})
-    assert not {kind: seen[kind] for kind in (*SPECS, *LOWERED) if seen[kind] < OF_EACH}
+    elsewhere = {"densify", "relu_0_to_1"}  # tests/importers/test_tflite_forms.py
+    assert not {kind: seen[kind] for kind in {*SPECS, *LOWERED} - elsewhere if seen[kind] < OF_EACH}
 
 
 def loaded(graph: Graph, folder: Path) -> results.Model:
