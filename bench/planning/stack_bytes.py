@@ -1,4 +1,4 @@
-"""How much stack does a kernel take, and the function that calls the kernels?
+"""Measure the stack of each kernel, and of the function that calls the kernels.
 
 In: a folder of .tflite files. Out: tinyweave/kernels/stack_bytes.json. For each core with a cycle model it has the bytes
 of each kernel's deepest chain of calls, on whole maps and on parts of maps, as GCC reports them, and FRAME: constants of the

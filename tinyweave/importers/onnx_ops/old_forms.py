@@ -85,7 +85,7 @@ def _softmax(newer: Function, b: Any, x: Any, *, axis: int = 1) -> Any:
 
 
 def _channel_slopes(newer: Function, b: Any, x: Any, slope: Any, **more: Any) -> Any:
-    """Import a PRelu whose slopes, a vector, are those of the channels."""
+    """Import a PRelu with one slope per channel, given as a vector."""
     return newer(b, x, constant(slope, "slope").reshape(-1, *[1] * (len(x.shape) - 2)), **more)
 
 
