@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cases.stripes import TINY_V3, stripes
 from cases.waves import wave_files, waves
+from pages import measured_alike
 
 pytest.importorskip("torch", reason="needs torch")
 
@@ -256,7 +257,8 @@ def test_predicted_code_size_depends_on_the_kernels_of_the_network() -> None:
     for arch in (archs[1], archs[4]):
         model, plan = plan_untrained(arch, target)
         built = api.profile_plan(model, plan, api.emulated_core(BOARD)).flash
-        assert abs(target.flash(plan) - built) <= 5000 and costs(arch, target).flash == target.flash(plan)
+        most = 5000 if measured_alike() else 0.1 * built  # sizes of kernels were measured with GCC
+        assert abs(target.flash(plan) - built) <= most and costs(arch, target).flash == target.flash(plan)
         code.append(built - api.estimate_flash(plan, BOARD).constants)
     assert code[1] > 1.5 * code[0] and costs(archs[4], target).fit and set(costs(archs[1], target).excess) == {"flash"}
 
