@@ -2,7 +2,7 @@
 
 In: a seed. 60 changes are drawn over ROOMS, or those of `--rooms`, each of one place by one operator: an integer one more or
 less, `<` for `<=`, a term dropped, two operands swapped, another argument of the call. Each runs in a copy of the tree until a
-test fails: of a Python file first the tests named after it, then those of its folder, then the others of its room; of a C file
+test fails: of a Python file first the tests named after it, then those that import it, then the others of its room; of a C file
 the cases of its op kinds, then the tests of all kernels. Out: a line for each change, the survivors, and a table by room. A
 change that cannot be told from the original is listed with its reason in mutants_equivalent.json and not run. Results are
 appended to --record and not computed again. Exit code 1 when less than 90 % of those not shown to be equivalent die.
@@ -215,7 +215,7 @@ def draw(seed: int, count: int, rooms: Sequence[str] = tuple(ROOMS)) -> list[Mut
         pools[room] = mutants
     drawn: list[Mutant] = []
     taken: set[tuple[str, int]] = set()
-    while len(drawn) < count:
+    while len(drawn) < count and any(pools.values()):
         for pool in pools.values():
             while pool:
                 mutant = pool.pop()
@@ -231,11 +231,7 @@ def own_tests(mutant: Mutant, killers: Sequence[str]) -> list[list[str]]:
     path, guards = Path(mutant.file), ROOMS[mutant.room][1]
     steps = [list(killers)] if killers else []
     if path.suffix == ".py":
-        tests = sorted(str(test.relative_to(ROOT)) for guard in guards for test in (ROOT / guard).rglob("test_*.py"))
-        own = [test for test in tests if path.stem.strip("_") in Path(test).stem]
-        folder = f"tests/{path.parent.relative_to('tinyweave')}/"
-        near = [test for test in tests if test.startswith(folder) and test not in own]
-        return [*steps, *([each] for each in (*own, *near)), [test for test in tests if test not in (*own, *near)]]
+        return [*steps, *python_tests(path, guards)]
     rows = [row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}]
     few = len(rows) <= MOST_KERNELS
     steps += [["tests/kernels/test_kernels.py", "-k", row.name] for row in rows[:MOST_KERNELS] if row.cores]
@@ -244,6 +240,25 @@ def own_tests(mutant: Mutant, killers: Sequence[str]) -> list[list[str]]:
     if few and kinds:  # no other op runs what is in the file
         return [*steps, [KINDS, "-k", " or ".join(kinds)], *VIEWS, *traces]
     return [*steps, *VIEWS, *plans, [KINDS], *traces]
+
+
+def python_tests(path: Path, guards: Sequence[str]) -> list[list[str]]:
+    """Return the tests of a module: those named after it, those that import it, those of its package, those in `guards`."""
+    module = path.parent if path.stem == "__init__" else path.with_suffix("")
+    dotted, parent, name = ".".join(module.parts), ".".join(module.parent.parts), re.escape(module.name)
+    use = rf"^ *(?:from {dotted} import|import {dotted}\b|from {parent} import (?:\([^)]*|.*)\b{name}\b)"
+    texts = {str(test.relative_to(ROOT)): test.read_text() for test in sorted((ROOT / "tests").rglob("test_*.py"))}
+    guarding = [test for test in texts if test.startswith(tuple(f"{guard}/" for guard in guards))]
+    of_package = "tests/" + "/".join(module.parts[1:2])
+    groups = [
+        [test for test in guarding if f"_{module.name.strip('_')}" in test],
+        [test for test in texts if re.search(use, texts[test], re.MULTILINE)],
+        [test for test in guarding if f"_{module.parent.name}" in test],
+        [test for test in guarding if test.startswith(of_package)],
+        guarding,
+    ]
+    order = {test: number for number, group in reversed([*enumerate(groups)]) for test in group}
+    return [[test for test in order if order[test] == number] for number in sorted(set(order.values()))]
 
 
 def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int, budget_s: int) -> dict[str, object]:
