@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tinyweave.nas import budget as budgets
 from tinyweave.nas.arch import Arch
 from tinyweave.nas.budget import (
+    FEWEST_SAMPLED,
     FILE,
     FINALISTS,
     FIXED,
@@ -22,6 +25,7 @@ from tinyweave.nas.budget import (
     MIN_STEPS,
     MIN_TRIAL_STEPS,
     MOST_CANDIDATES,
+    MOST_SAMPLED,
     PLANNING,
     SHARES,
     Budget,
@@ -136,6 +140,32 @@ def test_the_speed_of_a_machine_is_measured_once(one_worker: Workers, tmp_path: 
     for damaged in ("", "{", "[]", '{"factor": null}', '{"factor": -1}', '{"factor": NaN}'):
         (tmp_path / FILE).write_text(damaged)
         assert machine_factor(one_worker) == 3.5
+
+
+def test_the_slowdown_of_a_machine_is_that_of_its_fastest_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(Workers, "each", lambda *_: [3.0, 2.0, 4.0])
+    assert machine_factor(Workers(lambda *_: pytest.fail("no call is scheduled"), 3)) == 2
+
+
+def test_of_repeated_measurements_the_fastest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = pytest.importorskip("tinyweave.nas.learning.train", reason="needs torch")
+    monkeypatch.setattr(train, "fit", lambda *_: None)
+
+    def factor(*seconds: float) -> float:
+        """Return the measured factor if the trainings take `seconds`, with pauses of 100 s between them."""
+        ends = list(accumulate(100 + each for each in seconds))
+        clock = iter([time for end, each in zip(ends, seconds, strict=True) for time in (end - each, end)])
+        monkeypatch.setattr(budgets, "time", SimpleNamespace(process_time=lambda: next(clock)))
+        return budgets._measured_factor()
+
+    assert factor(4, 2, 5, 3, 6) == factor(2, 2, 2, 2, 2) == pytest.approx(2 * factor(1, 1, 1, 1, 1), rel=1e-3)
+
+
+def test_a_search_plans_some_networks_in_a_short_time_and_not_too_many_in_a_long_time() -> None:
+    times = 6, 120, 600, 10**9
+    counts = [Budget(seconds, 2, 1.0, 3_000, 64).sampled for seconds in times]
+    assert counts == sorted(counts) and counts[0] == FEWEST_SAMPLED < counts[1] < counts[2] < counts[3] == MOST_SAMPLED
 
 
 def test_few_samples_are_trained_long_enough_to_tell_networks_apart() -> None:

@@ -25,6 +25,7 @@ from tinyweave.tasks.dataset import (
     Dataset,
     LabelledFile,
     advice,
+    by_folder,
     part_of,
     parts_of,
     share_of,
@@ -300,6 +301,20 @@ def test_recordings_are_cropped_or_padded_at_both_ends() -> None:
     samples = np.arange(10, dtype=np.int16) + 1
     np.testing.assert_array_equal(fitted(samples, 4), [4, 5, 6, 7])
     np.testing.assert_array_equal(fitted(samples, 13), [0, *samples, 0, 0])
+
+
+def test_only_the_training_part_scales_rows_of_sensors(tmp_path: Path) -> None:
+    """A search must not know the range of the validation and test samples."""
+    before = read_sensors(sensors(tmp_path), 40)
+    recordings = by_folder(tmp_path, (".csv",))
+    for recording, part in zip(recordings, before.parts, strict=True):
+        if PARTS[part] != "train":
+            rows = 1000 * read_rows(recording.path)
+            recording.path.write_text("\n".join(",".join(map(str, row)) for row in rows))
+    after = read_sensors(tmp_path, 40)
+    assert after.preparation == before.preparation
+    np.testing.assert_array_equal(after.part("train")[0], before.part("train")[0])
+    assert np.isin(after.part("validation", "test")[0], (-128, 127)).mean() > 0.9, "other values are clipped"
 
 
 def test_rows_of_sensors_become_scaled_windows(tmp_path: Path) -> None:

@@ -165,6 +165,15 @@ def test_k_means_finds_the_shapes_of_boxes_as_anchors() -> None:
     assert shape_overlaps(np.array([[2.0, 2.0]]), np.array([[4.0, 1.0], [2.0, 2.0]])).tolist() == [[2 / 6, 1]]
 
 
+def test_only_boxes_of_the_training_part_give_the_anchors(tmp_path: Path) -> None:
+    before = read_detection(voc(tmp_path), (40, 80), anchors=2, stride=8)
+    for name in range(COUNT):
+        if part_of(f"images/{name}.png") != "train":
+            annotation(tmp_path, str(name), ("cat", 0, 1, 1, 80, 40))
+    after = read_detection(tmp_path, (40, 80), anchors=2, stride=8)
+    assert after.preparation == before.preparation and (after.labels != before.labels).any()
+
+
 def test_an_anchor_has_sides_above_0(tmp_path: Path) -> None:
     """Boxes may be far below a pixel in the network's image. An anchor of 0 could not grow, in training or in C."""
 
