@@ -5,7 +5,7 @@ const KINDS = {
   input: "network input", output: "network output", map: "map", ring: "rows of a map (ring)", tile: "tiles", scratch: "scratch", state: "state",
 };
 const PATTERNS = { ring: "M0 6L6 0", scratch: "M0 0L6 6M0 6L6 0", tile: "M0 3H6", state: "M3 0V6" }; // kinds differ without colour, too
-const LEFT = 64, LETTER = 6.1, LINE = 13, LEAST_LETTERS = 8, SVG = "http://www.w3.org/2000/svg";
+const LEFT = 64, LETTER = 6.1, LINE = 13, SVG = "http://www.w3.org/2000/svg";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -123,35 +123,30 @@ function ticks(begin, end, most) {
 const meet = (a, b) => a.x < b.x + b.wide && b.x < a.x + a.wide && a.y < b.y + b.high && b.y < a.y + a.high;
 
 /**
- * Return labels, { x, y, wide, high, words }, for boxes that may overlap, { x, y, wide, high, name, more }.
+ * Return labels, { x, y, wide, high, words, up }, for boxes that may overlap, { x, y, wide, high, name, more }.
  * A label lies inside its box and overlaps no other label. It overlaps another box only if there is no other place. `more`
- * follows the name if there is room. A box without room for its name has no label. Small boxes choose their place first.
+ * follows the name if there is room. A name that is too long for its box runs upwards (`up`); a box without room for its whole
+ * name has no label. Small boxes choose their place first.
  */
 function labels(boxes) {
-  const placed = [];
+  const placed = [], turned = (each) => ({ ...each, x: each.y, y: each.x, wide: each.high, high: each.wide });
   for (const box of [...boxes].sort((a, b) => a.wide * a.high - b.wide * b.high)) {
-    const others = boxes.filter((other) => other !== box && meet(other, box)), end = box.x + box.wide;
-    const spots = (obstacles) => {
-      const found = [];
-      for (let y = box.y + 1; y + LINE <= box.y + box.high; y += LINE) {
-        const row = obstacles.filter((each) => each.y < y + LINE && y < each.y + each.high);
-        for (const x of [box.x, ...row.map((each) => each.x + each.wide)].filter((each) => each >= box.x && each < end)) {
+    const others = boxes.filter((other) => other !== box && meet(other, box));
+    const put = (words, up, obstacles) => {
+      const [own, ...near] = up ? [box, ...obstacles].map(turned) : [box, ...obstacles], end = own.x + own.wide, need = widthOf(words) + 4;
+      for (let y = own.y + 1; y + LINE <= own.y + own.high; y += LINE) {
+        const row = near.filter((each) => each.y < y + LINE && y < each.y + each.high);
+        for (const x of [own.x, ...row.map((each) => each.x + each.wide)].filter((each) => each >= own.x && each < end)) {
           if (row.some((each) => each.x <= x && x < each.x + each.wide)) continue;
-          found.push({ x: x + 2, y, wide: Math.min(end, ...row.map((each) => each.x).filter((each) => each > x)) - x - 4, high: LINE });
+          if (need > Math.min(end, ...row.map((each) => each.x).filter((each) => each > x)) - x - 4) continue;
+          const label = { x: x + 2, y, wide: need, high: LINE, words, up };
+          return up ? turned(label) : label;
         }
       }
-      return found;
+      return null;
     };
-    const put = (found, words) => {
-      const spot = found.find((each) => widthOf(words) + 4 <= each.wide);
-      return spot && { ...spot, wide: widthOf(words) + 4, words };
-    };
-    const cut = (found) => {
-      const words = short(box.name, Math.max(0, ...found.map((each) => each.wide)) - 4);
-      return words.length >= LEAST_LETTERS && put(found, words);
-    };
-    const tries = [spots([...placed, ...others]), spots(placed)];
-    const label = tries.map((found) => put(found, `${box.name}  ${box.more}`) || put(found, box.name) || cut(found)).find(Boolean);
+    const tries = [[`${box.name}  ${box.more}`, false], [box.name, false], [box.name, true]];
+    const label = tries.map(([words, up]) => put(words, up, [...placed, ...others]) || put(words, up, placed)).find(Boolean);
     if (label) placed.push(label);
   }
   return placed;

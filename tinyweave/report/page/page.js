@@ -35,7 +35,7 @@ function cards(record) {
     h("div", { class: "parts" }, known(cycles) ? `${grouped(cycles)} cycles${clock}, ${basis}${record.energy_mj ? `; ${rounded(record.energy_mj)} mJ` : ""}.${planned}` : "no cycle model for this core"),
     limits.latency_ms ? h("div", { class: "parts" }, `limit ${rounded(limits.latency_ms)} ms`) : null));
   parts.push(card("Work", `${rounded(record.macs / 1e6)} M MACs`, h("div", { class: "parts" },
-    `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}${known(record.fast_macs) && record.macs ? `; ${((100 * record.fast_macs) / record.macs).toFixed(1)} % of the MACs in kernels written for the core` : ""}`)));
+    `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}${known(record.fast_macs) && record.macs ? `; ${((100 * record.fast_macs) / record.macs).toFixed(1)}\u00a0% of the MACs in kernels written for the core` : ""}`)));
   return h("div", { class: "cards" }, parts);
 }
 
@@ -75,7 +75,8 @@ function memoryMap(entry) {
         lines.push(box);
         boxes.push({ x, y: y(buffer.offset + buffer.bytes), wide, high, name: buffer.label, more: bytes(buffer.bytes) });
       }
-      lines.push(labels(boxes).map((label) => s("g", { class: "label" }, s("rect", { x: label.x, y: label.y, width: label.wide, height: label.high }), text(label.x + 2, label.y + 10, label.words))));
+      lines.push(labels(boxes).map((label) => s("g", { class: "label" }, s("rect", { x: label.x, y: label.y, width: label.wide, height: label.high }), label.up
+        ? s("text", { transform: `translate(${label.x + 10} ${label.y + label.high - 2}) rotate(-90)` }, label.words) : text(label.x + 2, label.y + 10, label.words))));
       lines.push(mark, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }));
       marks.push((step) => (mark.setAttribute("x", edges[step]), mark.setAttribute("width", Math.max(1, edges[step + 1] - edges[step]))));
       top = bottom + 18;
@@ -83,8 +84,8 @@ function memoryMap(entry) {
     const names = stepNames(record);
     let until = -1;
     edges.slice(0, -1).forEach((x, step) => {
-      const wide = edges[step + 1] - x, number = `${step + 1}`;
-      const words = wide > 12 * LETTER ? short(`${number} ${names[step]}`, wide - 6) : number;
+      const number = `${step + 1}`, name = `${number} ${names[step]}`, room = edges[step + 1] - x - 6;
+      const words = [name, name.replace(/ … .*/, " …")].find((each) => widthOf(each) <= room) ?? number;
       if (x < until) return;
       lines.push(text(x + 2, top - 4, words, { class: "faint" }));
       until = x + widthOf(words) + 6;
@@ -142,7 +143,7 @@ function table(columns, rows, options = {}) {
     const line = h("tr", { class: options.marked?.(row), onpointerenter: () => options.point?.(row) },
       shown.map(([, value, { number, long, show } = {}], index) => {
         const cell = value(row), words = show ? show(cell, row) : number ? grouped(cell) : known(cell) ? String(cell) : "–";
-        const bar = most[index] && known(cell) ? h("span", { class: "cell", style: `width:${(48 * cell) / most[index]}px` }) : null;
+        const bar = most[index] && known(cell) ? h("span", { class: "cell", style: `width:${(30 * cell) / most[index]}px` }) : null;
         return h("td", { class: number ? "number" : long ? "long" : null }, bar, long ? words.split(/(?<=_)/).map((part) => [part, h("wbr")]) : words);
       }));
     options.keep?.(row, line);
@@ -171,13 +172,13 @@ function layersTable(entry) {
     ["live, B", (layer) => layer.live, { number: true, bar: true }],
     ["MACs", (layer) => layer.macs || null, { number: true, bar: true }],
     ["cycles", cyclesOf, { number: true, bar: true }],
-    ["ms", (layer) => (clock && known(cyclesOf(layer)) ? (cyclesOf(layer) * 1e3) / clock : null), { number: true, show: rounded }],
+    ["ms", (layer) => (clock && known(cyclesOf(layer)) ? (cyclesOf(layer) * 1e3) / clock : null), { number: true, show: (value) => (value > 0 && value < 0.001 ? "< 0.001" : rounded(value)) }],
     ["instructions", (layer) => layer.instructions, { number: true }],
     ["constants, B", (layer) => layer.constants || null, { number: true }],
     ["in, B", (layer) => layer.bytes_in, { number: true }],
     ["out, B", (layer) => layer.bytes_out, { number: true }],
     db("costs"), db("cumulated"),
-    ["kernel", (layer) => layer.kernel && `${layer.kernel}${layer.fast === false ? " (portable C)" : ""}`, { long: true }],
+    ["kernel", (layer) => layer.kernel && `${layer.kernel}${layer.fast === false ? " (portable\u00a0C)" : ""}`, { long: true }],
   ];
   cursor.listeners.push((name, share) => {
     const step = stepAt(record, name, share);
@@ -202,19 +203,21 @@ function rowsDone(stage, row, turn) {
 /** Draw each map of a fused stage as a box, and how much of it is kept: of a turn of the loop, which rows. */
 function stageFigure(record, stage) {
   const rows = stage.maps, most = Math.max(1, ...rows.map((row) => row.bytes));
+  const said = (row) => `${bytes(row.kept_bytes)} of ${bytes(row.bytes)}: ${row.rows[0]} of ${row.rows[1]} rows${row.cols ? `, ${row.cols[0]} of ${row.cols[1]} columns` : ""}`;
+  const madeBy = (row) => row.made_by ?? "input";
   let turn = null, playing = null;
   const draw = (width) => {
-    const narrow = width < 700, name = narrow ? 110 : 190, right = width - (narrow ? 4 : 340), paint = fills();
+    const narrow = width < 700, paint = fills(), widest = (of) => Math.max(...rows.map((row) => widthOf(of(row))));
+    const name = Math.min(0.4 * width, widest(madeBy) + 12), right = width - (narrow ? 4 : widest(said) + 12);
     const lines = rows.flatMap((row, index) => {
       const y = 6 + index * 22, box = ((right - name) * row.bytes) / most, done = turn === null ? row.rows[0] : rowsDone(stage, row, turn);
       const have = Math.min(done, row.rows[0]), begin = (box * (done - have)) / row.rows[1], kept = (((right - name) * row.kept_bytes) / most) * (have / row.rows[0]);
-      const part = `${bytes(row.kept_bytes)} of ${bytes(row.bytes)}: ${row.rows[0]} of ${row.rows[1]} rows${row.cols ? `, ${row.cols[0]} of ${row.cols[1]} columns` : ""}`;
       return [
-        text(name - 6, y + 12, short(row.made_by ?? "input", name - 8), { "text-anchor": "end" }),
-        s("rect", { class: "whole", x: name, y, width: box, height: 16 }, s("title", {}, part)),
+        text(name - 6, y + 12, short(madeBy(row), name - 8), { "text-anchor": "end" }),
+        s("rect", { class: "whole", x: name, y, width: box, height: 16 }, s("title", {}, said(row))),
         s("rect", { class: "gone", x: name, y: y + 1, width: begin, height: 14 }, s("title", {}, "computed, read, and gone")),
-        s("rect", { class: "kept", x: name + begin, y, width: have ? Math.max(1, kept) : 0, height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, part)),
-        narrow ? null : text(right + 8, y + 12, short(part, 332), { class: "faint" }),
+        s("rect", { class: "kept", x: name + begin, y, width: have ? Math.max(1, kept) : 0, height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, said(row))),
+        narrow ? null : text(right + 8, y + 12, said(row), { class: "faint" }),
       ];
     });
     const height = rows.length * 22 + 8;
@@ -401,7 +404,8 @@ function report(page, entries) {
     }),
     section("Float, int8 and C", entries, (entry) => entry.quantisation, quality, "The C gives the bytes of the int8 network, so what is lost is lost in quantisation."),
     section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
-    section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
+    section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, // no option of a compiler is broken after its hyphen
+      line.trim().split(/((?<= )-\S+)/).map((part) => (part.startsWith("-") ? h("span", { style: "white-space:nowrap" }, part) : part))))),
     section("Boards on which it fits", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
     section("What would make it fit", entries, (entry) => entry.says.advice.length, (entry) => entry.says.advice.map(([line, command]) => [h("p", {}, line), ...(command ? [h("pre", {}, command)] : [])])),
     section("Reproduce it", entries, () => true, (entry) => reproduce(entry.record)),
