@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from inspect import signature
 from io import StringIO
+from itertools import combinations
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -23,7 +24,7 @@ import tinyweave as tw
 from tinyweave import api, toolchain
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas import searching
-from tinyweave.notebook import HEIGHT, WIDTH
+from tinyweave.notebook import HEIGHT, LEFT, LETTER, WIDTH
 from tinyweave.planning import to_json
 
 ROOT = Path(__file__).parents[1]
@@ -215,12 +216,30 @@ def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:
     plan = tw.plan(model)
     for value in (model, plan, model.graph, tw.reorder(model), *tw.pareto(model)):
         assert len(repr(value)) < 120 and "\n" not in repr(value) and repr(value).startswith("<")
-    shown = plan._repr_html_()
-    assert shown.count("<tr>") == len(plan.buffers) + 1 and shown.count("<rect ") == len(plan.buffers)
-    bounds = [list(map(float, found)) for found in re.findall(r'x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" fill', shown)]
-    assert len(bounds) == len(plan.buffers)
-    assert min(y for _, y, _, _ in bounds) == 0, "the largest end of a buffer is the arena's"
-    assert all(0 <= x <= x + width <= WIDTH + 0.1 and 0 <= y <= y + height <= HEIGHT + 0.1 for x, y, width, height in bounds)
+
+
+def test_a_notebook_shows_each_buffer_of_a_plan_with_its_whole_name(model: tw.Model) -> None:
+    plan = tw.plan(model)
+    picture, listed = plan._repr_html_().split("<details>")
+    assert listed.count("<tr>") == len(plan.buffers) + 1
+    found = {
+        name: tuple(map(float, box))
+        for name, *box in re.findall(r'<title>(\S+) \(.*?x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)" fill="url', picture)
+    }
+    assert len(found) == len(plan.buffers)
+    assert min(y for _, y, _, _ in found.values()) == 0, "the largest end of a buffer is the arena's"
+    for x, y, wide, high in found.values():
+        assert LEFT <= x <= x + wide <= WIDTH + 0.1 and 0 <= y <= y + high <= HEIGHT + 0.1
+    pattern = r'events="none"><rect x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)" .*?<text (.*?) fill.*?>(.*?)</text>'
+    labels = [(tuple(map(float, box)), where, words.split("  ")[0]) for *box, where, words in re.findall(pattern, picture)]
+    assert {name for _, _, name in labels} >= {"conv_2d_0", "add_3", "depthwise_conv_2d_4", "conv_2d_12"}
+    for (x, y, wide, high), where, name in labels:
+        left, top, width, height = found[name]
+        assert left <= x <= x + wide <= left + width + 0.1 and top <= y <= y + high <= top + height + 0.1, name
+        assert (high if "rotate" in where else wide) >= LETTER * len(name)
+    for (one, _, _), (other, _, _) in combinations(labels, 2):
+        apart = (one[i] + one[i + 2] <= other[i] + 0.1 or other[i] + other[i + 2] <= one[i] + 0.1 for i in (0, 1))
+        assert any(apart), (one, other)
 
 
 @pytest.mark.emulator

@@ -141,22 +141,37 @@ class Plan:
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: per memory, a picture of which buffer is where and when, and a table of the buffers."""
-        buffers = sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start))
-        maps = "".join(
-            memory_map(
-                len(self.stages),
-                size,
-                [Area(b.name, b.start, b.end, self.offsets[b.name], b.bytes) for b in buffers if b.memory == memory],
-            )
-            for memory, size in self.arena.items()
-        )
-        rows = []
-        for buffer in buffers:
-            begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
-            rows.append((buffer.memory, f"{begin:,}", f"{begin + buffer.bytes:,}", f"{buffer.bytes:,}", steps, buffer.name))
+        """Return HTML for notebooks: per memory, the drawing of the report, and a table of the buffers that can be unfolded."""
+        buffers, made_by = sorted(self.buffers, key=lambda b: (b.memory, b.start, self.offsets[b.name])), self.graph.producer
+        names = {b.name: self.graph.ops[made_by[b.name]].name if b.name in made_by else b.name for b in buffers}
+        maps, rows = "", []
+        for memory, size in self.arena.items():
+            own = [buffer for buffer in buffers if buffer.memory == memory]
+            areas = [Area(names[b.name], self.kind(b), b.start, b.end, self.offsets[b.name], b.bytes) for b in own]
+            maps += memory_map(len(self.stages), size, areas)
+            rows += [
+                (memory, f"{a.offset:,}", f"{a.offset + a.bytes:,}", f"{a.bytes:,}", f"{a.start + 1} to {a.end}", a.name)
+                for a in areas
+            ]
         head = f"{repr(self)[1:-1]}. From left to right: steps; from bottom to top: addresses."
-        return f"<p>{escape(head)}</p>{maps}{table(('memory', 'from', 'to', 'bytes', 'steps', 'buffer'), rows)}"
+        listed = table(("memory", "from", "to", "bytes", "steps", "buffer"), rows)
+        return f"<p>{escape(head)}</p>{maps}<details><summary>{len(rows)} buffers</summary>{listed}</details>"
+
+    def kind(self, buffer: Buffer) -> str:
+        """Return the kind of a buffer: state, ring (line buffer), output, input, scratch, tile or map."""
+        graph, ops = self.graph, [op.name for op in self.graph.ops]
+        tensors = [name for name, place in self.places.items() if place.buffer == buffer.name]
+        if any(graph.tensors[name].role == "state" for name in tensors):
+            return "state"
+        if buffer.name in graph.tensors and buffer.bytes < graph.tensors[buffer.name].bytes:
+            return "ring"
+        if set(tensors).intersection(graph.outputs):
+            return "output"
+        if set(tensors).intersection(graph.inputs):
+            return "input"
+        if buffer.name in map(scratch_name, ops):
+            return "scratch"
+        return "tile" if buffer.name in map(tiles_name, ops) else "map"
 
     @property
     def gap(self) -> int:

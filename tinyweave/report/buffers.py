@@ -14,7 +14,7 @@ from ..codegen.model import buffer_labels
 from ..ir import Graph
 from ..planning import Plan, Stage
 from ..planning.fuse.row_access import row_bytes
-from ..planning.plan import Buffer, scratch_name, tiles_name
+from ..planning.plan import Buffer
 
 Record = dict[str, Any]
 Touches = Mapping[str, Sequence[tuple[int, str]]]  # tensor -> (step, layer) of each write, or of each read
@@ -36,7 +36,7 @@ def buffer_records(plan: Plan) -> list[Record]:
         written, read = (
             sorted({touch for name in tensors for touch in touches.get(name, ())}) for touches in (writers, readers)
         )
-        kind, shares = _kind(plan, buffer, tensors), _shares(plan, buffer)
+        kind, shares = plan.kind(buffer), _shares(plan, buffer)
         records.append(
             {
                 "name": buffer.name,
@@ -79,22 +79,6 @@ def _touches(plan: Plan) -> tuple[Touches, Touches]:
             for name in filter(None, names):
                 touches[name].append((step, op.name))
     return writers, readers
-
-
-def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
-    """Return the kind of a buffer that holds these tensors: state, ring (line buffer), output, input, scratch, tile or map."""
-    graph, ops = plan.graph, [op.name for op in plan.graph.ops]
-    if any(graph.tensors[name].role == "state" for name in tensors):
-        return "state"
-    if buffer.name in graph.tensors and buffer.bytes < graph.tensors[buffer.name].bytes:
-        return "ring"
-    if set(tensors).intersection(graph.outputs):
-        return "output"
-    if set(tensors).intersection(graph.inputs):
-        return "input"
-    if buffer.name in map(scratch_name, ops):
-        return "scratch"
-    return "tile" if buffer.name in map(tiles_name, ops) else "map"
 
 
 def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
