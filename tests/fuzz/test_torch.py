@@ -12,8 +12,6 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
-pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
-
 import torch
 from cases.from_torch import distances
 from fuzz.steps import steps_apart

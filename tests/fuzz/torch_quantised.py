@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 import torch
 from cases.from_torch import trained
 from fuzz.torch_growth import Layer, Network, grow
 from torch import Tensor, nn
 from torch.nn import functional
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
 SAMPLES = 4  # random inputs that calibrate a network
 
@@ -54,6 +53,10 @@ def is_quantised(seed: int) -> bool:
 
 def network(seed: int) -> tuple[nn.Module, Tensor]:
     """Return the int8 network of a seed as torchao leaves it, and an example input."""
+    pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
     rng = random.Random(seed)
     torch.manual_seed(seed)
     made = Network([1, rng.randint(1, 6), rng.randint(5, 12), rng.randint(5, 12)])

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
-pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
 
 import torch
 from cases.architectures import network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 from cases.ops import Case, cases
 
 from tinyweave import ops
-from tinyweave.ops import SPECS
+from tinyweave.ops import SPECS, OpSpec
 from tinyweave.planning.check.fused import _field, _Fused, _rows_read
 from tinyweave.planning.check.regions import activations
 from tinyweave.planning.check.resampled import RESAMPLED
@@ -28,7 +29,13 @@ def by_rows(case: Case) -> bool:
     return all(x.dtype in ("int8", "int16") and len(x.shape) == 4 and x.shape[0] == 1 for x in (*maps, graph.output(op)))
 
 
-KINDS = sorted(kind for kind in SPECS if kind != "shape" and any(map(by_rows, cases(kind))))
+BY_WINDOWS: dict[Callable[..., Any], list[str]] = {}  # windows of an op kind -> the kinds that have them
+for _kind, _spec in SPECS.items():
+    BY_WINDOWS.setdefault(_spec.windows, []).append(_kind)
+WITHOUT = (
+    OpSpec.__dataclass_fields__["windows"].default,
+    SPECS["batch_matmul"].windows,
+)  # no windows, and no maps of one image
 
 
 def seen(case: Case, name: str, axis: int, rng: np.random.Generator) -> np.ndarray:
@@ -55,11 +62,20 @@ def typed(case: Case, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: values[name].astype(x.dtype) if x.ndim == 4 else x for name, x in given.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_output_row_depends_on_the_rows_that_the_check_reads_and_no_others(kind: str) -> None:
+@pytest.mark.parametrize(
+    "windows", [pytest.param(each, id=f"{each.__module__}.{each.__name__}") for each in BY_WINDOWS if each not in WITHOUT]
+)
+def test_an_output_row_depends_on_the_rows_that_the_check_reads_and_no_others(windows: Callable[..., Any]) -> None:
+    by_kind = {kind: [case for case in cases(kind) if by_rows(case)] for kind in BY_WINDOWS[windows]}
+    assert any(by_kind.values()), "no case has maps"
+    for kind, some in by_kind.items():
+        if some:
+            reads_of(kind, some[:: 1 if kind in RESAMPLED else -(-len(some) // MOST_CASES)])
+
+
+def reads_of(kind: str, some: list[Case]) -> None:
     rng, tried, tight = np.random.default_rng(3), 0, 0
-    some = [case for case in cases(kind) if by_rows(case)]
-    for case in some[:: 1 if kind in RESAMPLED else -(-len(some) // MOST_CASES)]:
+    for case in some:
         graph, op = case.graph, case.graph.ops[0]
         fused = _Fused(cast(Any, SimpleNamespace(graph=graph)), cast(Any, None), {}, frozenset(), {}, {}, None)
         out = graph.output(op)
