@@ -1,7 +1,8 @@
 # make demo   installs what `deploy` needs and deploys the example
 # make test   installs what the tests need and runs them
 # make sweep  runs the long sweeps, which `make test` leaves out
-# make check  lint, types and tests
+# make check  lint, types, budget and tests
+# make budget the size of the tree beside budget.toml
 # make docs   builds the pages of docs/ into out/site
 # make bench  the benchmarks (they need the real models; see bench/README.md)
 
@@ -17,7 +18,7 @@ WORKERS := -n auto --dist worksteal
 # Python compiles modules when they are first imported, not all 20,000 when they are installed, and keeps the result.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test sweep lint types check docs bench clean
+.PHONY: setup demo test sweep lint types budget check docs bench clean
 
 setup: $(STAMP)-test
 
@@ -43,13 +44,15 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-check: lint types test
+budget: setup
+	$(BIN)/python bench/budget.py
+
+check: lint types budget test
 
 docs: $(STAMP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
-	$(BIN)/python bench/emulator_speed.py
 	$(BIN)/python bench/planning/place.py
 	$(BIN)/python bench/ablation.py
 	$(BIN)/python bench/mlperf.py

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import json
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from test_imports import MAY_IMPORT, PLANNER
 
 import tinyweave
 from tinyweave.ops import SPECS
-from tinyweave.report.schema import SCHEMA
 
 ROOT = Path(tinyweave.__file__).parent
 TEXT = (ROOT.parent / "docs" / "ARCHITECTURE.md").read_text()
@@ -124,66 +119,6 @@ def code_files() -> list[Path]:
     return [path for path in paths if path.suffix in (".py", ".c", ".h", ".js")]
 
 
-# words of public names in their usual meaning, units, names of other projects, and forms of words of TERMS.md
-PLAIN = set(
-    """
-    11 95 abs accuracy accused address after against alone arch at before begin best bias bits boards by caches calibrated calls
-    changes chosen classes clear clock coco code cols command compare compared compile compiler compilers convert correct count
-    cumulated db deploy deployed diff digests drop dtype end enough epochs equalize error estimate every example exceeded
-    explore external fast fidelities file firmware float folder format full gained gains helps hint hz input inputs inspect
-    inspection int8 interval io kept label labels least left line litert load lost ma made max measure measured memories method
-    methods min minutes missing mj module ms name nearest needs new note now of offset offsets ok on optimize options orders
-    original out output outputs owner parameters per pixels places planned planning prefix preparation prepare prepared
-    processes producers proxies prune pruned published quantize ram range rate ray read real reason reorder report run saved
-    schema setting sha256 shape shapes share shares show stride test timings tinyweave tool top total train trained unsupported
-    until up used validation verdict verified verify version voc volts warm way ways why without written
-    """.split()
-)
-# terms of the field, which are not in TERMS.md
-FIELD = set(
-    """
-    activations adaptive agreement aliases baselines buffers cache calibration candidate candidates confusion constants cycles
-    data deployment device devices difference emulator energy export feasible fidelity first fit fits front graph guard guarded
-    instructions isa iteration kernel kind latency layer layers limit limits maps memory network op ops optimal package pareto
-    peak plan point points port precision preprocessing profile pruning qat quantisation reference reordering rounding rungs
-    sample samples scale scratch search searched second seed slowdown sqnr stack state states static strategy supernet tables
-    task tensor tensors verification wait waits weight weights widths window zero
-    """.split()
-)
-
-
-def public_names() -> Iterator[str]:
-    """Yield the names in `tinyweave`, their parameters and fields, and the keys of the JSON output."""
-    for name in tinyweave.__all__:
-        offered = getattr(tinyweave, name)
-        yield name
-        if inspect.isfunction(offered):
-            yield from inspect.signature(offered).parameters
-        if is_dataclass(offered):
-            yield from (field.name for field in fields(offered))
-    yield from keys(json.loads(SCHEMA.read_text()))
-
-
-def keys(schema: object) -> Iterator[str]:
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        yield from keys(inner)
-
-
-def forms(word: str) -> Iterator[str]:
-    yield word
-    yield from (word.removesuffix(end) for end in ("s", "es", "ed", "d", "ing", "r"))
-    yield from (word + end for end in ("s", "es", "ed", "d"))
-
-
-def test_words_of_public_names_are_in_terms_md_or_plain_english_or_of_the_field() -> None:
-    terms = {word for row in rows_of_terms() for word in re.findall(r"[a-z0-9]+", row[0].lower())}
-    used = {word.lower() for name in public_names() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)}
-    unknown = {word for word in used if terms.isdisjoint(forms(word))}
-    assert unknown <= PLAIN | FIELD, unknown - PLAIN - FIELD
-
-
 def docstring_lines(text: str) -> int:
     nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef))
     return sum((node.body[0].end_lineno or 0) - node.body[0].lineno + 1 for node in nodes if ast.get_docstring(node))
@@ -204,16 +139,6 @@ def test_no_code_folder_has_more_than_25_files() -> None:
     counts = {str(path.relative_to(ROOT.parent)): sum(file.is_file() for file in path.iterdir()) for path in code}
     assert len(counts) > 50
     assert {name: count for name, count in counts.items() if count > 25} == {}
-
-
-def test_the_terms_are_sorted_and_unique() -> None:
-    words = [row[0].strip("`").lower() for row in rows_of_terms() if not row[0].startswith("`")]
-    assert words == sorted(set(words))
-
-
-def rows_of_terms() -> list[list[str]]:
-    text = (ROOT.parent / "docs" / "TERMS.md").read_text()
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")][2:]
 
 
 # base names of two or more modules, which have the same role in their packages
