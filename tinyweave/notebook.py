@@ -54,7 +54,6 @@ def memory_map(steps: int, size: int, areas: Sequence[Area]) -> str:
     Args:
         steps: number of steps of the plan.
         size: bytes of the memory that the plan uses.
-        areas: the buffers.
     """
     if not steps or not size:
         return ""

@@ -199,7 +199,6 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
     Args:
         name: the file's name.
         toolchain: the compiler.
-        flags: its flags.
         files: all files that the build reads. The cache key is a hash of name, compiler, flags, and the names and contents of
             these files.
         make: builds the file at the path that it gets.

@@ -243,9 +243,7 @@ def advise(
     fit. Remedies are added if no options on this board make the plan fit.
 
     Args:
-        model: the model.
         plan: its plan, which does not fit.
-        request: the request of the plan.
         board: the board; None if only a core is known.
         flash: measured Flash of the plan in bytes; None before a build.
         known: a cache of intermediate results, as for `make_plan`.
@@ -483,7 +481,6 @@ def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits
 
     Args:
         changes: the changed options.
-        plan: the plan.
         board: the board, for the estimates; None if only a core is known.
         limits: the limits that the plan should meet.
     """

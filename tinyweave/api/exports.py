@@ -53,7 +53,6 @@ def package(
     """Return planned models as a package, with the C and example samples with correct outputs of each model.
 
     Args:
-        models: the models.
         plans: a plan per model.
         device: the device, or None for DEFAULT_CORE.
         options: name, version, commands and example inputs of the package. At most EXAMPLES of the inputs are used.

@@ -94,8 +94,6 @@ def make_plan(
     """Plan a model for a request, whose missing fields `with_defaults` fills in, and return the checked plan.
 
     Args:
-        model: the model.
-        request: the request.
         known: a cache of intermediate results, which is filled: pass the same dict to plan faster for similar requests.
         progress: called for each plan whose buffers are placed.
     """
@@ -161,7 +159,6 @@ def choices(model: Model, request: Request, known: planning.SpaceCache | None = 
     """Return an object that searches all plans of a model for the best plan, the Pareto front, or the least RAM.
 
     Args:
-        model: the model.
         request: the request, whose missing fields `with_defaults` fills in.
         known: a cache of intermediate results, as for `make_plan`.
 
@@ -351,7 +348,6 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
 
     Args:
         path: path of the file.
-        model: the model of the plan.
         core: core that must be able to run the plan's kernels; None for any.
 
     Raises:
@@ -419,8 +415,6 @@ def paper_count(
     """Count RAM and MACs by a paper's rules, both of a plan and of the paper's own solutions for the same network.
 
     Args:
-        model: the model.
-        plan: its plan.
         count: name of the paper's count, in PLAN_COUNTS but not `live`.
         chain: result of `paper_chain`.
         max_mac_overhead: limit on the MACs of the solution with the least RAM, as a multiple of the MACs of the chain.

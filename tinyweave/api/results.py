@@ -332,7 +332,6 @@ def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int 
 
     Args:
         profile: the measurements.
-        limits: the limits.
         more_ram: bytes of RAM of other code in the program, such as the C that reads the input from a camera.
         more_flash: bytes of Flash of this code.
 

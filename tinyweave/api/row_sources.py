@@ -20,7 +20,6 @@ def row_source_files(model: Model, text: str, pixels: str | None = None) -> dict
     """Return the C files (name -> text) that convert a camera's picture or a JPEG file to a model's input, row by row.
 
     Args:
-        model: the model.
         text: format and size of the picture, such as `jpeg:640x480`.
         pixels: input values of black and white pixels, such as `0..1`; None uses the ends of the input's range.
 

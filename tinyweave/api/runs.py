@@ -136,7 +136,6 @@ def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.nd
     If the model streams in time, `count` is raised by the number of calls before the first with a full window of frames.
 
     Args:
-        model: the model.
         count: number of samples. If it is less than the number of `inputs`, all `inputs` are still returned.
         seed: seed of the random samples.
         inputs: the first samples. After them follow all minima, all maxima and all zero points, as far as `count` allows, and
@@ -170,8 +169,6 @@ def verify_plan(
     model that streams in time, the reference computes the whole window at each call.
 
     Args:
-        model: the model.
-        plan: its plan.
         proof: the samples.
         core: name or names of the cores to emulate; None for this machine only.
         progress: called during the runs.
@@ -252,8 +249,6 @@ def run(
     """Run samples in sequence on an emulated core and return the outputs of each, one array per network output.
 
     Args:
-        model: the model.
-        plan: its plan.
         folder: folder that holds the C of the plan.
         inputs: samples, each with one array per network input.
         core: the emulated core.
@@ -278,8 +273,6 @@ def profile_plan(
     """Measure one inference of a plan on an emulated core.
 
     Args:
-        model: the model.
-        plan: its plan.
         core: the emulated core.
         sample: one array per network input; None for a random sample.
         device: device whose Flash wait states and caches count in the estimated cycles, if `core` is the device's core.
@@ -306,7 +299,6 @@ def compare_boards(
     that runs the same kernels. Boards with the same kernels and the same emulated core share one build and run.
 
     Args:
-        model: the model.
         request: the request; its core is replaced by each board's.
         devices: the boards; None for all.
         sample: as for `profile_plan`.
@@ -384,8 +376,6 @@ def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count
     A layer that runs unfused has the count of its step, a layer of a fused stage the count of its kernel calls.
 
     Args:
-        plan: the plan.
-        steps: count of each step.
         parts: (step, layer) -> count; the layer is "" for the code of a step that belongs to no layer.
     """
     counts = {layer: count for (_, layer), count in parts.items() if layer}
@@ -411,7 +401,6 @@ def deploy_model(
     limits. The RAM and Flash of a row source are reserved within the request's limits.
 
     Args:
-        model: the model.
         folder: an existing folder.
         request: the request for the planner.
         device: the device; None for DEFAULT_CORE.

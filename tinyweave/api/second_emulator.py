@@ -67,7 +67,6 @@ def run_firmware(package: Package, board: Device, file: Path | None = None) -> t
     """Build the firmware of a package and run it on a board that QEMU emulates.
 
     Args:
-        package: the package.
         board: a board that QEMU emulates.
         file: file that the firmware reads as its input; None for no input.
 
@@ -90,8 +89,6 @@ def second_emulator(
     """Run a plan's firmware on a board that QEMU emulates, and compare every output byte with the reference.
 
     Args:
-        model: the model.
-        plan: its plan.
         device: the device; QEMU emulates a board with its core or the nearest one. None for the default core.
         cases: samples, each with one array per network input.
         right: the reference outputs of these samples.

@@ -206,7 +206,6 @@ def _tensor_lines(plan: Plan, macro: str, tensor: Tensor, end: str, by_rows: boo
     """Return the lines of the macros of one input or output.
 
     Args:
-        plan: The plan.
         macro: How the names of the macros begin.
         tensor: The input or output.
         end: Its name in comments, such as "input 0".
@@ -290,7 +289,6 @@ def _tensor_conversions(name: str, end: str, tensor: Tensor) -> list[str]:
     """Return the C functions that convert one input from real to quantised numbers, or one output in both directions.
 
     Args:
-        name: The name of the model.
         end: The name of the input or output, such as "input_0".
         tensor: The input or output.
 
@@ -365,7 +363,6 @@ def _feeding(name: str, label: str, position: int, tensor: Tensor, memory: str) 
     """Return the lines of the example program that write one network input.
 
     Args:
-        name: The name of the model.
         label: The C variable for the input, such as "input_0".
         position: The index of the input.
         tensor: The input.

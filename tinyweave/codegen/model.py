@@ -44,7 +44,6 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
     """Return the C files of a checked plan.
 
     Args:
-        plan: The plan.
         name: The model's name, a lower-case C identifier, with which files and functions begin.
         origin: The origin of the model, for comments.
         kernel_prefix: Put before the names of all kernels, so that two versions of them can be linked; "" for none.
@@ -86,7 +85,6 @@ def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int,
     """Return the C of each op by index (None for an op without code), and add the ops' arrays to `constants`.
 
     Args:
-        plan: The plan.
         at: Name of an activation or a scratch buffer -> C expression of its address.
         constants: The model's arrays.
 
@@ -186,7 +184,6 @@ def _body(
     """Return the text of <m>.c.
 
     Args:
-        plan: The plan.
         name: The model's name.
         origin: The origin of the model, for the comment at the beginning.
         codes: Index of an op -> its C.
@@ -328,7 +325,6 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     streamed tensor, and for an index out of range.
 
     Args:
-        plan: The plan.
         name: The model's name.
         which: "input" or "output".
         constants: The model's arrays, to which the arrays of constant inputs or outputs are added.

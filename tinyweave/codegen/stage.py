@@ -58,7 +58,6 @@ def stage_lines(
     """Return the lines of C that run a fused stage.
 
     Args:
-        plan: The plan.
         stage: The fused stage.
         at: Name of an activation or a scratch buffer -> C expression of its address.
         maps: Activation -> C expression of its view, from `map_names`.
@@ -107,9 +106,7 @@ def _tile(
     """Return the C loop of a tile, ops that run together: each pass computes some columns of some rows of the last op's output.
 
     Args:
-        plan: The plan.
         schedule: The row schedule of the stage.
-        tile: The tile.
         at: Name of an activation or a scratch buffer -> C expression of its address.
         maps: Activation -> C expression of its view.
         calls: The lines that call the kernels of the tile's ops.
@@ -151,7 +148,6 @@ def _read_row(plan: Plan, label: str, name: str) -> list[str]:
     """Return the lines that fetch the next row of a streamed input from the caller when it is due.
 
     Args:
-        plan: The plan.
         label: The C expression of the input's view.
         name: The name of the input.
 
@@ -170,7 +166,6 @@ def _write_rows(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) 
     """Return the lines that pass the newest rows of a streamed output to the caller of the model, by its callback write_rows.
 
     Args:
-        plan: The plan.
         op: The op that computes the output.
         maps: Activation -> C expression of its view.
         timing: The row timing of the op.
@@ -201,7 +196,6 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
     """Return the end of a layer's comment: the line buffer or tile that its output is kept in; "" if it is a whole map.
 
     Args:
-        plan: The plan.
         stage: A fused stage.
         index: The index of an op of the stage.
 

@@ -82,7 +82,6 @@ class Planner:
         Args:
             instead: shell command that gives the same answer without limits, for error messages.
             work: a function of `questions`.
-            arguments: its arguments.
 
         Raises:
             CompileError: `work` raises it, too many requests are waiting, or the time or memory limit is exceeded.

@@ -40,7 +40,6 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
 
     Args:
         data: the content of the file.
-        name: the name of the graph.
         problems: a list to which errors of unsupported ops are appended; these ops then become ops of the kind UNSUPPORTED. If
             it is None, an unsupported op raises CompileError.
         shapes: input name -> shape, for inputs with dynamic axes. Others keep the shape in the file, whose batch is 1.

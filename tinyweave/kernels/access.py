@@ -27,7 +27,6 @@ def distance(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
     batch above 1, and inputs whose reads a C compiler may move behind writes. Results are cached per graph.
 
     Args:
-        graph: The network.
         op: An op of `graph`.
         kernel: The name of the kernel that runs `op`.
 

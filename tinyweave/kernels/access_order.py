@@ -157,7 +157,6 @@ def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: 
     """List the reads and writes of conv_2d kernels that read one window per `at_once` output channels.
 
     Args:
-        graph: The network.
         op: The conv_2d.
         lowest: The index of the first input pixel in the window of each output pixel.
         at_once: The output channels that a step writes.

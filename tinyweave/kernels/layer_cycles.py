@@ -75,8 +75,6 @@ def layer_cycles(
     """Estimate the cycles of one call of a kernel, or return None if the kernel has no fitted constants for `core`.
 
     Args:
-        graph: The network.
-        op: The layer.
         variant: The name of the kernel; "" for an op without code, which takes 0 cycles.
         core: A core that has constants, as `cost_model_core` returns it.
         part: The rows and columns of the output that the call computes; None for the whole output; NEXT_ROW for a further row

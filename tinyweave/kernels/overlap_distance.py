@@ -556,7 +556,6 @@ def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
     The output is written in runs (contiguous bytes), each of which is read whole before it is written.
 
     Args:
-        op: The op.
         pieces: For each piece (part) of the output, the bytes of a run and the input offset of each run; `NEVER` for padding.
 
     """

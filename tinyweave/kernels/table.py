@@ -68,7 +68,6 @@ def variant_for(
     """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
     Args:
-        graph: The network.
         op: An op of `graph`.
         core: The core, such as "cortex-m4"; "" for portable C only.
         flash_heavy: Also allow kernels with many more bytes of constants.
@@ -208,7 +207,6 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
     If a file includes a header, the C file of the same name is needed too.
 
     Args:
-        names: The names of kernels.
         more: The names of further C files that are needed.
 
     """
@@ -242,7 +240,6 @@ def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
     """Return the bytes of code of the kernels `names` on a Cortex-M4, before a linker drops unused functions.
 
     Args:
-        names: The names of kernels.
         of_sets: Count only the files that have one function per window size and stride.
 
     """

@@ -37,7 +37,6 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
     inputs, schedules other than `best` and `layer`, and `best` without a C compiler.
 
     Args:
-        arch: The network.
         stream_inputs: Whether the image arrives row by row; otherwise it is in RAM as a whole.
         max_mac_overhead: Limit on the MACs with recomputation, as a factor on the MACs without; None for no recomputation.
         schedule: The planner's strategy.

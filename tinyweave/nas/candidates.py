@@ -63,7 +63,6 @@ def first_network(
     fits by its estimated costs, but not as built, narrower ones (NARROWER) are tried before the next smaller network.
 
     Args:
-        space: The search space.
         target: The device and its limits.
         classes: Number of classes.
         is_trainable: Returns whether a network is small enough to be trained in the time that there is.
@@ -150,7 +149,6 @@ def sample_fitting(
     fits, it is the only candidate.
 
     Args:
-        space: The search space.
         target: The device and its limits.
         classes: Number of classes.
         count: Maximum number of networks to return.

@@ -98,7 +98,6 @@ def evolve(
     """Run an evolutionary search and return all evaluated networks, most accurate first.
 
     Args:
-        space: The search space.
         target: The device and its limits.
         classes: Number of classes.
         settings: Sizes and number of the generations.

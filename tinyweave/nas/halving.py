@@ -451,7 +451,6 @@ def best_candidates(records: Sequence[dict[str, Any]], folds: int, expenses: Seq
     error are equal. Of equal ones the one with the least expense is the best, then the first.
 
     Args:
-        records: The records.
         folds: Number of folds of the cross-validation, 1 for none.
         expenses: The expense of each candidate, such as `Costs.product`; empty if all are equal.
     """
@@ -573,7 +572,6 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
     samples are left to validate it. If the final training is recorded already, return its record.
 
     Args:
-        arch: The network.
         best: The record of its previous training.
         epochs: Number of epochs.
         trainings: The settings that all trainings share.

@@ -38,7 +38,6 @@ def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
     """Quantise a trained network to int8 and evaluate it on the test samples, which are scaled to the network's image size.
 
     Args:
-        arch: The network.
         weights_file: File of its trained weights.
         data: The data set; training samples calibrate the quantisation.
     """

@@ -48,7 +48,6 @@ class GraphBuilder:
         """Add a convolution or dense layer with random filters and bias, and return the name of its output.
 
         Args:
-            kind: Kind of the op.
             x: Name of the input.
             filters: Shape of the filters; they are quantised per output channel.
             shape: Shape of the output.

@@ -31,7 +31,6 @@ def predictor(
     """Fit a predictor to evaluated networks of a space, and return it.
 
     Args:
-        space: The search space.
         choices: The evaluated networks.
         accuracies: The accuracy of each.
 

@@ -170,7 +170,6 @@ def task_within(
             stage one chooses it.
         target: The device and its limits.
         run: Folder of the run. If it has the choice of an earlier call with the same arguments, that choice is kept.
-        options: Options of the search.
         progress: Called during long work.
 
     Returns:

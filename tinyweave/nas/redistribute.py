@@ -36,7 +36,6 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
     """Return RAM and MACs of a network whose first blocks run patch by patch.
 
     Args:
-        arch: The network.
         patch: Rows and columns of a patch of the patched blocks' output.
         factor: The patched blocks end at the first map that is this many times smaller than the image.
         clipped: Whether patches end at the edges of their maps; in the thesis they extend beyond.
@@ -85,7 +84,6 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
     Blocks are added after them to make up for it (receptive field redistribution, MCUNetV2).
 
     Args:
-        arch: The network.
         factor: The patched blocks end at the first map that is this many times smaller than the image.
         added: Indices of the groups whose last block is repeated once more. If None, blocks are added so that MACs and
             weights come closest to those of `arch`.
@@ -119,7 +117,6 @@ def _patched(group: Group, c_in: int, *, ends: bool) -> Group:
     A group of stride 1 becomes one 1x1 block, or no block if the number of channels does not change.
 
     Args:
-        group: The group.
         c_in: Number of input channels of the group.
         ends: Whether only the group's first block is patched; otherwise all its blocks are.
     """

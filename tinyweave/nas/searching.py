@@ -160,7 +160,6 @@ def search(
 
     Args:
         data: The data set.
-        space: The search space.
         target: The device, its limits, and the planner options.
         folder: Folder of the run. If it holds an interrupted run of the same search, that run resumes.
         options: Strategy, time limit and others.

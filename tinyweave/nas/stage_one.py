@@ -159,7 +159,6 @@ def stage_one(
     Return for each pair (image size, width) a Setting with the MACs of the networks that fit the limits.
 
     Args:
-        space: The search space.
         limits: RAM and Flash limits.
         classes: Number of classes.
         count: Networks to sample for each pair.

@@ -126,7 +126,6 @@ def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
     """Return the multiply-accumulates of each op, in the order of `graph.ops`; 0 for an op that is not supported.
 
     Args:
-        graph: The network.
         clipped: Leave out multiplications with padding.
 
     """
@@ -214,7 +213,6 @@ def run(
     """Execute a graph that has passed `check`, and return its outputs by name.
 
     Args:
-        graph: The network.
         inputs: The array of each network input, by name.
         keep: Return the values of all tensors that are not constant, not only of the outputs.
         state: The values of the state tensors by name, which are updated in place. None: start with their initial values.

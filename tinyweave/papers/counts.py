@@ -45,7 +45,6 @@ def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, 
 
     Args:
         name: The counting rule, a key of COUNTS.
-        plan: The plan of the network.
         chain: The network's convolutions; CompileError is raised if a map or kernel is not square.
         work: MACs of the network without recomputation.
         overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
@@ -62,7 +61,6 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
     """Measure a plan, and the solutions with fused blocks of layers, by the counting rule of papers/fusion.py.
 
     Args:
-        plan: The plan.
         chain: The network's convolutions.
         overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
         ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
@@ -91,7 +89,6 @@ def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -
     """Measure a plan, and the solutions with patched first layers, by the counting rule of papers/patches.py.
 
     Args:
-        plan: The plan.
         chain: The network's convolutions.
         overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
         ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.

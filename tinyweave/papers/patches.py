@@ -80,7 +80,6 @@ def patched_macs(layers: Sequence[ChainLayer], patched: int, patch: int, *, clip
     """Return the MACs if the first `patched` layers run patch by patch and the others layer by layer.
 
     Args:
-        layers: The layers of the network.
         patched: The number of layers that run patch by patch.
         patch: Side of a patch of the last patched layer's output.
         clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet

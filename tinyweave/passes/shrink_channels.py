@@ -166,8 +166,6 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
     """Return the op without the removed channels of its tensors, and the new constants that it reads.
 
     Args:
-        graph: the graph.
-        op: the op.
         needed: activation -> mask of the channels to keep.
         known: the value ranges of the tensors, by which the contributions of removed constant channels are added to biases.
     """

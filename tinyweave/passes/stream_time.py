@@ -233,7 +233,6 @@ class _Step:
 
         Args:
             piece: the tensor to slice.
-            name: the map.
             origin: the row of the map that is the first row of `piece`.
             part: the first row of the map to take, the row after the last, and the suffix of the output's name.
         """

@@ -94,8 +94,6 @@ def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis], band: Band | No
     """Return how an op reads its inputs in time, or, as a str, the reason why its output has no time axis.
 
     Args:
-        graph: the graph.
-        op: the op.
         times: the time axis of each tensor that has one.
         band: the rows that a row can see, if the op belongs to an attention head.
     """

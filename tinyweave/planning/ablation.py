@@ -40,7 +40,6 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", 
     plan. All buffers count as if they were in one memory.
 
     Args:
-        graph: the network.
         planned: the plan by `strategy`; computed if left out.
         strategy: the strategy whose techniques are listed.
         memory: name of the memory.

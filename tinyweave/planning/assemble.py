@@ -56,7 +56,6 @@ def plan_in_order(
     """Return the checked plan that runs the ops unfused, in the given order.
 
     Args:
-        graph: the network.
         order: indices of its ops.
         memory: name of the memory.
         max_distance: largest overlap distance to use, in bytes. A kernel may overwrite an operand if its output starts at least
@@ -64,7 +63,6 @@ def plan_in_order(
         share: whether views, such as outputs of reshapes, share the memory of their input; otherwise they are copies.
         moves: whether tensors may be relocated between steps if the arena exceeds the largest step.
         parts: whether outputs of splits may lie inside their input, and inputs of concatenations inside their output.
-        kernels: the kernel of each op.
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
     layout = lay_out(graph, unfused_stages(order), shared, memory, max_distance=max_distance, kernels=kernels)
@@ -84,14 +82,12 @@ def plan_in_stages(
     """Return the checked plan that runs the ops in these stages.
 
     Args:
-        graph: the network.
         stages: indices of the ops of each stage, in order. A stage is fused if it has several ops or a streamed input or
             output.
         memory: name of the memory.
         streamed_inputs: network inputs that arrive row by row.
         tiles: ops of a stage that run together, some columns at a time.
         streamed_outputs: network outputs that leave row by row.
-        kernels: the kernel of each op.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
     streams = StreamedIO(streamed_inputs, streamed_outputs)
@@ -119,14 +115,12 @@ def lay_out(
     The ops of a stage share one scratch buffer, and its tiles one tile buffer, because they run one after the other.
 
     Args:
-        graph: the network.
         stages: indices of the ops of each stage, in order.
         shared: which tensors share memory.
         memory: name of the memory.
         streams: network inputs and outputs that are streamed.
         tiles: ops of a stage that run together, some columns at a time.
         max_distance: largest overlap distance to use, in bytes; NO_OVERLAP lets no output overlap an operand.
-        kernels: the kernel of each op.
     """
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, tiles=tiles, **streams._asdict()), scratch_of(graph, variants)
@@ -165,7 +159,6 @@ def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> l
     """Place the buffers of a layout: return one or two unchecked plans.
 
     Args:
-        layout: the layout.
         moves: whether tensors may be relocated (copied between steps) if that makes the arena smaller.
         tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
 

@@ -89,9 +89,7 @@ def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
     """Return the plan with the least RAM that recomputes nothing. It is not checked.
 
     Args:
-        graph: the network.
         request: its strategy, memory and streamed inputs and outputs apply; its limits and objective are ignored.
-        kernels: the kernel of each op.
     """
     streams = streamed_io(graph, request)
     spaces = PlanSpaces(SearchedOrders(graph, streams, fast=False), request.memory, [kernels]).of(request.strategy, 1.0)

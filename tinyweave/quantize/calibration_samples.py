@@ -149,7 +149,6 @@ def open_samples(
     Args:
         data: a path of a folder or file, an array [samples, *shape], a mapping of such arrays by input name, or an iterable of
             samples, each an array or a tuple of one array per input.
-        graph: the network.
         scale: the factors of Preprocessing; images require them.
         offset: the offsets of Preprocessing.
         labels: a class number per sample, as a sequence or a path (.npy, or text with a number per line), or "folders": the

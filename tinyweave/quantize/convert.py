@@ -113,7 +113,6 @@ def to_int8(
 
     Args:
         graph: a float graph, from `simplify_float`.
-        groups: its scale groups.
         quants: scale group -> scale and zero point.
         name: name of the new graph, by default the name of `graph`.
         weights: op name -> format of the op's weights, for ops whose weights are not plain int8.

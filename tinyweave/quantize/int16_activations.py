@@ -42,7 +42,6 @@ def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[s
     Args:
         real: the float graph.
         small: its int8 form.
-        groups: its scale groups.
         ops: the names of the ops that get int16 activations.
         quants: scale group -> int16 scale.
     """

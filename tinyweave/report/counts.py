@@ -37,7 +37,6 @@ def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None
     F is the MACs with recomputation, as a multiple of the MACs without. A last line lists the ops that the rule does not count.
 
     Args:
-        graph: the network.
         counted: the plan and the paper's solutions, measured by the rule.
         overhead: limit on F in the row of the solution with the least RAM.
         ram: RAM limit in bytes in the row of the solution with the least F; None leaves this row out.

@@ -46,7 +46,6 @@ def front_record(
     """Return the record of `plan --pareto`, a dict for json.dumps: RAM, cycles and MACs of each Pareto-optimal plan.
 
     Args:
-        model: the model.
         plans: the Pareto-optimal plans, the fastest first.
         limits: limits of RAM, Flash and time.
         core: core whose estimated cycles compare the plans. If it has no cycle constants, those of a similar core are used; if

@@ -47,7 +47,6 @@ def record(
     """Return the record of one model: a dict for json.dumps, with None for values that are unknown.
 
     Args:
-        model: the model.
         plan: its plan; None if it is not planned.
         profile: measurements of the plan; None if it is not built.
         verification: comparison of the outputs with the reference; None if it was not run.
@@ -286,7 +285,6 @@ def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], s
     planned. `share` is the estimated fraction that must remain of the weights, or of each side of the input image.
 
     Args:
-        remedy: the remedy.
         command: the command to type; None if there is none.
         changes: option changes as text.
         shape: shape of the network's input, for a smaller input; else None.
@@ -417,7 +415,6 @@ def _standing(device: Device, ram: int, flash: int) -> Record:
     """Return a device with, for RAM and Flash, the bytes that a model needs, the limit, and the bytes left (negative: missing).
 
     Args:
-        device: the device.
         ram: bytes of RAM that the model needs.
         flash: bytes of Flash that it needs.
     """

@@ -75,7 +75,6 @@ def plan_layers(
     """Return the layer table of a plan, in the order of execution.
 
     Args:
-        plan: the plan.
         core: core for which to explain the choice of each kernel; "" for no explanation.
         instructions: op name -> measured instructions; None if nothing was measured.
         cycles: op name -> estimated cycles; None if unknown.
@@ -109,7 +108,6 @@ def _rows(
     """Return the rows of the layer table.
 
     Args:
-        graph: the graph.
         order: (step, op index) of each row.
         live: live bytes of each step.
         counts: multiply-accumulates of each op, by index.

@@ -128,7 +128,6 @@ def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles
     """Show table lines, the first of which is the header, with a bar after each other line.
 
     Args:
-        out: the console.
         lines: the header and the other lines.
         counts: value of each bar, for all lines but the header.
         styles: style of each line but the header.
@@ -258,9 +257,6 @@ def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> No
     For a model that streams in time, also show how much each call computes.
 
     Args:
-        out: the console.
-        record: the record of the plan.
-        plan: the plan.
         is_whole: whether to draw all buffers, not only the largest at the peak, and to show the percentage of MACs and cycles
             of each kernel, the RAM that each technique of the planner saves, and the rows that each streaming call computes.
     """

@@ -241,7 +241,6 @@ def invoke(
     Args:
         firmware: The linked model.
         memories: Memory -> bytes of its arena, in the model's order.
-        inputs: The bytes of each input.
         output_bytes: The number of bytes of each output.
         fill: Number of the noise pattern; 2n + 1 is the complement of 2n, as run.py explains.
         earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.

@@ -99,7 +99,6 @@ def invoke(
     Args:
         program: The compiled model.
         memories: Memory -> bytes of its arena, in the model's order.
-        inputs: The bytes of each input.
         output_bytes: The number of bytes of each output.
         fill: Number of the noise pattern; 2n + 1 is the complement of 2n.
         earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.

@@ -49,7 +49,6 @@ def read_detection(
     """Read a VOC or COCO folder: images letterboxed to `size`, with the values pixel - 128, and their boxes.
 
     Args:
-        folder: the folder.
         size: rows and columns of the network's input.
         channels: 1 for grey, 3 for RGB.
         classes: the classes to learn, in this order; empty for all classes, sorted by name.

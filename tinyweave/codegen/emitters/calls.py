@@ -33,7 +33,6 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), sha
     """Return the call of the layer's kernel on whole tensors or, if the layer is fused, on the current rows.
 
     Args:
-        layer: The layer.
         params: The C name of the parameter struct; "" for the layer's name.
         inputs: The indices of the inputs that the kernel takes.
         shapes: The C name of the struct that has the operands' extents; "" for `params`.
@@ -59,7 +58,6 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
     """Return the call of a fused layer's kernel on the current rows or on a part of them.
 
     Args:
-        layer: The layer.
         params: The C name of the parameter struct.
         inputs: The indices of the inputs that the kernel takes.
         shapes: The C name of the struct that has the operands' extents; "" for `params`.

@@ -112,7 +112,6 @@ def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str =
     Each output is one piece, or the only output consists of pieces of equal size, one after the other.
 
     Args:
-        layer: The layer.
         entries: The members of the parameter struct of each piece.
         note: The geometry for the layer's comment.
 

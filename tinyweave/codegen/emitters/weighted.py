@@ -66,7 +66,6 @@ def less_zero_table(
     """Add an array of biases less the zero point times the sums of weights, which MVE kernels need, and return its C name.
 
     Args:
-        layer: The layer.
         bias: The index of the op's input that is the bias; None: the biases are 0.
         weights: The index of the op's input that is the weights.
         zero: The zero point that the weights are multiplied with.
@@ -130,7 +129,6 @@ def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
     """Return the members of the struct tw_conv_dsp, with which all parameter structs with a weight stream begin.
 
     Args:
-        layer: The layer.
         plane: The sizes of the convolution as the kernel takes them.
 
     """
@@ -190,7 +188,6 @@ def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tupl
     """Return the members of the struct tw_fully_connected.
 
     Args:
-        layer: The layer.
         in_zero: The zero point of the input that the kernel subtracts.
         tables: The members for weights and bias: the C names of arrays, or NULL if a weight stream holds them.
 
@@ -257,7 +254,6 @@ def lstm_members(layer: Layer, bias: np.ndarray) -> list[Members]:
     The weights of a cell's four gates are stored side by side, since the gates share each input.
 
     Args:
-        layer: The layer.
         bias: The biases [cell][gate] of the products with the input.
 
     """

@@ -150,7 +150,6 @@ def _layer(
 
     Args:
         b: the graph under construction.
-        kind: the kind of the op.
         x: the sequence.
         states: the names of the initial states, [1, cells] each; None for a state of zeros.
         parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,

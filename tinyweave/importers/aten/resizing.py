@@ -82,7 +82,6 @@ def interpolated(b: Builder, x: Map, places: Mapping[int, Array], cubic: float |
 
     Args:
         b: the graph under construction.
-        x: the map.
         places: axis -> positions of the outputs along it, in input pixels.
         cubic: the coefficient of a cubic interpolation; None interpolates linearly.
         outside: whether pixels beyond the map, which repeat its edge, count in cubic interpolation.

@@ -110,7 +110,6 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool =
 
     Args:
         b: the graph under construction.
-        x: the map.
         pads: the padding (before, after) of h and of w.
         inside: whether the reading op can pad itself. If not, a pad op is added, and the padding returned is 0.
         repeat_edge: let the pad op repeat the values at the edge instead of zeros.

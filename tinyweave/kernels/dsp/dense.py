@@ -318,7 +318,6 @@ def eight_at_a_time(given: Filters, *, packed: bool = True, offset: int = 0) -> 
     A row has the initial sums and the weights, as words in the order in which the kernel reads them.
 
     Args:
-        given: The filters.
         packed: Whether initial sums of two filters are packed as b0 + 256 * b1, like their weights, or are plain biases.
         offset: LANE_OFFSET of tw_fully_connected_dsp_loop.h, which is added to each weight of an even filter.
 
@@ -531,7 +530,6 @@ def by_rows(given: Filters, rows: int) -> Filters:
     First come the whole quads (four neighbouring inputs) of each row of the window, then the incomplete quads of all rows.
 
     Args:
-        given: The filters.
         rows: The rows of a window.
 
     """
@@ -552,7 +550,6 @@ def lean_words(given: Filters, rows: int, cols: int, depth: int) -> Words:
     If windows are read in place, weights have the order of `by_rows`. If windows are copied, they keep their order.
 
     Args:
-        given: The filters.
         rows: The rows of a window.
         cols: The columns of a window.
         depth: The input channels.
@@ -614,7 +611,6 @@ def followed_by_outliers(
     The table holds the number of outliers, then the channel, bias, multiplier, shift and weights of each outlier.
 
     Args:
-        given: The filters.
         exact: The requirements of the fast arithmetic; a filter that fails one is an outlier.
         stream: The function that builds the weight stream.
         order: The order in which each four weights of an outlier fill the four lanes of two words.

@@ -178,7 +178,6 @@ def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
     A row has the bias, the weights and the rescaling factors, as words in the order in which the kernel reads them.
 
     Args:
-        given: The filters.
         rows: The rows of the window.
         stride: The horizontal stride.
 
@@ -222,7 +221,6 @@ def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.
     An outlier is a filter that fails a requirement of the fast arithmetic.
 
     Args:
-        given: The filters.
         rows: The rows of the window.
         across: The horizontal stride.
 

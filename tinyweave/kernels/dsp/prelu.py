@@ -72,7 +72,6 @@ def _lines(x: Numbers, slopes: Numbers, rescale: Rescale, zero: int, shift: int)
 
     Args:
         x: Inputs less their zero point, all positive or all negative.
-        slopes: The slopes.
         rescale: The rescaling of products of inputs and slopes.
         zero: The zero point of the output.
         shift: The fractional bits of the factors.

@@ -124,7 +124,6 @@ def load_fitted(module: nn.Sequential, arch: Arch, values: NDArray[np.int8], lab
 
     Args:
         module: The network, made by `module_of`.
-        arch: Its architecture.
         values: The samples [n, rows, columns, channels].
         labels: Their classes [n].
     """

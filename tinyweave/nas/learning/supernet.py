@@ -258,7 +258,6 @@ def fit_supernet(
     If the run has a team of processes, they share the networks of each step, and start from the weights of the first process.
 
     Args:
-        supernet: The supernet.
         values: Samples [n, rows, columns, channels].
         labels: Class indices [n].
         recipe: Hyperparameters of the training.

@@ -84,7 +84,6 @@ def fit(
     mixed precision (bfloat16).
 
     Args:
-        module: The network.
         values: Samples [n, rows, columns, channels].
         labels: Class indices [n], or boxes [n, boxes, 6] for a detector.
         recipe: Hyperparameters.

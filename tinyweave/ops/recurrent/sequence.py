@@ -226,7 +226,6 @@ def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None 
     """Compute a float32 recurrent layer, and return its states in the order in which they are computed.
 
     Args:
-        op: The op.
         arrays: The values of its inputs.
         step: A function (a, recurrent weights, recurrent bias or 0, state) -> next state, where a is the input times the
             weights, plus the bias, at one time step.

@@ -23,7 +23,6 @@ def computed_spans(maps: RowMaps, wanted: Iterable[Operand]) -> list[list[Span]]
     together. All other ops compute all channels.
 
     Args:
-        maps: the row maps.
         wanted: the row maps that are needed as tensors of the graph.
     """
     spans: list[list[Span]] = [[] for _ in maps.maps]

@@ -97,8 +97,6 @@ def _add(
     """Add the row map that an op computes from these operands.
 
     Args:
-        traced: the trace.
-        op: the op.
         size: the rows and channels of the map.
         operands: what the op reads.
         elementwise: whether each channel depends on one channel of each operand.
@@ -207,8 +205,6 @@ def _constant(graph: Graph, op: Op, operand: Tensor, own: Own, size: Size) -> Te
     """Return a constant operand of an elementwise op in the shape of a row map, or None if an element meets several values.
 
     Args:
-        graph: the graph.
-        op: the op.
         operand: the operand, which broadcasts to the output; or a table, which stays as it is.
         own: the output elements that the row map holds.
         size: rows and channels of the row map.

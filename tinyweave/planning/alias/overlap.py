@@ -125,7 +125,6 @@ def distances(
     several outputs, not counting state, has an empty dict.
 
     Args:
-        graph: the network.
         variants: the name of each op's kernel, "" for ops without code.
         owner: activation -> the tensor that owns its memory.
         max_distance: larger distances are left out.
@@ -164,7 +163,6 @@ def rules(
     """Return the rules by which the output of each stage may overlap operands whose last use is that stage.
 
     Args:
-        graph: the network.
         stages: indices of the ops of each stage.
         owner: activation -> the tensor that owns its memory.
         distances: for each stage, owner of an operand's memory -> overlap distance in bytes.
@@ -190,10 +188,8 @@ def saved_bytes(
     """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step.
 
     Args:
-        graph: the network.
         owner: activation -> the tensor that owns its memory.
         distance: for each op, owner of an operand's memory -> overlap distance in bytes.
-        index: the op.
         last_used: the owners of memory whose last use is this step.
     """
     target = owner[graph.ops[index].outputs[0]]

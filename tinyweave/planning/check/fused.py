@@ -130,7 +130,6 @@ class _Fused:
         Args:
             op: the op that reads or writes; None for the caller of the model.
             name: the tensor; "" for scratch.
-            row: its row.
             region: the bytes that are read or written.
             writes: whether they are written.
             cols: the columns of the row; None for all.
@@ -181,9 +180,6 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
     """Simulate a fused stage row by row; raise UnsoundPlanError if it reads a row that has been overwritten.
 
     Args:
-        plan: the plan.
-        stage: the stage.
-        schedule: its row schedule.
         held: tensor -> region of its intact value; updated with what the stage writes and overwrites.
         watch: called with each row that is read or written; None for no calls.
     """
@@ -250,8 +246,6 @@ def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None 
     Args:
         fused: the simulated stage.
         op: the op that reads; None for the caller of the model.
-        name: the tensor.
-        row: its row.
         cols: the columns that are read; None for all.
     """
     region = fused.place(name, row)

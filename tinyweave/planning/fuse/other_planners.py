@@ -33,7 +33,6 @@ def patches(
     in patches.
 
     Args:
-        row_graph: the network.
         order: indices of the ops in execution order.
         step_bytes: RAM of each step if its op runs unfused.
         budget: the most multiply-accumulates that the patches may recompute.
@@ -100,7 +99,6 @@ def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str]
     contains all of them. Empty if the first layers cannot be fused.
 
     Args:
-        row_graph: the network.
         order: indices of the ops in execution order.
         owner: names of the activations, which need memory.
         step_bytes: RAM of each step if its op runs unfused.

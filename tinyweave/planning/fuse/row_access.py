@@ -56,8 +56,6 @@ def row_accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> t
     """Return which rows of its inputs each output row of an op reads, or None if the op cannot run row by row.
 
     Args:
-        graph: the network.
-        op: the op.
         variant: the name of its kernel, "" if it runs no code.
         last: whether the op's output is streamed out of the network. Then its first row may wait for the whole input.
     """
@@ -96,7 +94,6 @@ class RowGraph:
     """A graph together with the kernels, tiles and streams of a plan, and the input rows that each op then reads.
 
     Args:
-        graph: the network.
         variants: the name of each op's kernel.
         streamed_inputs: network inputs that arrive row by row.
         tiles: groups of ops that run together, a few rows and columns at a time.
@@ -207,7 +204,6 @@ def shared_row_graph(graph: Graph, variants: tuple[str, ...], streams: StreamedI
     """Return a row graph without tiles; calls with equal arguments return the same object, with its caches, while it is in use.
 
     Args:
-        graph: the network.
         variants: the name of each op's kernel.
         streams: network inputs and outputs that are streamed.
     """
@@ -274,8 +270,6 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
     """Return which rows (axis 0) or columns (axis 1) each op of a tile computes in each iteration.
 
     Args:
-        row_graph: the network.
-        tile: the tile.
         axis: 0 for rows, 1 for columns.
         rows: output rows that the tile computes in total; None for all.
 
@@ -375,7 +369,6 @@ def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) ->
     The figure is negative if the op skips rows that no later op needs.
 
     Args:
-        row_graph: the network.
         tile: the tile, or a single op as a tile.
         rows: output rows that the tile computes. None for all; then the last op, which recomputes nothing, is left out.
     """

@@ -124,7 +124,6 @@ def rows_needed(
     that the stage itself reads.
 
     Args:
-        row_graph: the network.
         reads: node -> the input rows that it reads.
         node_of: tensor -> the node that computes it.
         inner: tensors that only this stage reads.
@@ -293,7 +292,6 @@ def distances_by_stage(
     """Return, for each stage, the overlap distance of its output to each input: owner of the input's memory -> bytes.
 
     Args:
-        row_graph: the network.
         stages: the stages, as from `schedule_stages`.
         owner: tensor -> the tensor that owns its memory.
         offset: tensor -> where it begins in its owner, if not at 0.

@@ -106,7 +106,6 @@ def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int]
     """Return the problem of ordering a graph's ops; its `sequences` are still empty.
 
     Args:
-        graph: the network.
         owner: activation -> the tensor that owns its memory.
         scratch: bytes per op; empty if no op needs scratch.
         saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.

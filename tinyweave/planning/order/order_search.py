@@ -85,7 +85,6 @@ def live_bytes(
     """Return the RAM of each step of an order in bytes: live tensors and scratch, minus the bytes saved by overlaps.
 
     Args:
-        graph: the network.
         order: indices of the ops.
         owner: activation -> the tensor that owns its memory.
         scratch: bytes per op (not per step); empty if no op needs scratch.
@@ -118,7 +117,6 @@ def best_order(
     deterministic unless `seconds` end the search.
 
     Args:
-        graph: the network.
         owner: activation -> the tensor that owns its memory, as by `overlap.views`.
         scratch: bytes per op.
         saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.

@@ -42,7 +42,6 @@ def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[st
     """Add relocations (ops that copy a tensor to another offset) to a graph.
 
     Args:
-        graph: the network.
         steps: the new ops in order: each is the index of an op of `graph`, or the name of a tensor to relocate at this point.
 
     Returns:

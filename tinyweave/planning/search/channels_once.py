@@ -34,7 +34,6 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
     Maps of which no channel is computed twice are left out.
 
     Args:
-        graph: the network.
         streamed_inputs: network inputs that arrive row by row.
         budgets: multiply-accumulates that may be recomputed, also by tiles, in rising order.
     """
@@ -108,7 +107,6 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
     The ops run in the order of the imported file, with portable kernels.
 
     Args:
-        graph: the network.
         streamed_inputs: network inputs that arrive row by row, and so are never whole in RAM.
         budget: multiply-accumulates that the tiles of a solution may recompute.
         byte_limit: if the peak exceeds this limit, the result is NEVER.

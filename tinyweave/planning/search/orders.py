@@ -31,7 +31,6 @@ def stage_cycles_of(
     """Return the kernels that each op of a graph may use in an order of the ops, with their RAM and cycles.
 
     Args:
-        graph: the network.
         order: indices of its ops.
         shared: which tensors share memory.
         kernels: rules, each of which gives each op one kernel that it may use; the rule for portable kernels first.

@@ -51,7 +51,6 @@ class Tiling(NamedTuple):
 
         Args:
             number: number of the tile in the problem.
-            tile: the tile.
             saved: line-buffer bytes that it saves.
             output_buffer: by how many bytes `saved` shrinks if the stage continues after the tile.
         """

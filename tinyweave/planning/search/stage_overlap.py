@@ -28,7 +28,6 @@ def overlap_in_stage(
     With tiles, the figure is never larger than without, since a tile reads several rows before it writes.
 
     Args:
-        row_graph: the network.
         ops: the ops of the stage.
         owner: tensor -> the tensor that owns its memory.
         dying: the tensors whose last use is in the stage: name -> bytes.

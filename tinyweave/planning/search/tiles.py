@@ -24,7 +24,6 @@ def tile_candidates(
     ops.
 
     Args:
-        row_graph: the network.
         order: indices of the ops.
         mac_budget: multiply-accumulates that a tile may recompute.
         any_length: whether tiles may have any number of ops, instead of at most LONGEST_TILE. Then all are one row high.
