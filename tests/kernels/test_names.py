@@ -68,7 +68,7 @@ def test_no_code_inspects_the_name_of_a_kernel(path: Path) -> None:
         "'float' in variant.name",
         "'winograd' in variant",
         "kernel == 'tw_conv_2d_s8_w4'",
-        "kernel in ('tw_add_s8_dsp', 'tw_add_s8_mve')",
+        "kernel in ('tw_mul_s8_dsp', 'tw_mul_s8_mve')",
         "kernel[-4:] == suffix",
         "kernel.split(separator)",
     ],

@@ -335,8 +335,8 @@ def add(rng: Rng, kernel: str) -> Twins | None:
     other = half if exponent == 0 else other
     zeros = {name: int(rng.integers(-128, 128)) for name in ("a_zero", "b_zero")}
     (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(22, 29)), 1)
-    out, swapped = {"out_multiplier": int(multiplier), **clamp(rng)}, int(rng.integers(2))
-    sides = (other, half) if swapped else (half, other)
+    out = {"out_multiplier": int(multiplier), **clamp(rng)}
+    sides = (other, half) if rng.integers(2) else (half, other)
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
     sources, outside = [ring_views.operand(rng, shape) for _ in range(2)], shape
@@ -346,25 +346,16 @@ def add(rng: Rng, kernel: str) -> Twins | None:
         sources, outside = drawn.inputs, drawn.out
     sources = [inputs(rng, source) for source in sources]
     portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, b_sign=1, left_shift=20, out_shift=int(shift))
-    plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
-    own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
-    if "_linear_" in kernel or "_broadcast_" in kernel:
-        (a, b), output = (Rescale(**side) for side in sides), Rescale(int(multiplier), int(shift))
-        limits, of = (out["out_min"], out["out_max"]), (zeros["a_zero"], zeros["b_zero"], out["out_zero"])
-        line = sums.line(sums.Sum(a, b, output, of, 1, limits))
-        if line is None:
-            return None
-        swapped = 0
-        shapes = extents if "_broadcast_" in kernel else {"shape": shape}
-        fast = ring_calls.build(kernel.replace("_s8", ""), **shapes, line=(*line, *limits))
-    elif kernel.endswith("_mve"):
-        fast = ring_calls.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
-    else:
-        own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
-        fast = ring_calls.build("tw_add_dsp", shape=shape, **own, **out)
+    (a, b), output = (Rescale(**side) for side in sides), Rescale(int(multiplier), int(shift))
+    limits, of = (out["out_min"], out["out_max"]), (zeros["a_zero"], zeros["b_zero"], out["out_zero"])
+    line = sums.line(sums.Sum(a, b, output, of, 1, limits))
+    if line is None:
+        return None
+    shapes = extents if "_broadcast_" in kernel else {"shape": shape}
+    fast = ring_calls.build(kernel.replace("_s8", ""), **shapes, line=(*line, *limits))
     return (
         Trial([Call("tw_add_s8", portable, (0, 1))], sources, outside),
-        Trial([Call(kernel, fast, (swapped, 1 - swapped))], sources, outside),
+        Trial([Call(kernel, fast, (0, 1))], sources, outside),
     )
 
 
@@ -412,10 +403,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
         for n in (f"tw_fully_connected_s8_{form}" for form in ("dsp", "m7", "mve", "offset_mve"))
     },
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
-    **{
-        n: lambda rng, n=n: add(rng, n)
-        for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")
-    },
+    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp")},
     **{n: lambda rng, n=n: average_pool(rng, n) for n in (f"tw_average_pool_2d_s8_{isa}" for isa in ("dsp", "mve"))},
     **{n: lambda rng, n=n: extremum(rng, n) for n in ("tw_extremum_s8_dsp", "tw_extremum_s8_mve")},
     "tw_prelu_s8_dsp": lambda rng: prelu(rng, "tw_prelu_s8_dsp"),

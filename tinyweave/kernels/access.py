@@ -106,7 +106,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.listed, ("tw_table_copy",)),
     (order.pixels, ("tw_resize_nearest_neighbor_s8",)),
     (order.any_way, ("tw_move",)),
-    (order.elements, ("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
+    (order.elements, ("tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
     (order.elements, ("tw_mul_s8_mve", "tw_extremum_s8_mve")),
     (order.elements, ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_extremum_s8_dsp", "tw_prelu_s8_dsp")),
     (order.elements, ("tw_squared_difference_s8", "tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8")),

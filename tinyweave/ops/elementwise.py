@@ -78,26 +78,6 @@ def output_ratio(graph: Graph, op: Op) -> float:
     return common**power / ((1 << power * add_left_shift(graph, op)) * graph.output(op).scale)
 
 
-def halved(graph: Graph, op: Op) -> int | None:
-    """Return the index of the operand of an add or sub that `add_rescales` multiplies by exactly 1/2, or None.
-
-    This is the operand with the larger scale (the first one if scales are equal), unless a sub subtracts it. A kernel can
-    multiply it by a shift.
-    """
-    operands = add_rescales(graph, op)[: 1 if op.kind == "sub" else 2]
-    return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
-
-
-def negates_exactly(graph: Graph, op: Op) -> bool:
-    """Return whether adding with a negative multiplier equals subtracting, for all int8 values of a sub's second operand.
-
-    Halves are rounded up, so the results differ if a value is halfway between two integers. True for an add.
-    """
-    (multiplier, shift), x = add_rescales(graph, op)[1], (np.arange(-128, 128) - graph.input(op, 1).zero_point)
-    shifted = x << add_left_shift(graph, op)
-    return op.kind != "sub" or bool((requantize(shifted, -multiplier, shift) == -requantize(shifted, multiplier, shift)).all())
-
-
 def add_left_shift(graph: Graph, op: Op) -> int:
     """Return the bits by which the operands of add, sub or squared_difference are shifted left before they are rescaled."""
     return SQUARE_LEFT_SHIFT if op.kind == "squared_difference" else ADD_LEFT_SHIFT[graph.output(op).dtype]

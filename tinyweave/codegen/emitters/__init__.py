@@ -30,8 +30,6 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_add": elementwise.emit_add,
     "tw_add_linear_dsp": elementwise.emit_add_linear,
     "tw_add_broadcast_dsp": elementwise.emit_add_linear,
-    "tw_add_dsp": elementwise.emit_add_halved,
-    "tw_add_mve": elementwise.emit_add_halved,
     "tw_mul": elementwise.emit_mul,
     "tw_mul_dsp": elementwise.emit_mul_dsp,
     "tw_extremum": elementwise.emit_extremum,

@@ -88,34 +88,6 @@ def emit_add_linear(layer: Layer) -> Code:
     return plain_code(layer, shapes, line, inputs=(0, 1), note=fused_activation(layer))
 
 
-def emit_add_halved(layer: Layer) -> Code:
-    """Emit the C of add and sub for DSP or MVE kernels.
-
-    The kernel's first argument is the operand that is rescaled by exactly 1/2 (`elementwise.halved`).
-    """
-    plain = elementwise.halved(layer.graph, layer.op)
-    assert plain is not None
-    *operands, output = elementwise.add_rescales(layer.graph, layer.op)
-    scaled = operands[1 - plain]
-    multiplier = -scaled.multiplier if layer.op.kind == "sub" else scaled.multiplier
-    n, h, w, c = geometry.extents(layer.output.shape)
-    operand_zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
-    own: tuple[Members, ...] = ({"shift": scaled.shift}, {"out_shift": output.shift})
-    if layer.row.isa == "dsp":
-        sign = -int(dense.needs_sign(layer.graph, layer.op))
-        own = ({"exponent": -scaled.shift}, {"out_power": 1 << (32 + output.shift)}, {"sign": sign})
-    return plain_code(
-        layer,
-        {"shape": (n * h, w, c)},
-        {**operand_zeros, "out_zero": layer.output.zero_point, **clamp(layer, layer.op.attrs["activation"])},
-        {"multiplier": multiplier, **own[0]},
-        {"out_multiplier": output.multiplier, **own[1]},
-        *own[2:],
-        inputs=(plain, 1 - plain),
-        note=fused_activation(layer),
-    )
-
-
 def emit_mul(layer: Layer) -> Code:
     """Emit the C of mul and div."""
     return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer))

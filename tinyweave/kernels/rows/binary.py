@@ -25,23 +25,6 @@ def operands_are_computed(graph: Graph, op: Op) -> Check:
     return Check(not constants, f"operand {' and '.join(map(str, constants))} is constant")
 
 
-def an_operand_is_halved(graph: Graph, op: Op) -> Check:
-    """The operand of the larger scale is rescaled by exactly 1/2, and no sub subtracts it."""
-    scales = graph.input(op).scale, graph.input(op, 1).scale
-    return Check(elementwise.halved(graph, op) is not None, f"the scales of this {op.kind} are {scales[0]:g} and {scales[1]:g}")
-
-
-def sum_shift_fits(graph: Graph, op: Op) -> Check:
-    """The output's rescale shift is between -31 and -2."""
-    *_, output = elementwise.add_rescales(graph, op)
-    return Check(-output.shift in dense.EXPONENTS, f"it is {output.shift}")
-
-
-def difference_is_a_sum(graph: Graph, op: Op) -> Check:
-    """The op is an add, or a sub that equals an add with a negative multiplier for all int8 values."""
-    return Check(elementwise.negates_exactly(graph, op), f"this {op.kind} rounds some values differently")
-
-
 def product_multiplier_is_positive(graph: Graph, op: Op) -> Check:
     """The output's rescale multiplier is positive."""
     multiplier = elementwise.mul_rescale(graph, op).multiplier
@@ -69,7 +52,6 @@ def operand_is_one_constant(graph: Graph, op: Op) -> Check:
 
 
 MAPS_ALIKE = (shapes_are_equal, operands_are_computed)
-ADDS_ALIKE = (*MAPS_ALIKE, an_operand_is_halved, sum_shift_fits, difference_is_a_sum)
 MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_shift_fits)
 
 row = partial(Variant, applies=(shapes_broadcast_in_4_axes,), distance=distance.elementwise)
@@ -86,9 +68,7 @@ ROWS: tuple[Variant, ...] = (
         flash=lambda graph, op: TABLE_BYTES,
         timed_as="tw_lookup_s8",
     ),
-    timed_row("tw_add_s8_mve", SUM, "tw_add_mve", isa="mve", applies=ADDS_ALIKE),
     timed_row("tw_add_s8_linear_dsp", SUM, "tw_add_linear_dsp", isa="dsp", applies=(*MAPS_ALIKE, sums.sum_is_linear)),
-    timed_row("tw_add_s8_dsp", SUM, "tw_add_dsp", isa="dsp", applies=ADDS_ALIKE),
     row(
         "tw_add_s8_broadcast_dsp",
         SUM,

@@ -33,21 +33,6 @@ typedef struct {
 void tw_add_s8_broadcast_dsp(const tw_add_broadcast_dsp *p, const void *a, const void *b, void *out);
 void tw_add_s8_broadcast_dsp_part(const tw_add_broadcast_dsp *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* add or sub of two maps of one shape. TFLite rescales the operand with the larger scale by exactly 1/2: it is `plain`, the
- * other operand is `scaled`. */
-typedef struct {
-    tw_shape shape;
-    int32_t plain_zero, scaled_zero, out_zero;  /* zero points */
-    int32_t out_min, out_max;                   /* the fused activation's clamp, within -128 .. 127 */
-    int32_t multiplier, exponent;               /* of `scaled`: Q31, negative for sub; right shift, 0 .. 31 */
-    int32_t out_multiplier, out_power;          /* Q31; 2^(32 - exponent), exponent 2 .. 31 */
-    int32_t sign;                               /* see tw_rescale_doubled */
-} tw_add_dsp;
-
-/* The output may alias an operand. */
-void tw_add_s8_dsp(const tw_add_dsp *p, const void *plain, const void *scaled, void *out);
-void tw_add_s8_dsp_part(const tw_add_dsp *p, tw_view plain, tw_view scaled, tw_view out, tw_range range);
-
 /* mul with broadcasting. */
 typedef struct {
     tw_mul mul;     /* its multiplier is at least 2^30, its shift -31 .. -2 */
