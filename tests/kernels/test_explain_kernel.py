@@ -99,7 +99,7 @@ def test_a_depthwise_layer_with_many_outliers_gets_the_scalar_kernel() -> None:
         assert variant_for(graph, graph.ops[0], "cortex-m4").name == name
 
 
-def test_a_depth_multiplier_and_few_channels_are_named() -> None:
+def test_a_depth_multiplier_and_too_few_channels_are_named() -> None:
     found = reasons(layer("depthwise_conv_2d", ones(1, 3, 3, 8), 1))
     assert found["tw_depthwise_conv_2d_s8_dsp"] == (
         "requires that the depth multiplier is 1, but the layer has 1 input and 8 output channels"
@@ -112,15 +112,13 @@ def test_optional_kernels_are_named_with_their_flash() -> None:
     graph = layer("conv_2d", ones(4, 3, 3, 4), 4)
     row, heavy = (variant_for(graph, graph.ops[0], "cortex-m4", flash_heavy=wanted) for wanted in (False, True))
     more = heavy.flash(graph, graph.ops[0]) - row.flash(graph, graph.ops[0])
-    limit = "there are at most 2 output channels, or 3 if the number of input channels is not a multiple of 4"
-    few = {"tw_conv_2d_s8_few_dsp": f"requires that {limit}, but there are 4, of 4 input channels"}
-    assert reasons(graph) == {heavy.name: f"could run it, with {more} B more of constants in Flash", **few, row.name: CHOSEN}
+    assert reasons(graph) == {heavy.name: f"could run it, with {more} B more of constants in Flash", row.name: CHOSEN}
     found = reasons(layer("conv_2d", ones(4, 3, 3, 6), 6))
     assert found[heavy.name] == "requires that the number of input channels is a multiple of 4, but it is 6"
 
 
 def test_kernels_for_other_weight_formats_are_not_explained() -> None:
-    tried = [f"tw_conv_2d_s8_{form}" for form in ("winograd_dsp", "few_dsp", "dsp")]
+    tried = [f"tw_conv_2d_s8_{form}" for form in ("winograd_dsp", "dsp")]
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == tried
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3), "cortex-m0")) == ["tw_conv_2d_s8_offset"]
 

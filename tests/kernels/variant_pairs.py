@@ -88,7 +88,6 @@ def meets(given: dense.Filters, requirements: Iterable[dense.FilterRequirement])
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials, or None if the drawn parameters are not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
-    few = kernel == "tw_conv_2d_s8_few_dsp"
     of_core = "_m7" if kernel.endswith("_m7") else ""  # suffix of its functions' names
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
@@ -101,8 +100,6 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         depth = -(-depth // 4) * 4 if not is_depthwise and rng.integers(3) == 0 else depth
         size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, MOST_ROWS + 1))
         chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 15)))}
-    if few:
-        units, chosen = int(rng.integers(1, 4)), {"kernel": (1, 1), "stride": (1, 1), "padded": False}
     if is_depthwise and lean:
         units = depth = max(depth, taps.CHANNELS)
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES))), "room": 9 if rng.integers(4) else 40}
@@ -139,7 +136,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     flat, multipliers, shifts = filters.astype(np.int64) - zero, *(part.astype(np.int64) for part in (multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     paired = dense.PAIRS_EXACTLY
-    exact = dense.RESCALES_EXACTLY if is_depthwise or few else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
+    exact = dense.RESCALES_EXACTLY if is_depthwise else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
     if not with_outliers and not meets(given, exact):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
@@ -153,8 +150,6 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         words = of(given, rows, stride) if is_depthwise else dense.stream_with_outliers(dense.by_rows(given, rows))
     elif is_depthwise:
         words = taps.stream(given) if lean or kernel in COLUMN else depthwise.stream(given, rows, stride)
-    elif few:
-        words = dense.few_channels(given)
     elif lean:
         words = dense.lean_words(given, rows, cols, depth)
     else:
@@ -169,7 +164,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
         fast = ring_calls.build(name, base=fast, **own, padding=padding[0] if padded else None)
         functions = (("taps", f"tw_taps_{rows}_{stride}{of_core}"),) if is_depthwise else ()
-    elif kernel in COLUMN or few:
+    elif kernel in COLUMN:
         scratch = 0
     elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
@@ -386,8 +381,7 @@ def compact(rng: Rng, name: str) -> Twins:
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_conv_2d_s8_few_dsp")},
-    "tw_depthwise_3x3_s8_m7": lambda rng: convolution(rng, "tw_depthwise_3x3_s8_m7"),
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
     **{
         n: lambda rng, n=n: fully_connected(rng, n)

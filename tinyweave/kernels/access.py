@@ -52,7 +52,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (order.vectors, ("tw_conv_2d_s8_mve",)),
     (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7", "tw_conv_2d_s4_dsp")),
-    (order.two_pixels, ("tw_conv_2d_s8_outliers_dsp", "tw_conv_2d_s8_few_dsp")),
+    (order.two_pixels, ("tw_conv_2d_s8_outliers_dsp",)),
     (order.two_pixels, ("tw_conv_2d_s8_copying_dsp", "tw_conv_2d_s8_copying_m7")),
     (order.winograd, ("tw_conv_2d_s8_winograd_dsp",)),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),

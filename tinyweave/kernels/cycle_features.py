@@ -236,20 +236,6 @@ def pairs(graph: Graph, op: Op) -> Features:
     return Features(f", {gathered}", did, twos)
 
 
-def pairs_of_pixels_and_filters(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of tw_conv_2d_s8_few_dsp, which multiplies two pixels with two filters at a time.
-
-    They are, in this order: quads (four neighbouring inputs) times pairs of pixels times pairs of filters; the same times the
-    filter without a partner; pairs of pixels times groups of one or two filters; output elements; pairs of pixels; calls (1).
-    If there is only one pixel, `case` selects other constants.
-    """
-    out, quads = graph.output(op), -(-graph.input(op).shape[3] // 4)
-    filters, pixels = out.shape[3], prod(out.shape[:3])
-    twos = -(-pixels // 2)
-    did = (twos * quads * (filters // 2), twos * quads * (filters % 2), twos * -(-filters // 2), out.elements, twos, 1.0)
-    return Features(", one" if pixels == 1 else "", did, twos)
-
-
 def pairs_and_outliers(graph: Graph, op: Op) -> Features:
     """Return the loop counts of `pairs`, increased by `OUTLIER` times the work of four filters for each outlier.
 

@@ -137,16 +137,6 @@ def window_is_3x3(graph: Graph, op: Op) -> Check:
     return Check((rows, columns) == (3, 3), f"it is {rows}x{columns}")
 
 
-def reads_single_pixels(graph: Graph, op: Op) -> Check:
-    """The window is 1x1, with stride 1 and without padding."""
-    (rows, columns), (down, across) = conv.kernel_size(graph, op), op.attrs["stride"]
-    sides = {pad for axis in op.attrs["padding"] for pad in axis}
-    return Check(
-        (rows, columns, down, across) == (1, 1, 1, 1) and sides == {0},
-        f"it is {rows}x{columns}, with stride {down}x{across} and at most {max(sides)} pixels of padding",
-    )
-
-
 def stride_is_1(graph: Graph, op: Op) -> Check:
     """The stride is 1."""
     down, across = op.attrs["stride"]

@@ -29,7 +29,6 @@ from ..requirements import (
     has_at_most_4_outputs,
     has_one_group,
     has_weights,
-    reads_single_pixels,
     weights_are_int8,
 )
 
@@ -280,12 +279,6 @@ def has_short_list_of_parts(graph: Graph, op: Op) -> Check:
     return Check(fits_lean(rows, depth, axes[1]), f"it has {rows} rows of {cols * depth} bytes")
 
 
-def has_few_outputs(graph: Graph, op: Op) -> Check:
-    """There are at most 2 output channels, or 3 if the number of input channels is not a multiple of 4."""
-    inputs, outputs = graph.input(op).shape[3], graph.output(op).shape[3]
-    return Check(outputs <= (3 if inputs % 4 else 2), f"there are {outputs}, of {inputs} input channels")
-
-
 def are_outliers(given: Filters, exact: tuple[FilterRequirement, ...]) -> Mask:
     """Return for each filter whether it is an outlier: whether it fails a requirement (`exact`) of the fast arithmetic."""
     return np.asarray(~np.all([requirement(given).met for requirement in exact], axis=0))
@@ -304,8 +297,6 @@ RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
 # requirements of the kernels with the weight stream of tw_pair_s8.h
 PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
-# requirements of tw_conv_2d_s8_few_dsp
-FEW_CHANNELS = (has_few_outputs, weights_are_int8, reads_single_pixels, has_one_group, has_weights, *RESCALED)
 # requirements of the kernels of tw_fully_connected_dsp.h
 EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
 FEW = (weights_are_int8, has_weights, has_at_most_4_outputs, of_op(shifts_round_once))
@@ -386,15 +377,6 @@ def few(given: Filters) -> Words:
     return joined(1, given.bias, words.transpose(1, 0, 2))
 
 
-def few_channels(given: Filters) -> Words:
-    """Return the weight stream of tw_conv_2d_s8_few_dsp.
-
-    It holds the stream `few` of each two filters, then the multiplier and the power of each filter.
-    """
-    groups = [Filters(*(part[i : i + 2] for part in given)) for i in range(0, len(given.bias), 2)]
-    return np.concatenate([*map(few, groups), joined(1, np.stack((given.multiplier, given.powers()), axis=1))], axis=1)
-
-
 def segments(given: Filters) -> Words:
     """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
 
@@ -432,12 +414,6 @@ def flash_of_few(graph: Graph, op: Op) -> int:
     """Return the bytes of the weight stream of tw_fully_connected_s8_few_dsp."""
     count, taps = graph.input(op, 1).shape
     return 4 * count * (1 + 2 * -(-taps // 4))
-
-
-def flash_of_few_channels(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of tw_conv_2d_s8_few_dsp."""
-    count, depth = graph.output(op).shape[3], graph.input(op).shape[3]
-    return 4 * count * (3 + 2 * -(-depth // 4))
 
 
 def flash_of_segments(graph: Graph, op: Op) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 
 from .. import cycle_features
 from .. import overlap_distance as distance
-from ..cycle_features import pairs, pairs_of_pixels_and_filters, pixels, pixels_by_fours, tiles
+from ..cycle_features import pairs, pixels, pixels_by_fours, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
 from ..requirements import (
@@ -63,17 +63,6 @@ ROWS: tuple[Variant, ...] = (
         flash_heavy=True,
         stream=dense.of_filters(winograd.stream),
         features=tiles,
-    ),
-    Variant(
-        "tw_conv_2d_s8_few_dsp",
-        ("conv_2d",),
-        "tw_conv_dsp",
-        isa="dsp",
-        applies=dense.FEW_CHANNELS,
-        distance=distance.by_two_pixels,
-        flash=dense.flash_of_few_channels,
-        stream=dense.of_filters(dense.few_channels),
-        features=pairs_of_pixels_and_filters,
     ),
     Variant(
         "tw_conv_2d_s8_lean_dsp",

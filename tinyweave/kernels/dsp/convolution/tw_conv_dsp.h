@@ -28,10 +28,6 @@ void tw_conv_2d_s8_m7_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_ran
 void tw_conv_2d_s8_copying_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 
-/* int8 convolution 1x1 of stride 1 without padding, to at most three channels. Stream: tw_conv_2d_s8_few_dsp.c. No scratch. */
-void tw_conv_2d_s8_few_dsp(const tw_conv_dsp *p, const void *in, void *out);
-void tw_conv_2d_s8_few_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range);
-
 /* Convolution of int8 maps with int4 weights: one group, dilation 1. Stream: tw_pair_w4.h. Order of the inputs, and scratch:
  * tw_conv_pairs.h. */
 void tw_conv_2d_s8_w4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);

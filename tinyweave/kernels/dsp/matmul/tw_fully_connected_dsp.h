@@ -11,7 +11,8 @@
  *   m7     as int8, but a lane is w0 + 128 + 256 * w1. A mask then takes the place of sign extension. The sums have 128 times
  *          the sum of the inputs too much, which the kernel subtracts from the initial sums
  *   few    for layers with at most four outputs, whose only group has just as many filters: 2 words per filter, lanes
- *          (k, k + 2) and (k + 1, k + 3) of its weights; the last quad may overlap the quad before (tw_few_dsp.h)
+ *          (k, k + 2) and (k + 1, k + 3) of its weights. If the number of inputs is not a multiple of four, the last quad
+ *          ends with the last input, and the weights of the inputs that the quad before holds, too, are 0
  * Missing weights and filters are 0. For long rows, whose sums would overflow an accumulator, a kernel adds up the sums of
  * segments: the stream begins with the quads of a segment, and the initial sums are plain biases.
  *

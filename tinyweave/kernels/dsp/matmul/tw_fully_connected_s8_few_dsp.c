@@ -2,24 +2,43 @@
  * tw_fully_connected_dsp.h has the layout of the weights and the cost. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_few_dsp.h"
 #include "tw_fully_connected_dsp_rows.h"
 
 #define MOST 4 /* filters */
 
+/* Returns `depth` inputs, one to three, as the last bytes of a word; the first bytes, whose weights are 0, are 0. */
+static inline uint32_t few_word(const int8_t *x, int32_t depth)
+{
+    uint32_t word = 0;
+    for (int32_t i = 0; i < depth; ++i) {
+        word = word >> 8 | (uint32_t)(uint8_t)x[i] << 24;
+    }
+    return word;
+}
+
+/* Returns the bytes, at most 0, from the end of the whole quads of `depth` inputs to the last quad; 0 if all quads are whole. */
+static inline int32_t few_back(int32_t depth) { return -(-depth & 3); }
+
 #if TW_HAS_DSP
 
+/* The quad of inputs at r0, as lanes (k, k + 2) in r9 and (k + 1, k + 3) in r8. */
+#define INPUTS              \
+    "ldr r8, [r0], #4\n"    \
+    "sxtb16 r9, r8\n"       \
+    "sxtb16 r8, r8, ror #8\n"
 /* The weights of the next filter; its products, each added to a sum. */
 #define WEIGHTS "ldrd r10, r11, [r1], #8\n"
-#define PRODUCTS(sum, other) TW_FEW_PRODUCTS(sum, other, "r10", "r11")
+#define PRODUCTS(sum, other)                     \
+    "smlad " sum ", r9, r10, " sum "\n"          \
+    "smlad " other ", r8, r11, " other "\n"
 #define ONE PRODUCTS("r4", "r5") /* two sums, since a Cortex-M7 waits for a sum that the next instruction adds to */
 #define TWO PRODUCTS("r4", "r4") WEIGHTS PRODUCTS("r5", "r5")
 #define THREE TWO WEIGHTS PRODUCTS("r6", "r6")
 #define FOUR THREE WEIGHTS PRODUCTS("r7", "r7")
-#define QUAD(filters) TW_FEW_INPUTS("r0") WEIGHTS filters
+#define QUAD(filters) INPUTS WEIGHTS filters
 
 /* All quads of a row.
- * Registers at entry: r0: inputs; r1: stream; r2: end of the whole quads, at least one; r3: sums; r12: tw_few_back. In the loop
+ * Registers at entry: r0: inputs; r1: stream; r2: end of the whole quads, at least one; r3: sums; r12: few_back. In the loop
  * r4 .. r7: sums; r8, r9: inputs; r10, r11: weights.
  * Stack, 32 bytes: r4 .. r11, saved here since compilers do not give that many registers without optimisation.
  * Loop: two quads per round; the first round of an odd number of quads enters at label 2. Equals add_quad() below for each quad. */
@@ -52,12 +71,12 @@ TW_NOT_INLINE const uint32_t *add_products(const int8_t *x, int32_t depth, const
         sums[1] = 0; /* the second sum of ONE */
     }
     if (depth < 4) {
-        word = tw_few_word(x, depth);
+        word = few_word(x, depth);
         x = (const int8_t *)&word;
         depth = 4;
     }
     const int8_t *const end = x + (depth & ~3);
-    const int32_t offset = tw_few_back(depth);
+    const int32_t offset = few_back(depth);
     register const int8_t *from __asm__("r0") = x;
     register const uint32_t *words __asm__("r1") = stream;
     register const int8_t *stop __asm__("r2") = end;
@@ -90,7 +109,7 @@ static const uint32_t *add_quad(uint32_t word, const uint32_t *stream, int32_t f
 static const uint32_t *add_products(const int8_t *x, int32_t depth, const uint32_t *stream, int32_t filters, int32_t *sums)
 {
     if (depth < 4) {
-        return add_quad(tw_few_word(x, depth), stream, filters, sums);
+        return add_quad(few_word(x, depth), stream, filters, sums);
     }
     for (int32_t i = 0; i < depth; i += 4) {
         stream = add_quad(tw_word(x + tw_min(i, depth - 4)), stream, filters, sums);
