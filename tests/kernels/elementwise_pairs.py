@@ -69,14 +69,6 @@ def any_mean(rng: Rng) -> Trial:
     return Trial([Call("tw_mean_s8", params, (0,), whole=True)], [source], (1, 1, int(np.prod(kept))))
 
 
-def resize_bilinear(rng: Rng, kernel: str) -> Twins:
-    """Return a pair of trials of maps that become 1, 2, 4 or 8 times as large along each axis."""
-    portable = ring_views.resize_bilinear(rng, "tw_resize_bilinear_s8", 22, (1, 2, 4, 8))
-    (source,), (call,) = portable.inputs, portable.calls
-    portable = replace(portable, inputs=[inputs(rng, source)])
-    return portable, replace(portable, calls=[replace(call, kernel=kernel)])
-
-
 def prelu(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials with a slope per channel; the portable kernel repeats the slopes for each pixel."""
     h, w, c = (int(n) for n in rng.integers(1, (4, 6, 14)))

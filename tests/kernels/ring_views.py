@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,11 +151,9 @@ def resize_nearest(rng: Rng, channels: int = 0) -> Trial:
     return Trial([call], [operand(rng, (*inside, channels), reads)], (*out, channels), (rows, cols))
 
 
-def resize_bilinear(rng: Rng, name: str, channels: int = 5, factors: Sequence[int] = ()) -> Trial:
-    """Return a trial of at most `channels` channels. Each axis grows by one of `factors`; without any, it gets any size."""
+def resize_bilinear(rng: Rng, name: str) -> Trial:
     inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
-    out = tuple(size * int(rng.choice(factors)) for size in inside) if factors else out
-    channels, centers = int(rng.integers(1, channels + 1)), bool(rng.integers(2))
+    channels, centers = int(rng.integers(1, 6)), bool(rng.integers(2))
     places = [resize.line(size, wanted, False, centers) for size, wanted in zip(inside, out, strict=True)]
 
     def reads(span: Span) -> Span:

@@ -29,7 +29,6 @@ from kernels.elementwise_pairs import (
     mean,
     prelu,
     requantize,
-    resize_bilinear,
     softmax,
 )
 from kernels.product_pairs import lstm, matmul, recurrent, svdf
@@ -409,8 +408,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
     **{n: lambda rng, n=n: lstm(rng, n) for n in LSTM},
     **{n: lambda rng, n=n: svdf(rng, n) for n in SVDF},
-    **{n: lambda rng, n=n: mean(rng, n) for n in ("tw_mean_s8_dsp", "tw_mean_s8_mve")},
-    "tw_resize_bilinear_s8_dsp": lambda rng: resize_bilinear(rng, "tw_resize_bilinear_s8_dsp"),
+    "tw_mean_s8_mve": lambda rng: mean(rng, "tw_mean_s8_mve"),
     MATMUL: lambda rng: matmul(rng, MATMUL),
 }
 

@@ -84,10 +84,10 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.rows, at_once=8, rest_at_once=True), ("tw_fully_connected_s8_segments_dsp",)),
     (partial(order.transposed, at_once=4), ("tw_transpose_conv_s8",)),
     (partial(order.transposed, at_once=1), ("tw_transpose_conv_s16",)),
-    (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8", "tw_resize_bilinear_s8_dsp")),
+    (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
     (partial(order.matrices, at_once=1), ("tw_batch_matmul_s8",)),
     (partial(order.matrices, at_once=4), ("tw_batch_matmul_s8_dsp",)),
-    (partial(order.reductions, at_once=4), ("tw_mean_s8", "tw_mean_s8_dsp")),
+    (partial(order.reductions, at_once=4), ("tw_mean_s8",)),
     (partial(order.reductions, at_once=order.LANES), ("tw_mean_s8_mve",)),
     (
         partial(order.reductions, at_once=1),

@@ -53,6 +53,6 @@ void tw_mean_s8_mve_rows(const tw_mean *p, tw_view in, void *out, tw_range rows,
 
 #else
 
-TW_MEAN_FORMS(tw_mean_s8_mve, tw_sums_add_four, tw_mean_finish)
+TW_MEAN_FORMS(tw_mean_s8_mve)
 
 #endif

@@ -22,13 +22,6 @@ def input_was_int8(graph: Graph, op: Op) -> Check:
     return Check(not resize.is_unsigned(op), "it was uint8")
 
 
-def positions_are_sixteenths(graph: Graph, op: Op) -> Check:
-    """Each output position is a multiple of 1/16 of an input pixel, so that the bilinear weights are multiples of 1/256."""
-    lines = resize.lines(graph, op)
-    met = all(number % (resize.ONE // 16) == 0 for line in lines for number in line)
-    return Check(met, f"the steps are {lines[0].scale}/{resize.ONE} and {lines[1].scale}/{resize.ONE}")
-
-
 def window_has_at_most_2048_pixels(graph: Graph, op: Op) -> Check:
     """The window has at most 2,048 pixels."""
     rows, columns = op.attrs["kernel"]
@@ -58,12 +51,6 @@ ROWS: tuple[Variant, ...] = (
         params="tw_resize_bilinear_float",
         applies=(input_was_uint8,),
         computes_in_float=True,
-    ),
-    resize_bilinear(
-        "tw_resize_bilinear_s8_dsp",
-        params="tw_resize_bilinear",
-        isa="dsp",
-        applies=(input_was_int8, has_4_output_channels, positions_are_sixteenths),
     ),
     resize_bilinear("tw_resize_bilinear_s8", params="tw_resize_bilinear", applies=(input_was_int8,)),
     resize_bilinear(

@@ -142,7 +142,7 @@ static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
 TW_INLINE void tw_pool_average_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
     const int32_t count = p->in.h * p->in.w;
-    tw_sums_add(sums, p->in.c, &in, range, -p->away_from * count, tw_sums_add_four);
+    tw_sums_add(sums, p->in.c, &in, range, -p->away_from * count);
     if (range.row_end == p->in.h) {
         for (int32_t channel = 0; channel < p->in.c; ++channel) {
             ((int8_t *)out)[channel] = tw_pool_average(p, sums[channel], count);

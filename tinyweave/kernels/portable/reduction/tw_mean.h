@@ -6,8 +6,6 @@
 #include "tw_sums.h"
 
 /* Returns the output of a sum of reduced elements less their zero points. */
-typedef int8_t tw_mean_finisher(const tw_mean *p, int32_t sum);
-
 static inline int8_t tw_mean_finish(const tw_mean *p, int32_t sum)
 {
     const int32_t scaled = tw_requantize(sum, p->multiplier, p->shift);
@@ -20,9 +18,8 @@ typedef struct { int32_t rows, outer, cols, inner, first; } tw_mean_runs;
 /* Computes the outputs of `inner` neighbouring elements; returns the place behind them. */
 typedef int8_t *tw_mean_outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to);
 
-/* A tw_mean_outputs by an adder. */
-TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to, tw_sums_adder *add,
-                                  tw_mean_finisher *finish)
+/* A tw_mean_outputs. */
+TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to)
 {
     const int32_t first = runs->first;
     const tw_mean local = *p; /* a store of an int8_t could change *p */
@@ -31,10 +28,10 @@ TW_INLINE int8_t *tw_mean_of_runs(const tw_mean *p, const int8_t *from, const tw
         int32_t sums[4] = {first, first, first, first};
         const int8_t *x = from + k;
         for (int32_t r = 0; r < runs->rows; ++r) {
-            add(sums, channels, x + r * runs->outer, runs->inner, runs->cols);
+            tw_sums_add_four(sums, channels, x + r * runs->outer, runs->inner, runs->cols);
         }
         for (int32_t channel = 0; channel < channels; ++channel) {
-            *to++ = finish(&local, sums[channel]);
+            *to++ = tw_mean_finish(&local, sums[channel]);
         }
     }
     return to;
@@ -80,13 +77,12 @@ static inline tw_range tw_mean_pixels(const tw_mean *p, const tw_view *in, tw_ra
 /* Whether the range of a _rows form ends with the last row. */
 static inline int tw_mean_ends(const tw_mean *p, tw_range range) { return range.row_end * range.col_end == p->reduced[0]; }
 
-TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range rows, int32_t *sums, tw_sums_adder *add,
-                                 tw_mean_finisher *finish)
+TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range rows, int32_t *sums)
 {
     const tw_range range = tw_mean_pixels(p, &in, rows);
-    tw_sums_add(sums, p->kept[1], &in, range, -p->in_zero * p->reduced[0], add);
+    tw_sums_add(sums, p->kept[1], &in, range, -p->in_zero * p->reduced[0]);
     for (int32_t channel = 0; tw_mean_ends(p, range) && channel < p->kept[1]; ++channel) {
-        ((int8_t *)out)[channel] = finish(p, sums[channel]);
+        ((int8_t *)out)[channel] = tw_mean_finish(p, sums[channel]);
     }
 }
 
@@ -98,16 +94,12 @@ TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_ran
         tw_mean_over_part(p, in, out, range, outputs);                                               \
     }
 
-/* Defines the three forms of a kernel that adds elements by a tw_sums_adder. */
-#define TW_MEAN_FORMS(kernel, add, finish)                                                                         \
-    TW_INLINE int8_t *kernel##_outputs(const tw_mean *p, const int8_t *from, const tw_mean_runs *runs, int8_t *to) \
-    {                                                                                                              \
-        return tw_mean_of_runs(p, from, runs, to, add, finish);                                                    \
-    }                                                                                                              \
-    TW_MEAN_WHOLE_FORMS(kernel, kernel##_outputs)                                                                  \
-    void kernel##_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)                     \
-    {                                                                                                              \
-        tw_mean_over_rows(p, in, out, range, sums, add, finish);                                                   \
+/* Defines the three forms of a kernel in plain C. */
+#define TW_MEAN_FORMS(kernel)                                                                     \
+    TW_MEAN_WHOLE_FORMS(kernel, tw_mean_of_runs)                                                  \
+    void kernel##_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)    \
+    {                                                                                             \
+        tw_mean_over_rows(p, in, out, range, sums);                                               \
     }
 
 #endif

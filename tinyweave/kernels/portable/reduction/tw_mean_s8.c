@@ -3,4 +3,4 @@
 
 #include "tw_mean.h"
 
-TW_MEAN_FORMS(tw_mean_s8, tw_sums_add_four, tw_mean_finish)
+TW_MEAN_FORMS(tw_mean_s8)

@@ -30,11 +30,8 @@ static inline void tw_sums_add_four(int32_t *sums, int32_t channels, const int8_
     }
 }
 
-/* tw_sums_add_four, or a faster function with the same results. */
-typedef void tw_sums_adder(int32_t *sums, int32_t channels, const int8_t *from, int32_t step, int32_t count);
-
 /* Adds every pixel of a range of an int8 map to sums that begin, with row 0, at `first`. */
-TW_INLINE void tw_sums_add(int32_t *sums, int32_t channels, const tw_view *in, tw_range range, int32_t first, tw_sums_adder *add)
+TW_INLINE void tw_sums_add(int32_t *sums, int32_t channels, const tw_view *in, tw_range range, int32_t first)
 {
     for (int32_t channel = 0; range.row_begin == 0 && channel < channels; ++channel) {
         sums[channel] = first;
@@ -42,7 +39,7 @@ TW_INLINE void tw_sums_add(int32_t *sums, int32_t channels, const tw_view *in, t
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(in, y, range.col_begin, channels);
         for (int32_t channel = 0; channel < channels; channel += 4) {
-            add(sums + channel, channels - channel, from + channel, channels, range.col_end - range.col_begin);
+            tw_sums_add_four(sums + channel, channels - channel, from + channel, channels, range.col_end - range.col_begin);
         }
     }
 }

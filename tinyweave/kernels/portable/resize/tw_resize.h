@@ -32,10 +32,6 @@ void tw_resize_bilinear_s8_part(const tw_resize_bilinear *p, tw_view in, tw_view
 /* The same of int16 maps. */
 void tw_resize_bilinear_s16(const tw_resize_bilinear *p, const void *in, void *out);
 
-/* The same with the Arm DSP extension; scale and offset are multiples of 64. */
-void tw_resize_bilinear_s8_dsp(const tw_resize_bilinear *p, const void *in, void *out);
-void tw_resize_bilinear_s8_dsp_part(const tw_resize_bilinear *p, tw_view in, tw_view out, tw_range range);
-
 /* For a model that was uint8, which LiteRT computes in floats.
  * Output (y, x) lies at input row (y + first) * scale_h - first, column (x + first) * scale_w - first. */
 typedef struct {

@@ -22,22 +22,19 @@ static inline tw_place tw_place_of(int32_t index, int32_t scale, int32_t offset,
 /* Four input pixels, and how much of each, in 2^-20, is in the output pixel. */
 typedef struct { const int8_t *a, *b, *c, *d; int32_t of_a, of_b, of_c, of_d; } tw_mixture;
 
-/* Mixes the channels of a pixel from `first` on, which go to `to`; returns the place behind them. */
-TW_INLINE int8_t *tw_mix(const tw_mixture *m, int32_t first, int32_t channels, int8_t *to)
+/* Mixes the channels of a pixel, which go to `to`; returns the place behind them. */
+TW_INLINE int8_t *tw_mix(const tw_mixture *m, int32_t channels, int8_t *to)
 {
     const int8_t *const a = m->a, *const b = m->b, *const c = m->c, *const d = m->d;
     const int32_t of_a = m->of_a, of_b = m->of_b, of_c = m->of_c, of_d = m->of_d; /* copies: `to` might be where they are */
-    for (int32_t i = first; i < channels; ++i) {
+    for (int32_t i = 0; i < channels; ++i) {
         const int32_t sum = a[i] * of_a + b[i] * of_b + c[i] * of_c + d[i] * of_d;
         *to++ = (int8_t)tw_rounding_shift(sum, 20);
     }
     return to;
 }
 
-/* tw_mix, or a faster function with the same results. */
-typedef int8_t *tw_mixer(const tw_mixture *m, int32_t first, int32_t channels, int8_t *to);
-
-TW_INLINE void tw_resize_bilinear_over(const tw_resize_bilinear *p, tw_view in, tw_view out, tw_range range, tw_mixer *mix)
+TW_INLINE void tw_resize_bilinear_over(const tw_resize_bilinear *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t channels = p->in.c;
     for (int32_t row = range.row_begin; row < range.row_end; ++row) {
@@ -54,7 +51,7 @@ TW_INLINE void tw_resize_bilinear_over(const tw_resize_bilinear *p, tw_view in, 
             m.of_a = (TW_ONE - y.part) * TW_ONE - m.of_b;
             m.of_d = y.part * x.part;
             m.of_c = y.part * TW_ONE - m.of_d;
-            to = mix(&m, 0, channels, to);
+            to = tw_mix(&m, channels, to);
         }
     }
 }
