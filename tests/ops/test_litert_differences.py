@@ -101,6 +101,24 @@ def detection(whole: bool) -> Graph:
     return replace(graph, tensors=graph.tensors | shifted, outputs=graph.outputs if whole else graph.outputs[:3])
 
 
+def mixed(kind: str) -> Graph:
+    """Return an int8 op with a uint8 output, an int8 prelu with uint8 slopes, or a uint8 convolution with int8 weights."""
+    graph = next(case.graph for case in cases(kind) if case.graph.output(case.graph.ops[0]).dtype == "int8")
+    op = graph.ops[0]
+    names = {"prelu": op.inputs[1:], "conv_2d": (*graph.inputs, *graph.outputs)}.get(kind, graph.outputs)
+    changed = {
+        t.name: replace(
+            t,
+            dtype="uint8",
+            quant=Quant(t.quant.scale, (t.zero_point % 128,)),
+            data=None if t.data is None else t.data.view(np.uint8),
+        )
+        for t in graph.tensors.values()
+        if t.name in names
+    }
+    return replace(graph, tensors=graph.tensors | changed)
+
+
 def with_options(graph: Graph, **options: Any) -> bytes:
     """Return the file of a graph of one op with other fields of its options."""
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="needs LiteRT: pip install '.[verify]'")
@@ -133,6 +151,7 @@ EXAMPLES: dict[str, tuple[Callable[[str], Graph], dict[str, Any]]] = {
     "uint8 boxes, other anchors": (lambda kind: detection(True), {}),
     "outputs inside the network": (lambda kind: detection(False), {}),
     "different scales": (lambda kind: pair(kind, "int8", (0.5, 0.25, 1.0)), {}),
+    "int8 and uint8 in one op": (mixed, {}),
     "int16 slopes": (lambda kind: pair(kind, "int16", (2.0**-9, 2.0**-12, 2.0**-9)), {}),
     "int16, scales that are powers of two, pot_scale_int16": (
         lambda kind: pair(kind, "int16", (2.0**-9, 2.0**-11, 2.0**-9), **PLAIN),
@@ -174,7 +193,7 @@ def test_a_row_says_what_litert_and_tinyweave_do(kind: str, row: Difference, lit
     theirs = [run.outputs for run in litert.run(file, samples)]
     if row.ours == "refuse":
         with pytest.raises(CompileError):
-            ops.check(from_tflite(file, "network"))
+            ops.check(run_passes(from_tflite(file, "network"), float_io=True)[0])
         wanted = [in_reals(graph, sample) for sample in samples]
         if "tanh" in row.form:
             wanted = [[np.tanh(each) for each in reals] for reals in wanted]

@@ -26,6 +26,7 @@ from tinyweave.simulate import compare, emulated, host, litert
 
 # LiteRT has no lookup, which stands for functions of one byte
 KINDS = sorted({kind for kind, spec in SPECS.items() if spec.uint8 or spec.moves} & set(GENERATORS) - {"shape", "lookup"})
+ONE_TENSOR_OF_BYTES = ("arg_max", "arg_min")  # their outputs are indices
 AT_MOST = 40
 
 
@@ -180,6 +181,21 @@ def test_uint8_ops_that_round_differently_are_refused() -> None:
     odd = replace(graph, ops=(graph.ops[0], replace(graph.ops[1], kind="transpose_conv")))
     with pytest.raises(CompileError, match=r"transpose_conv\): is not supported for uint8, .*; quantise the model to int8"):
         shift_uint8(odd)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ops_that_mix_int8_and_uint8_are_refused(kind: str) -> None:
+    graph, refused = next(uint8_cases(kind)).graph, 0
+    bytes_ = [tensor for tensor in graph.tensors.values() if tensor.dtype == "uint8" and tensor.quant is not None]
+    for tensor in bytes_ if len(bytes_) > 1 else []:
+        data = None if tensor.data is None else tensor.data.view(np.int8) ^ np.int8(-128)
+        zeros = tuple(zero - 128 for zero in tensor.quant.zero_point)
+        other = replace(tensor, dtype="int8", data=data, quant=replace(tensor.quant, zero_point=zeros))
+        text = "type" if SPECS[kind].moves else r"mixes int8 \('.*'\) and uint8 \('.*'\), which LiteRT does not compute"
+        with pytest.raises(CompileError, match=text):
+            ops.check(run_passes(replace(graph, tensors=graph.tensors | {tensor.name: other}), float_io=True)[0])
+        refused += 1
+    assert refused >= 2 or kind in ONE_TENSOR_OF_BYTES
 
 
 def test_a_former_uint8_op_cannot_be_exported_as_int8() -> None:

@@ -71,6 +71,12 @@ DIFFERENCES = (
         "compares and copies the stored integers, whatever their scales",
         "follow",
     ),
+    Difference(
+        ("add", "sub", "maximum", "minimum", "mean", "prelu", "select_v2", "conv_2d"),
+        "int8 and uint8 in one op",
+        "reads int8 and uint8 tensors of an op as one type",
+        "refuse",
+    ),
     Difference(("prelu",), "int16 slopes", "reads int16 slopes as int8", "refuse"),
     Difference(
         ("add", "sub"),

@@ -46,6 +46,8 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
             outputs=tuple(edges.get(name, name) for name in op.outputs),
         )
         is_kept = spec_of(op).family == "conversion" or shifted.isdisjoint((*op.inputs, *op.outputs))
+        if not is_kept:
+            _refuse_mixture(graph, op)
         ops.append(moved if is_kept else _int8_op(op, moved, tensors))
     written = {name: i for i, name in enumerate(graph.outputs) if name in edges and name in graph.producer}
     ops += [Op(f"quantize_output_{i}", "quantize", (edges[name],), (name,)) for name, i in written.items()]
@@ -55,6 +57,16 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
 def _moves(op: Op) -> bool:
     """Return whether an op computes nothing on the values of its input: it moves them, or reads only their shape."""
     return spec_of(op).moves or op.kind == "shape"
+
+
+def _refuse_mixture(graph: Graph, op: Op) -> None:
+    """Raise CompileError if an op has quantised tensors of int8 and of uint8: LiteRT's kernels read all of them as one type."""
+    by_type = {t.dtype: t for t in (*graph.outputs_of(op), *graph.inputs_of(op)) if t is not None and t.quant is not None}
+    if by_type.keys() >= {"int8", "uint8"}:
+        names = " and ".join(f"{dtype} ('{by_type[dtype].name}')" for dtype in ("int8", "uint8"))
+        raise CompileError(
+            f"mixes {names}, which LiteRT does not compute", "convert one of them by a quantize op before it", op=op
+        )
 
 
 def _shifted(tensor: Tensor) -> Tensor:
