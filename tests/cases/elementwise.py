@@ -436,6 +436,13 @@ def _select(rng: Rng) -> Iterator[Drawn]:
         if dtype == "float32":
             given = constant("condition", rng.integers(0, 2, condition).astype(bool))
         yield f"{text(condition)}-{text(first)}-{text(second)}-{dtype}", [given, a, b], Tensor("output", (), dtype, quant), {}
+    quant = activation("a", (), rng).quant
+    given, filled = (
+        constant("condition", rng.integers(0, 2, (5, 3)).astype(bool)),
+        constant("a", np.array([-7], np.int8), quant),
+    )
+    operands = [given, filled, Tensor("b", (1, 4, 5, 3), "int8", quant)]
+    yield "constant-condition-and-value", operands, Tensor("output", (), "int8", quant), {}
 
 
 FUNCTIONS = [kind for kind, spec in SPECS.items() if spec.family == "unary"]

@@ -115,8 +115,10 @@ class Layer:
         """Return the C expression of a tensor's address. The array of a constant is added to `constants`."""
         if not is_constant(tensor):
             return self.at[tensor.name]
-        index = [name for name in self.op.inputs if name is not None].index(tensor.name)
-        suffix = "weights" if index < 2 else f"weights_{index}"
+        names = [name for name in self.op.inputs if name is not None]
+        index = names.index(tensor.name)
+        is_only = index == 1 or (index == 0 and not (names[1:] and is_constant(self.graph.tensors[names[1]])))
+        suffix = "weights" if is_only else f"weights_{index}"
         return self.table(suffix, stored(tensor), CTYPES[tensor.dtype])
 
     @property
