@@ -172,12 +172,13 @@ def of_microsoft(
     [
         (of_microsoft("FastGelu", (1, 6, 8), given={"bias": floats(8)}), [(1, 6, 8)]),
         (of_microsoft("FusedMatMul", (1, 8, 6), given={"w": floats(5, 8)}, transA=1, transB=1, alpha=0.3), [(1, 8, 6)]),
+        (of_microsoft("TransposeMatMul", (1, 8, 6), (1, 8, 5), given={}, transA=1, alpha=0.3), [(1, 8, 6), (1, 8, 5)]),
         (of_microsoft("SkipLayerNormalization", (1, 6, 8), (1, 6, 8), given={**NORM, "bias": floats(8)}, epsilon=1e-5),
          [(1, 6, 8)] * 2),
         (of_microsoft("SkipSimplifiedLayerNormalization", (1, 6, 8), (1, 6, 8), given={"scale": floats(8)}, epsilon=1e-5),
          [(1, 6, 8)] * 2),
     ],
-    ids=["fast-gelu", "fused-matmul", "skip-layer-norm-bias", "skip-rms-norm"],
+    ids=["fast-gelu", "fused-matmul", "transpose-matmul", "skip-layer-norm-bias", "skip-rms-norm"],
 )  # fmt: skip
 def test_other_ops_of_onnx_runtime(data: bytes, shapes: list[tuple[int, ...]]) -> None:
     check_close(data, *shapes, close=1e-4)

@@ -291,6 +291,21 @@ def test_noise_is_measured_at_the_input_of_a_softmax() -> None:
     assert signal_tensors(convolution(layers=1)) == ("t0",)
 
 
+@pytest.mark.parametrize("mask", ["add", "select_v2"])
+def test_noise_is_not_measured_at_masked_scores(mask: str) -> None:
+    """The scores of masked elements saturate, whatever their size, and softmax makes them 0."""
+    hides = np.tri(6, dtype=bool)
+    operands = ("x", "scores") if mask == "add" else ("hides", "low", "x")
+    tensors = [
+        constant("hides", hides),
+        constant("low", np.float32([-1e4])),
+        constant("scores", np.where(hides, np.float32(-1e4), np.float32(0))),
+    ]
+    attrs = {"activation": "none"} if mask == "add" else {}
+    graph = float_graph(tensors, [(mask, operands, attrs), ("softmax", ("t0",), {"beta": 1.0})], x=(1, 6, 6))
+    assert signal_tensors(graph) == ("t1",)
+
+
 def test_a_nan_activation_is_refused_with_its_tensor() -> None:
     graph = convolution(layers=1)
     inputs = samples(graph)

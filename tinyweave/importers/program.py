@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Op, Quant, Tensor, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild, verify
 from ..ops import SPECS
 from ..passes.fold_float import fold_float
+from ..passes.rewrite import unused
 from ..quantize.prequantised import from_prequantised
 from ..quantize.scale_groups import is_float
 from ..quantize.simplify_float import float_weights
 from .aten import VIEWS
-from .aten.elementwise import MASKED
 from .aten.spectrum import Complex
 from .channels_last import BYTES, MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, in_layout, memory_orders
 from .check_values import TOLERANCE, Run, check_values
@@ -39,6 +39,7 @@ ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 LIMITING = ("maximum", "minimum", "padv2")  # ops whose constant may be infinite
 CHANGED = "is read through another view after the network has changed it in place"
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
+MASKED = -100.0  # a score for which softmax gives 0
 NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numbers, such as -100"
 COMPUTED = (Map, Complex)  # what the network computes, as opposed to constants
 IF = "If"  # ONNX's op that selects one of two lists of values by a condition
@@ -155,19 +156,30 @@ def _finished(graph: Graph) -> Graph:
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
-    """Replace -inf, and every value below MASKED (-100), by MASKED in constants that are added to the input of a softmax.
+    """Raise constants that mask the scores of a softmax to MASKED (-100) if they are below it, such as -inf.
 
-    The softmax turns both into 0, and a finite mask can be quantised.
+    The softmax turns both into 0, and a finite mask can be quantised. A selection of such constants by a constant condition
+    becomes an add, which runs faster.
     """
-    tensors = dict(graph.tensors)
+    tensors, written = dict(graph.tensors), []
     for op in graph.ops:
-        masks = graph.inputs_of(op) if op.kind == "add" else []
-        for mask in masks:
-            if mask is None or mask.data is None or mask.dtype != "float32":  # integers of a quantised file stay as they are
-                continue
-            if mask.data.min(initial=0) < MASKED and _is_only_for_softmax(graph, op):
-                tensors[mask.name] = replace(mask, data=np.maximum(mask.data, np.float32(MASKED)))
-    return replace(graph, tensors=tensors)
+        floats = [(at, t.name, t.data) for at, t in enumerate(graph.inputs_of(op)) if t is not None and t.dtype == "float32"]
+        masks = [(at, name, data) for at, name, data in floats if data is not None and data.min(initial=0) <= MASKED]
+        condition = graph.input(op).data if op.kind == "select_v2" else None
+        if not masks or (op.kind != "add" and condition is None) or not _is_only_for_softmax(graph, op):
+            written.append(op)
+            continue
+        (at, name, data), *others = masks  # integers of a quantised file stay as they are
+        finite = np.maximum(data, np.float32(MASKED))
+        if condition is None:
+            tensors[name] = replace(tensors[name], data=finite)
+        elif not others and data.max() <= MASKED:
+            mask = np.where(condition == (at == 1), finite, np.float32(0))
+            name = unused(f"{op.name}_mask", tensors)
+            tensors[name] = Tensor(name, mask.shape, "float32", data=mask, role="constant")
+            op = replace(op, kind="add", inputs=(op.inputs[3 - at], name), attrs={"activation": "none"})
+        written.append(op)
+    return rebuild(graph, tensors=tensors, ops=tuple(written))
 
 
 def _is_only_for_softmax(graph: Graph, op: Op) -> bool:

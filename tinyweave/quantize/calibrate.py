@@ -24,12 +24,11 @@ from ..ops.state import initial_state
 from ..progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
 from .evaluate import Array, evaluate, keeps_variables, outputs, visit_all
-from .fidelity import noise_to_signal, signal_tensors
+from .fidelity import MASKED, masks_scores, noise_to_signal, signal_tensors
 from .ranges import METHODS, Histogram
 from .scale_groups import ScaleGroups, float_inputs, is_float, least_scales, scale_groups
 
 FINEST = 2.0**-6  # smallest output scale of an op, as a multiple of the scale of the sum or product that is rescaled to it
-MASKED = 50.0  # a score so far below the maximum is masked out
 NEGLIGIBLE = 8.0  # a score so far below the maximum has the softmax 0, in steps of 1/256
 MOST_CELL_BITS = 6  # limit on integer bits of an LSTM's cell state
 SAME_SCALE = 0.001  # relative difference below which two scales are the same candidate; 1 % can cost some dB at a clamp
@@ -141,11 +140,8 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
     Scores that a mask lowers before a softmax are counted as NEGLIGIBLE below the largest score, and values beyond a range that
     later ops clamp to (`clamped_ranges`) as its end. Raise CompileError if a value is infinite or NaN.
     """
-    scores = {
-        op.outputs[0]
-        for op in graph.ops
-        if _is_mask(graph, op) and {graph.ops[index].kind for index in graph.consumers.get(op.outputs[0], ())} == {"softmax"}
-    } - {*graph.outputs}
+    masked = {op.outputs[0] for op in graph.ops if masks_scores(graph, op)} - {*graph.outputs}
+    scores = {name for name in masked if {graph.ops[index].kind for index in graph.consumers.get(name, ())} == {"softmax"}}
     histograms = {t.name: Histogram() for t in graph.tensors.values() if t.dtype == "float32" and t.data is None}
     clamped = clamped_ranges(graph)
 
@@ -194,13 +190,6 @@ def clamped_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
                 least, most = ranges.get(name, (low, high))
                 ranges[name] = ALL if name in (*graph.outputs, *graph.inputs) else (min(low, least), max(high, most))
     return {name: ends for name, ends in ranges.items() if ends != ALL and ends[0] < ends[1]}
-
-
-def _is_mask(graph: Graph, op: Op) -> bool:
-    """Return whether an op masks scores: a sum or a selection with a constant that has values of at most -MASKED."""
-    spec, constants = SPECS[op.kind], [tensor.data for tensor in graph.inputs_of(op) if is_float(tensor) and tensor is not None]
-    is_one = spec.arithmetic == "sum" or spec.family == "selection"
-    return is_one and any(data is not None and data.min(initial=0.0) <= -MASKED for data in constants)
 
 
 def _without_masked(scores: Array) -> Array:

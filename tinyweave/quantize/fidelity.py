@@ -1,6 +1,7 @@
 """Compare an int8 graph with its float graph: signal to quantisation noise ratio (SQNR) and agreement of classes.
 
-If an output is computed by a softmax, a sigmoid or a similar op, SQNR is measured at the input of this op.
+If an output is computed by a softmax, a sigmoid or a similar op, SQNR is measured at the input of this op, except at scores
+that a mask lowers before a softmax.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir import Graph
+from ..ir import Graph, Op
 from ..ops import SPECS
 from ..progress import Progress, silent
 from .calibration_samples import Samples, check_labels
 from .convert import as_integers, as_real
 from .evaluate import Array, chunks, outputs
+from .scale_groups import is_float
 
+MASKED = 50.0  # a score so far below the maximum is masked out
 LEAST_POWER = 1e-100  # least power of a signal, against division by 0; below the square of the smallest float32
 
 
@@ -31,12 +34,25 @@ class Fidelity:
     predicted: Array | None = field(default=None, compare=False, repr=False)  # class of each sample by the int8 network
 
 
+def masks_scores(graph: Graph, op: Op) -> bool:
+    """Return whether an op masks scores: a sum or a selection with a constant that has values of at most -MASKED."""
+    spec, constants = SPECS[op.kind], [tensor.data for tensor in graph.inputs_of(op) if is_float(tensor) and tensor is not None]
+    is_one = spec.arithmetic == "sum" or spec.family == "selection"
+    return is_one and any(data is not None and data.min(initial=0.0) <= -MASKED for data in constants)
+
+
 def signal_tensors(graph: Graph) -> tuple[str, ...]:
-    """Return the tensors at which SQNR is measured: each output, or the input of a final softmax, sigmoid or similar op."""
+    """Return the tensors at which SQNR is measured.
+
+    Each output is measured, or, if a softmax, sigmoid or similar op computes it, the input of this op. Masked scores are not
+    measured: their size has no effect.
+    """
     names = []
     for name in graph.outputs:
         op = graph.ops[graph.producer[name]] if name in graph.producer else None
-        names.append(op.inputs[0] if op is not None and SPECS[op.kind].output_quant is not None and op.inputs[0] else name)
+        before = op.inputs[0] if op is not None and SPECS[op.kind].output_quant is not None else None
+        is_masked = before in graph.producer and masks_scores(graph, graph.ops[graph.producer[before]])
+        names.append(name if before is None or is_masked else before)
     return tuple(dict.fromkeys(name for name in names if graph.tensors[name].dtype == "float32")) or graph.outputs
 
 

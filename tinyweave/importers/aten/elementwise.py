@@ -94,14 +94,8 @@ def _broadcast_by(b: Builder, operands: Sequence[Any]) -> tuple[Map, list[str]]:
 
 
 def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
-    """Import aten.masked_fill as select_v2, or, if the mask is constant and the value is at most -100, as an add.
-
-    Such values mask the scores of a softmax, which turns them into 0, whatever the score is.
-    """
-    value = np.float32(constant(np.asarray(value), "value")) if not isinstance(value, Map) else value
-    if not isinstance(mask, Map) and not isinstance(value, Map) and value <= MASKED:
-        return binary("add")(b, x, np.where(mask, value, np.float32(0)))
-    return where(b, mask, value, x)
+    """Import aten.masked_fill as select_v2."""
+    return where(b, mask, value if isinstance(value, Map) else np.float32(constant(np.asarray(value), "value")), x)
 
 
 def as_floats(b: Builder, x: Map, scale: float = 1.0, zero: int = 0) -> Map:
@@ -144,9 +138,9 @@ def division(b: Builder, x: Any, y: Any) -> Map:
 
 
 def remainder(b: Builder, x: Any, y: Any) -> Map:
-    """Import aten.remainder, which has the sign of the divisor: (x / y - floor(x / y)) * y."""
-    quotient = division(b, x, y)
-    return binary("mul")(b, binary("sub")(b, quotient, b.like("floor", quotient)), y)
+    """Import aten.remainder, which has the sign of the divisor: frac(frac(x / y) + 1) * y."""
+    fraction = binary("add")(b, b.like("frac", division(b, x, y)), 1)
+    return binary("mul")(b, b.like("frac", fraction), y)
 
 
 def fmod(b: Builder, x: Any, y: Any) -> Map:
@@ -176,7 +170,6 @@ def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
 FUNCTIONS = {spec.kind: unary(spec.kind) for spec in functions.FUNCTIONS if not spec.numbers}
 # ATen's name -> op kind
 COMPARISONS = {"eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less", "ne": "not_equal"}
-MASKED = -100.0  # a score for which softmax gives 0
 SELU = 1.6732632423543772, 1.0507009873554805  # alpha and scale
 
 
