@@ -153,9 +153,8 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
         const tw_view input_map = {sram + AT_INPUT, 20, 6, 0, 0};
         tw_view conv_2d_0_map = {sram + AT_CONV_2D_0, 20, 1, 0, 0};
         tw_view add_1_map = {sram + AT_ADD_1, 20, 6, 0, 0};
-        /* Timings: due tick, ticks per iteration, rows per iteration, begin and end of the current rows, all rows */
-        tw_timing conv_2d_0_timing = {0, 1, 1, 0, 0, 6};
-        tw_timing add_1_timing = {0, 1, 1, 0, 0, 6};
+        tw_timing conv_2d_0_timing = {.due = 0, .every = 1, .rows_per_iteration = 1, .begin = 0, .end = 0, .rows = 6};
+        tw_timing add_1_timing = {.due = 0, .every = 1, .rows_per_iteration = 1, .begin = 0, .end = 0, .rows = 6};
 
         for (int32_t tick = 0; tick < 6; ++tick) {
             if (tw_is_due(&conv_2d_0_timing, tick, &conv_2d_0_map)) {

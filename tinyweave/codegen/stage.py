@@ -69,11 +69,9 @@ def stage_lines(
     lines += [
         f"    {_view(plan, schedule, name, at[name], label)}" for name, label in maps.items() if name not in schedule.tiles
     ]
-    lines += [
-        "    /* Timings: due tick, ticks per iteration, rows per iteration, begin and end of the current rows, all rows */"
-    ]
     for node, timing in schedule.timings.items():
-        start = f"{{{timing.first}, {timing.every}, {timing.rows_per_iteration}, 0, 0, {timing.rows}}}"
+        rows = {"rows_per_iteration": timing.rows_per_iteration, "begin": 0, "end": 0, "rows": timing.rows}
+        start = c.value({"due": timing.first, "every": timing.every, **rows})
         lines.append(f"    tw_timing {_timing(plan, maps, node)} = {start};")
     lines += ["", f"    for (int32_t tick = 0; tick < {schedule.ticks}; ++tick) {{"]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
@@ -114,16 +112,14 @@ def _tile(
     """
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
-    fields = ["/* Input windows of the layers: window, stride, padding, size of the map, each {h, w} */"]
-    parts, tiles = list[list[str]](), []
+    fields, parts, tiles = list[str](), list[list[str]](), list[str]()
     for op in ops:
         if not set(inner).isdisjoint(op.inputs):
             windows, read = SPECS[op.kind].windows(graph, op), next(name for name in inner if name in op.inputs)
             assert windows is not None
-            reads = ", ".join(
-                map(c.value, (*zip(*(window[:3] for window in windows), strict=True), graph.tensors[read].shape[1:3]))
-            )
-            fields.append(f"static const tw_field {op.name}_field = {{{reads}}};")
+            extent, stride, pad = zip(*(window[:3] for window in windows), strict=True)
+            reads = {"extent": extent, "stride": stride, "pad": pad, "size": graph.tensors[read].shape[1:3]}
+            fields.append(f"static const tw_field {op.name}_field = {c.value(reads)};")
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
         name, pixel = maps[tensor.name].removesuffix(".map"), tensor.pixel_bytes
