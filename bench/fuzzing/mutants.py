@@ -253,7 +253,7 @@ def python_tests(path: Path, guards: Sequence[str]) -> list[list[str]]:
     groups = [
         [test for test in guarding if f"_{module.name.strip('_')}" in test],
         [test for test in texts if re.search(use, texts[test], re.MULTILINE)],
-        [test for test in guarding if f"_{module.parent.name}" in test],
+        [test for test in guarding if len(module.parts) > 3 and f"_{module.parent.name}" in test],
         [test for test in guarding if test.startswith(of_package)],
         guarding,
     ]
