@@ -41,7 +41,7 @@ def array(ctype: str, name: str, values: np.ndarray) -> str:
     if len(head) + sum(len(word) + 2 for word in words) < WIDTH:
         return f"{head}{', '.join(words)}}};\n"
     widest = max(map(len, words))
-    per_line = max(1, (WIDTH - 4) // (widest + 2))
+    per_line = (WIDTH - 4) // (widest + 2)
     lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
     return f"{head}\n    " + ",\n    ".join(lines) + ",\n};\n"
 

@@ -321,7 +321,7 @@ def outputs(graph: Graph, op: Op) -> Features:
     fours, runs = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS), 0
     inside = _inside(*(axis[0] for axis in (size, (height, width), kernel, stride, pad)))
     for rows, is_inside in ((inside, True), (height - inside, False)):
-        runs += rows * taps_dsp.runs(size[1], width, kernel[1], stride[1], pad[1], is_inside=is_inside) if rows else 0
+        runs += rows * taps_dsp.runs(size[1], width, kernel[1], stride[1], pad[1], is_inside=is_inside)
     twos, ones = height * (width // taps_dsp.OUTPUTS), height * (width % taps_dsp.OUTPUTS)
     did = (twos * fours, ones * fours, twos + ones, runs, height, 1.0)
     return Features(f", {taps_dsp.function(graph, op)}", did, twos + ones)

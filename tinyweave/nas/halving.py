@@ -107,13 +107,17 @@ class Score(NamedTuple):
     loss: float | None = None  # mean cross-entropy; None for a detector
 
 
+def is_folded(kind: str, validation: int) -> bool:
+    """Return whether `validation` samples are too few to compare networks, so that cross-validation is necessary."""
+    return validation < FEW and kind != "detection"
+
+
 def folds_of(data: Dataset) -> int:
     """Return the number of folds of the cross-validation for a data set, or 1 for no cross-validation.
 
-    It is FOLDS if a classifier has fewer than FEW validation samples, and each class has at least FOLDS samples, or FOLDS
-    groups of samples.
+    It is FOLDS if the data set needs cross-validation, and each class has at least FOLDS samples, or FOLDS groups of samples.
     """
-    if data.kind == "detection" or data.counts()["validation"] >= FEW:
+    if not is_folded(data.kind, data.counts()["validation"]):
         return 1
     known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
     groups = np.arange(len(data.parts)) if data.groups is None else data.groups

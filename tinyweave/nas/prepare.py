@@ -325,7 +325,7 @@ def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
 def _budget(choice: _Choice, workers: Workers) -> Budget:
     """Return the training budget of the search that follows; its `is_trainable` says whether there is time for a network."""
     counts, kind = choice.survey.counts, KINDS[choice.task]
-    folds = halving.FOLDS if counts["validation"] < halving.FEW and kind != "detection" else 1
+    folds = halving.FOLDS if halving.is_folded(kind, counts["validation"]) else 1
     seconds = (1 - INPUT_SHARE) * 60 * choice.minutes
     batch = halving.batch_for(kind, counts["train"])
     choice.progress("measuring how fast it trains", 0, 1)

@@ -86,7 +86,7 @@ def _rescaled(graph: Graph, first: Op, second: Op, largest: Mapping[str, Array])
         weight = np.abs(reader.data.astype(np.float64)).max(axis=tuple(range(axis)))
         factor = np.sqrt(values / np.maximum(weight, 1e-12))
     repeated = np.repeat(np.arange(channels), reader.shape[axis] // channels)
-    alive = (values > 0) & (factor > 0)
+    alive = factor > 0
     if not alive.any():
         return graph
     relative = np.where(alive, factor / np.exp(np.log(factor[alive]).mean()), 1.0)

@@ -133,7 +133,7 @@ def _check_extent(plan: Plan) -> None:
 
 def _check_claims(plan: Plan) -> None:
     """Check the claims that only reports and pictures show: the most scratch of a call, and when each buffer is alive."""
-    graph, last = plan.graph, max(len(plan.stages) - 1, 0)
+    graph, last = plan.graph, len(plan.stages) - 1
     kernels = [(BY_NAME[variant], op) for op, variant in zip(graph.ops, plan.variants, strict=True) if variant]
     scratch = max((row.scratch(graph, op) for row, op in kernels), default=0)
     if plan.scratch != scratch:
@@ -229,6 +229,5 @@ def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
         flat, size = numbers.ravel(), itemsize(graph.tensors[name].dtype)
         if not flat.size or (np.diff(flat) != 1).any():
             raise UnsoundPlanError(f"the elements of '{name}' are not contiguous, and {op.name} has no kernel")
-        reach = [(x, b) for x, b in begins.items() if b < flat[-1] + 1 and flat[0] < b + graph.tensors[x].elements]
-        same += [(name, operand, (int(flat[0]) - begin) * size) for operand, begin in reach]
+        same += [(name, operand, (int(flat[0]) - begin) * size) for operand, begin in begins.items()]
     return same
