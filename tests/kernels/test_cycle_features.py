@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import pytest
+from cases import weighted
 from cases.tiny import activation
 from cases.tiny import graph as tiny
 
@@ -165,6 +166,40 @@ def test_passes_over_the_weights_of_kernels_without_scratch(shape: tuple) -> Non
         graph, op = layer(shape, "depthwise_conv_2d")
         _, height, width, _ = graph.output(op).shape
         assert cycle_features.outputs(graph, op).passes == height * len(range(0, width, taps.OUTPUTS)), "for two of a row"
+
+
+@pytest.mark.parametrize("height", [1, 3, 6])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_depthwise_kernels_without_scratch_compute_addresses_once_for_rows_inside(height: int, pad: int) -> None:
+    """No row of outputs is inside the map, some are, or all are."""
+    shape = (height + 2 - 2 * pad, 9, 6, 6, (3, 3), (1, 1), ((pad, pad), (pad, pad)))
+    graph, op = layer(shape, "depthwise_conv_2d")
+    width = graph.output(op).shape[2]
+    addresses = 0
+    for row in range(height):
+        is_inside = row - pad >= 0 and row - pad + 3 <= shape[0]
+        addresses += taps.runs(9, width, 3, 1, pad, is_inside=is_inside)
+    pairs, singles, fours = height * (width // 2), height * (width % 2), 2
+    counts = cycle_features.outputs(graph, op).counts
+    assert counts == (pairs * fours, singles * fours, pairs + singles, addresses, height, 1.0)
+
+
+def test_features_of_a_transposed_convolution() -> None:
+    """An output adds the taps whose input exists; the kernel reads the weights for each output pixel."""
+    rng = np.random.default_rng(0)
+    for about, operands, drawn, attrs in islice(weighted.transpose_conv(rng), 20):
+        out = replace(drawn, shape=tuple(map(int, operands[0].data)))
+        names = tuple(each and each.name for each in operands)
+        op = Op("up", "transpose_conv", names, (out.name,), attrs)
+        graph = tiny("up", [*filter(None, operands), out], [op], ("input",), (out.name,))
+        x, kernel, dots = operands[2], operands[1].shape[1:3], out.shape[0] * out.shape[3]
+        stride, padding = attrs["stride"], attrs["padding"]
+        for axis in (0, 1):
+            ends = np.arange(out.shape[1 + axis])[:, None] + padding[axis][0] - np.arange(kernel[axis])
+            dots *= int(((ends % stride[axis] == 0) & (ends >= 0) & (ends // stride[axis] < x.shape[1 + axis])).sum())
+        pixels = out.shape[0] * out.shape[1] * out.shape[2]
+        features = cycle_features.meetings(graph, graph.ops[0])
+        assert features.counts == (dots * x.shape[3], dots, out.elements, pixels, 1.0) and features.passes == pixels, about
 
 
 def test_a_dense_layer_reads_its_weights_once_per_row() -> None:

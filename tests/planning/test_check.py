@@ -15,6 +15,7 @@ from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.table import VARIANTS
 from tinyweave.planning import Plan, Request, Stage, check, from_json, plan, plan_in_stages, to_json
 from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.plan import Place
 
 
 def moved(made: Plan, name: str, offset: int) -> Plan:
@@ -102,6 +103,21 @@ def test_a_view_away_from_its_source_is_refused() -> None:
     places = {**made.places, "flat": replace(made.places["flat"], buffer="sum")}
     with pytest.raises(UnsoundPlanError):
         check(replace(made, places=places))
+
+
+def test_each_operand_of_a_concatenation_without_code_is_in_place() -> None:
+    """The last operand has one element, which is the last of the output."""
+    tensors = [activation(name, (1, channels)) for name, channels in (("x", 4), ("z", 1), ("a", 4), ("b", 1), ("y", 5))]
+    ops = [Op(f"make_{out}", "relu", (x,), (out,), {}) for x, out in (("x", "a"), ("z", "b"))]
+    join = Op("join", "concatenation", ("a", "b"), ("y",), {"axis": 1, "activation": "none"})
+    made = plan(tiny("joined", tensors, [*ops, join], ("x", "z"), ("y",)), Request("layer"))
+    whole = replace(made.buffer("y"), bytes=12, start=0)
+    places = {**made.places, "a": Place("y", 0), "b": Place("y", 4)}
+    buffers, at = (made.buffer("x"), made.buffer("z"), whole), {"x": 0, "z": 4, "y": 8}
+    nested = replace(made, variants=(*made.variants[:2], ""), buffers=buffers, places=places, offsets=at, arena={"sram": 20})
+    check(nested)
+    with pytest.raises(UnsoundPlanError, match="join moves its view"):
+        check(replace(nested, places={**places, "b": Place("y", 8)}))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

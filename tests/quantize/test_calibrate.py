@@ -367,3 +367,11 @@ def test_reshapes_are_applied_to_each_sample() -> None:
     inputs = samples(graph, 3)
     assert np.array_equal(outputs(graph, inputs)[0], inputs["x"].reshape(3, 4, 2))
     assert "reshape" in SPECS
+
+
+@pytest.mark.parametrize(("count", "total"), [(1, 9), (2, 9), (5, 17), (4, 10), (9, 9), (20, 9)])
+def test_evenly_spaced_samples_reach_from_the_first_to_the_last(count: int, total: int) -> None:
+    chosen = evenly_spaced(count, total)
+    assert len(chosen) == min(count, total) and chosen[0] == 0 and (count == 1 or chosen[-1] == total - 1)
+    steps = np.diff(chosen)
+    assert count == 1 or (steps.min() >= 1 and steps.max() <= steps.min() + 1)

@@ -29,3 +29,16 @@ def test_the_scale_of_a_product_is_no_finer_than_its_inputs_allow(kind: str, fir
     assert one is not None and other is not None and out is not None
     assert one.scale[0] == pytest.approx(first / 255, rel=1e-3) and other.scale[0] == pytest.approx(second / 255, rel=1e-3)
     assert out.scale[0] == pytest.approx(FINEST * one.scale[0] * other.scale[0], rel=1e-3)
+
+
+def test_the_scale_of_a_sum_is_no_finer_than_the_larger_of_its_inputs_allows() -> None:
+    """The first operand has the scale of the map that it is cut from, which is larger than that of the constant."""
+    begin, size = fixed("begin", np.array([0, 0, 0, 1])), fixed("size", np.array([1, 2, 2, 1]))
+    steps = [("slice", ("x", "begin", "size"), {}), ("add", ("t0", "hundred"), {"activation": "none"})]
+    graph = float_graph([begin, size, fixed("hundred", np.full(1, 100.0))], steps, (1, 2, 2, 2))
+    x = np.empty((2, 1, 2, 2, 2), np.float32)
+    x[..., 0], x[0, ..., 1], x[1, ..., 1] = 25_000.0, -100.0, -100.001
+    made = calibrate(graph, {"x": x}, "minmax")
+    one, out = made.of("t0"), made.of("t1")
+    assert one is not None and out is not None and one.scale[0] == pytest.approx(25_100 / 255, rel=1e-3)
+    assert out.scale[0] == pytest.approx(FINEST * one.scale[0], rel=1e-3)
