@@ -1,10 +1,10 @@
 """Process replay: does the compiler still make the same plans, machine code and instruction counts?
 
 In: `record FILE` at one commit, and again at another; then `compare OLD NEW`. Out: per model or random network, core and
---optimize, what changed: the plan (order, stages, kernels, offsets), the arena, functions and constants, instructions. Symbol
-names are left out of the digests and functions are sorted, so that a new name changes nothing. The quick set is 20 real models
-and 40 random networks on two cores; --whole adds every model, 200 networks, every core and every --optimize. Exit code 1 when
-anything changed.
+--optimize, what changed: the plan (order, stages, kernels, offsets), the arena, its estimated cycles, functions and constants,
+instructions. At the end: how many plans need more RAM or over 1 % more cycles. Symbol names are left out of the digests and
+functions are sorted, so that a new name changes nothing. The quick set is 20 real models and 40 random networks on two cores;
+--whole adds every model, 200 networks, every core and every --optimize. Exit code 1 if anything changed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 QUICK_MODELS, QUICK_NETWORKS, QUICK_CORES = 20, 40, ("cortex-m4", "cortex-m0plus")
 NETWORKS, LEVELS = 200, ("balanced", "speed", "size")
+SLOWER = 1.01  # times as many estimated cycles
 RUN_MACS = 20_000_000  # beyond it instructions are counted in the whole set alone
 
 
@@ -53,6 +54,7 @@ def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, An
     """Plan, emit, compile and, to `count` instructions, run a model."""
     from tinyweave import api, toolchain
     from tinyweave.ir import CompileError, fingerprint
+    from tinyweave.planning.kernels.cycles import plan_cycles
     from tinyweave.simulate import emulated
     from tinyweave.simulate.run import FOLDER
 
@@ -71,7 +73,8 @@ def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, An
         headers = ["-idirafter", str(FOLDER / "include")]
         files = toolchain.sources(folder, model.name)
         objects = toolchain.objects(compiler, emulated.flags_for(core, compiler), files, headers)
-        result = {"plan": digest(steps), "arena": dict(plan.arena), "code": code_digests(objects)}
+        cycles = plan_cycles(plan, core).cycles if core in api.COST_MODEL_CORES else None
+        result = {"plan": digest(steps), "arena": dict(plan.arena), "cycles": cycles, "code": code_digests(objects)}
         if count:
             result["instructions"] = api.profile_plan(model, plan, core).instructions
     return result | {"compiler": compiler.version}
@@ -156,7 +159,12 @@ def compare(old: Path, new: Path) -> int:
         if removed or added:
             parts.append(f"{len(removed)} functions or constants became {len(added)}, of {len(b.get('code', ()))}")
         print(f"{name}: {'; '.join(parts) or 'functions stand there another number of times'}")
+    pairs = {name: (before[name], after[name]) for name in sorted({*before} & {*after})}
+    larger = [name for name, (a, b) in pairs.items() if sum(a.get("arena", {}).values()) < sum(b.get("arena", {}).values())]
+    slower = [name for name, (a, b) in pairs.items() if (a.get("cycles") or 0) * SLOWER < (b.get("cycles") or 0)]
     print(f"{len(before)} and {len(after)} digests, {changed} changed")
+    for what, names in (("more RAM", larger), (f"over {SLOWER - 1:.0%} more cycles", slower)):
+        print(f"{what}: {len(names)}", *names, sep="\n  ")
     return 1 if changed else 0
 
 

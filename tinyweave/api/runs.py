@@ -413,27 +413,18 @@ def deploy_model(
     beside = row_source_bytes(model, source_of) if source_of else 0
     in_flash = compiled_bytes(row_source_files(model, source_of, code.pixels), device)["flash"] if source_of else 0
     allowed = request.limits.less(beside, in_flash)
-    core, cases, emitted = emulated_core(device), proof.samples(model), list[str]()
+    core, cases = emulated_core(device), proof.samples(model)
     report = progress or (lambda what, done, of: None)
-
-    def build(planned: Plan) -> target.Build:
-        for name in emitted:
-            (folder / name).unlink()
-        made = emit_c(model, planned, device, code)
-        write(made, folder)
-        emitted[:] = made.files
-        report(f"building for {compare.place_of(core)}", 0, 1)
-        return target.build(planned, folder, model.name, core)
-
+    build = _builder(model, folder, device, code, report)
     run = partial(compare.run_samples, cases=cases, caches=_caches(core, device), progress=progress)
     measure = partial(compare.run_samples, cases=cases[:1], caches=_caches(core, device))
     whole = replace(request, limits=allowed, flash_to_balance=allowed.flash)
-    there = _fitted(model, whole, device=device, earlier=earlier, build=build, run=run)
-    if any(_excess(there, allowed, device)):
-        others = _by_other_objectives(model, whole, device=device, earlier=earlier, build=build, measure=measure, there=there)
-        if others:
-            best = min([there, *others], key=lambda each: _excess(each, allowed, device))
-            there = run(build(best.build.plan))
+    known = {} if earlier.known is None else earlier.known  # shared by all plans below
+    asked = _Asked(model, whole, device, replace(earlier, known=known), build, run)
+    there = _fitted(asked)
+    if any(_excess(there, allowed, device)) and (others := _by_other_objectives(replace(asked, run=measure), there)):
+        best = min([there, *others], key=lambda each: _excess(each, allowed, device))
+        there = run(build(best.build.plan))
     right = reference_outputs(model, cases, progress)
     report(f"building for {compare.place_of(target.HOST)}", 0, 1)
     here = run(target.build(there.build.plan, folder, model.name, target.HOST), caches=None)
@@ -448,77 +439,88 @@ def deploy_model(
     return Deployment(model, there.build.plan, measured, verification, device, request.limits, source_of, beside, in_flash)
 
 
-def _fitted(
-    model: Model,
-    request: Request,
-    *,
-    device: Device | None,
-    earlier: EarlierPlan,
-    build: Callable[[Plan], target.Build],
-    run: Callable[[target.Build], target.Run],
-) -> target.Run:
+@dataclass(frozen=True)
+class _Asked:
+    """A request for a program of a model, and the functions that build a plan's program and run it."""
+
+    model: Model
+    request: Request
+    device: Device | None
+    earlier: EarlierPlan
+    build: Callable[[Plan], target.Build]
+    run: Callable[[target.Build], target.Run]
+
+    def plan(self, limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
+        """Return the plan of the request with other limits."""
+        return make_plan(self.model, replace(self.request, limits=limits, other_flash=other_flash), known=self.earlier.known)
+
+
+def _builder(
+    model: Model, folder: Path, device: Device | None, code: CodeOptions, report: Progress
+) -> Callable[[Plan], target.Build]:
+    """Return a function that writes the C of a plan into `folder`, instead of that of its last call, and builds it."""
+    core, emitted = emulated_core(device), list[str]()
+
+    def build(planned: Plan) -> target.Build:
+        for name in emitted:
+            (folder / name).unlink()
+        made = emit_c(model, planned, device, code)
+        write(made, folder)
+        emitted[:] = made.files
+        report(f"building for {compare.place_of(core)}", 0, 1)
+        return target.build(planned, folder, model.name, core)
+
+    return build
+
+
+def _fitted(asked: _Asked) -> target.Run:
     """Return the run of a plan for a request, planned again with measured values if build or run exceed a limit.
 
     Each measured value is used at most REBUILDS times.
     """
-    allowed, known = request.limits, {} if earlier.known is None else earlier.known
-
-    def how(limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
-        return make_plan(model, replace(request, limits=limits, other_flash=other_flash), known=known)
-
-    trades_flash = planning.trades_flash(model.graph, with_defaults(model, request).core)
-    first, other_flash, fitting = earlier.plan or how(allowed), None, None
+    allowed, earlier, build = asked.request.limits, asked.earlier, asked.build
+    trades_flash = planning.trades_flash(asked.model.graph, with_defaults(asked.model, asked.request).core)
+    first, other_flash, fitting = earlier.plan or asked.plan(allowed), None, None
     # The estimated code size may reject a plan that fits. So the plan without Flash limit is built, unless its constants
     # alone exceed the limit.
     if trades_flash and allowed.flash is not None and not earlier.stays:
-        free = how(replace(allowed, flash=None))
-        first = first if estimate_flash(free, device).excess(allowed.flash) else free
+        free = asked.plan(replace(allowed, flash=None))
+        first = first if estimate_flash(free, asked.device).excess(allowed.flash) else free
     built = build(first)
     stays = earlier.stays and not _exceeds_flash(built, allowed)
     for _ in range(REBUILDS if (trades_flash or _exceeds_flash(built, allowed)) and not stays else 0):
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash = _other_flash(built)
-        replanned = how(allowed, other_flash)
+        replanned = asked.plan(allowed, other_flash)
         if replanned.variants == built.plan.variants:
             break
         built = build(replanned)
     if fitting is not None and _exceeds_flash(built, allowed):  # the code of newly chosen kernels is larger than estimated
         built = build(fitting)
-    there = run(built)
+    there = asked.run(built)
     for _ in range(REBUILDS):
-        stricter = _stricter(allowed, there, device)
-        replanned = how(stricter, other_flash) if stricter else built.plan
+        stricter = _stricter(allowed, there, asked.device)
+        replanned = asked.plan(stricter, other_flash) if stricter else built.plan
         if (replanned.stages, replanned.variants) == (built.plan.stages, built.plan.variants):
             break
         built = build(replanned)
-        there = run(built)
+        there = asked.run(built)
     return there
 
 
-def _by_other_objectives(
-    model: Model,
-    request: Request,
-    *,
-    device: Device | None,
-    earlier: EarlierPlan,
-    build: Callable[[Plan], target.Build],
-    measure: Callable[[target.Build], target.Run],
-    there: target.Run,
-) -> list[target.Run]:
+def _by_other_objectives(asked: _Asked, there: target.Run) -> list[target.Run]:
     """Return runs of plans by the other objectives, up to the first that meets all limits, for a run that exceeds a limit.
 
     Plans that equal an earlier one, or whose arena alone exceeds the RAM, are not built.
     """
-    allowed, runs, seen = request.limits, list[target.Run](), [there.build.plan]
-    known = {} if earlier.known is None else earlier.known
+    allowed, device, runs, seen = asked.request.limits, asked.device, list[target.Run](), [there.build.plan]
     for objective in other_objectives(there.build.plan.objective, _excess(there, allowed, device)):
-        asked = replace(request, objective=objective)
+        other = replace(asked, request=replace(asked.request, objective=objective))
         for limits in (allowed, _stricter(allowed, there, device) or allowed):
-            plan = make_plan(model, replace(asked, limits=limits), known=known)
-            if allowed.ram_excess(plan.arena) or any(_is_same(plan, other) for other in seen):
+            plan = other.plan(limits)
+            if allowed.ram_excess(plan.arena) or any(_is_same(plan, earlier) for earlier in seen):
                 continue
-            earlier = EarlierPlan(plan, known)
-            runs.append(_fitted(model, asked, device=device, earlier=earlier, build=build, run=measure))
+            runs.append(_fitted(replace(other, earlier=replace(asked.earlier, plan=plan, stays=False))))
             seen += [plan, runs[-1].build.plan]
             if not any(_excess(runs[-1], allowed, device)):
                 return runs
