@@ -96,6 +96,11 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: replace(p, streamed_outputs=("image",)),
         "no output of the network that an op computes",
     ),
+    "an input that is returned streamed out": (
+        "layers",
+        lambda p: replace(p, streamed_outputs=("image",), graph=replace(p.graph, outputs=("image", "scores"))),
+        "no output of the network that an op computes",
+    ),
     "an output that is read streamed out": (
         "layers",
         lambda p: replace(p, streamed_outputs=("dw",), graph=replace(p.graph, outputs=("dw", "scores"))),
