@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from kernels.traces import Chosen, Seen, on_core, on_host
 from tinyweave.ir import Graph, Op, Quant, Tensor
 from tinyweave.kernels import access
 from tinyweave.kernels.dsp import depthwise
+from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.table import BY_NAME, VARIANTS, Variant
 from tinyweave.simulate import emulated
 
@@ -165,12 +166,12 @@ def test_a_column_of_pixels_is_read_as_one_row_at_any_stride(tmp_path: Path) -> 
 
 
 def test_lines_of_a_depthwise_convolution_are_equal_blocks_of_columns() -> None:
-    """A line of 16 words holds 28 outputs of three taps: 60 columns are computed 20 at a time, however many rows.
+    """A line of 16 words holds 28 outputs of three taps: 56 columns are computed 28 at a time, however many rows.
 
     With nine taps it holds 24 outputs, so 50 columns are computed 20 at a time, the next multiple of four after a third.
     """
     blocks = []
-    for size, kernel in (((4, 62), (3, 3)), ((62, 4), (3, 3)), ((4, 58), (3, 9))):
+    for size, kernel in (((4, 58), (3, 3)), ((58, 4), (3, 3)), ((4, 58), (3, 9))):
         out = tuple(n - k + 1 for n, k in zip(size, kernel, strict=True))
         shapes = {"x": (1, *size, 4), "w": (1, *kernel, 4), "y": (1, *out, 4)}
         tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
@@ -178,4 +179,15 @@ def test_lines_of_a_depthwise_convolution_are_equal_blocks_of_columns() -> None:
         attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
         graph = Graph("g", tensors, (Op("lines", "depthwise_conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
         blocks.append(depthwise.columns_at_a_time(graph, graph.ops[0]))
-    assert blocks == [20, 2, 20]
+    assert blocks == [28, 2, 20]
+
+
+def test_as_many_windows_are_copied_for_mve_as_fit_in_the_scratch_memory() -> None:
+    for rows, cols, depth in product((1, 2, 3, 5, 7), (1, 2, 3, 5), (1, 3, 8, 16, 33, 200)):
+        count, window = mve.windows_at_once(rows, cols, depth), mve.up(rows * cols * depth)
+        assert mve.scratch_of(rows, cols, depth) == count * window
+        if rows == cols == 1:
+            assert count == 2
+        else:
+            assert count in range(2, mve.MOST_WINDOWS + 1, 2) and (count == 2 or count * window <= mve.WINDOWS_BYTES)
+            assert count == mve.MOST_WINDOWS or (count + 2) * window > mve.WINDOWS_BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,21 @@ def test_lists_of_imagesets_give_the_parts(tmp_path: Path) -> None:
 def test_a_number_of_anchors_or_a_stride_of_0_is_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
     with pytest.raises(CompileError, match=r"anchors with a stride of .* pixels are out of range; give whole numbers above 0"):
         read_detection(voc(tmp_path), (40, 80), **{"stride": 8, **wrong})
+
+
+def test_an_annotation_names_an_image_of_its_folder(tmp_path: Path) -> None:
+    annotation(tmp_path, "one")
+    file = tmp_path / "annotations" / "one.xml"
+    image(tmp_path / "images" / "photo.png")
+    image(tmp_path / "outside.png")
+    for named in ("../outside.png", str(tmp_path / "outside.png"), ""):
+        file.write_text(re.sub("<filename>.*</filename>", f"<filename>{named}</filename>", file.read_text()))
+        with pytest.raises(CompileError, match=r"one.xml' has no image one\.jpg in .*; add the image, or delete"):
+            read_annotations(tmp_path)
+    file.write_text(file.read_text().replace("<filename></filename>", "<filename>photo.png</filename>"))
+    assert [each.path for each in read_annotations(tmp_path)] == [tmp_path / "images" / "photo.png"]
+    image(tmp_path / "images" / "one.png")
+    assert [each.path for each in read_annotations(tmp_path)] == [tmp_path / "images" / "one.png"]
 
 
 @pytest.mark.parametrize("name", ["latest.json", "retrieval.json", "restrained.json"])
