@@ -64,8 +64,6 @@ from tinyweave.ir import CompileError, Graph, Op
             ("search", "--task", "images", "--data", "{folder}", "--size", "\N{SUPERSCRIPT TWO}", "-o", "{folder}/o"),
             "is no size",
         ),
-        (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
-        (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count needs one plan, and --pareto shows many"),
         (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain needs one plan, and --pareto shows many"),
         (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out needs one plan, and --pareto shows many"),
         (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize needs one plan, and --pareto shows many"),

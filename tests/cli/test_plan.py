@@ -1,4 +1,4 @@
-"""`plan`: whether a model fits, limits, explanations, counts of papers, the Pareto front; and `reorder`."""
+"""`plan`: whether a model fits, limits, explanations, the Pareto front; and `reorder`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tinyweave import api
 from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.kernels import layer_cycles
-from tinyweave.nas.arch import Arch, Group, blocks
-from tinyweave.nas.network import to_graph
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 
@@ -223,37 +221,6 @@ def test_reorder_prints_json(capsys, chain):
     assert set(record["orders"]) == {"file", "best"}
     best = record["orders"]["best"]
     assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]
-
-
-@pytest.mark.parametrize("count", ["fusion_paper", "patch_paper"])
-def test_plan_with_the_count_of_a_paper(capsys, tmp_path: Path, count: str) -> None:
-    model = tmp_path / "mobilenet.tflite"
-    arch = Arch((48, 48, 3), 8, (Group(8, 2, (3, 3), (1, 4)),))
-    model.write_bytes(to_tflite(to_graph("mobilenet", blocks(arch), classes=10)))
-    assert run("plan", model, "--count", count, "--ram", "30k", "--max-mac-overhead", 1.2, "--json") == 0
-    record = json.loads(capsys.readouterr().out)
-    found = record["count"]
-    assert found["name"] == count and len(found["left_out"]) == 3, "a skip, the mean, the classifier"
-    plan, whole, least, any_work, least_work = (
-        found[key] for key in ("plan", "layer_by_layer", "least_ram", "least_ram_any_work", "least_work")
-    )
-    assert plan["mac_overhead"] is None and plan["exact_mac_overhead"] == pytest.approx(record["mac_overhead"], abs=1e-4)
-    assert plan["ram"] <= record["ram"]["arena"]
-    assert whole["mac_overhead"] == 1 and whole["ram"] >= least["ram"] >= any_work["ram"]
-    assert least["mac_overhead"] <= 1.2 and least_work["ram"] <= 30 * 1024
-    assert run("plan", model, "--count", count, "--explain", record["layers"][-1]["name"]) == 0
-    printed = capsys.readouterr().out
-    assert f"{count}, for comparison" in printed and "left out of all rows but the plan's: 1 add, 1 mean" in printed
-    assert run("plan", model, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["count"] is None
-
-
-def test_networks_that_a_paper_does_not_count_are_refused(capsys, chain: Path, tmp_path: Path) -> None:
-    two = tmp_path / "edges.tflite"
-    two.write_bytes(to_tflite(tiny.edges()))
-    assert "--count fusion_paper: no convolution reads" in bad(capsys, "plan", two, "--count", "fusion_paper")
-    assert run("plan", chain, "--device", "stm32h743", "--count", "fusion_paper") == 0, "one memory of several is enough"
-    assert "least F in" in capsys.readouterr().out
 
 
 def test_the_front_is_printed_as_table_json_and_figure(chain: Path, tmp_path: Path, capsys) -> None:

@@ -110,7 +110,7 @@ def put(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, 
     return changed
 
 
-UNREAD = {"explain", "count"}  # not part of a report
+UNREAD = {"explain"}  # not part of a report
 NEW = {"least"}  # records of earlier versions do not have it
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
         latency_excess,
         limits_of,
         make_plan,
-        paper_chain,
-        paper_count,
         read_plan,
         reorder_model,
         request_of,
@@ -110,7 +108,7 @@ __getattr__ = attributes(
         "exports": "PackageOptions package",
         "guarding": "guard_models",
         "models": "inspect_file load_file load_float_module load_module origins read streamed with_io",
-        "plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices paper_count paper_chain "
+        "plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices "
         "estimate_cycles device_limits explain estimate_flash flash_reads front latency_excess estimate_latency_ms "
         "estimate_layer_cycles limits_of make_plan read_plan reorder_model request_of baseline_plans",
         "pruning": "PruneOptions prune_model",

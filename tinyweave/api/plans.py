@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +16,7 @@ from ..files import read_file
 from ..ir import CompileError, Graph, shortened
 from ..kernels.layer_cycles import FlashReads, cost_model_core
 from ..kernels.table import foreign
-from ..ops import macs, spec_of
-from ..papers import counts
-from ..papers.chain import Chain, chain_of
+from ..ops import spec_of
 from ..planning import Limits, Objective, Plan, Progress, Request
 from ..planning.alias.overlap import views
 from ..planning.explain import Explanation
@@ -41,7 +38,6 @@ OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # strategies of other p
 TFLITE_MICRO_CODE = 26_752
 MAX_PLAN = 1 << 26  # bytes of a plan's file
 COUNTS = {"live": views, "working_set": without_views}  # values of `reorder --count`
-PLAN_COUNTS = ("live", *counts.COUNTS)  # values of `plan --count`
 COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores with cycle constants of their own
 
 
@@ -391,46 +387,6 @@ def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
         raise CompileError("is in the file, but the passes removed it", "see 'tinyweave inspect'", tensor=name)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
     raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
-
-
-def paper_chain(model: Model, count: str) -> Chain | None:
-    """Return the chain of convolutions (each reads the output of the one before) whose RAM and MACs a paper counts.
-
-    Return None if `count` is `live`, tinyweave's own way of counting, which covers all tensors.
-
-    Raises:
-        CompileError: the count is unknown, or the network's convolutions form no chain.
-    """
-    if count not in PLAN_COUNTS:
-        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
-    if count == "live":
-        return None
-    with _counting(count):
-        return chain_of(model.graph)
-
-
-def paper_count(
-    model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None
-) -> counts.Counted:
-    """Count RAM and MACs by a paper's rules, both of a plan and of the paper's own solutions for the same network.
-
-    Args:
-        count: name of the paper's count, in PLAN_COUNTS but not `live`.
-        chain: result of `paper_chain`.
-        max_mac_overhead: limit on the MACs of the solution with the least RAM, as a multiple of the MACs of the chain.
-        ram: RAM limit in bytes of the solution with the fewest MACs; None leaves this solution out.
-    """
-    with _counting(count):
-        return counts.counted(count, plan, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
-
-
-@contextmanager
-def _counting(count: str) -> Iterator[None]:
-    """Within the `with` block, prefix the message of a CompileError with the option --count, which caused it."""
-    try:
-        yield
-    except CompileError as error:
-        raise CompileError(f"--count {count}: {error}") from error
 
 
 def reorder_model(model: Model, count: str = "live") -> Reordering:

@@ -18,7 +18,6 @@ from .help import App, GroupedCommands
 from .modules import (
     api,
     columns,
-    counts,
     figure,
     files,
     ir,
@@ -112,13 +111,6 @@ def plan(
     picture: Annotated[
         Path | None, option("--figure FILE", "With --pareto: draw the front as .svg, or as .png, which needs cairosvg.")
     ] = None,
-    count: Annotated[
-        str,
-        option(
-            "--count live|fusion_paper|patch_paper",
-            "Also show RAM and MACs as a paper counts them (not with live); see `tinyweave docs papers`.",
-        ),
-    ] = "live",
     out: Annotated[Path | None, option("-o --out FILE", "Write the plan as JSON, for `compile --plan`.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -131,7 +123,7 @@ def plan(
     """
     if picture is not None:
         figure.check_figure(picture.name)
-    of_one = {"--explain": tensor, "--count": count != "live", "--out": out, "--optimize": chosen["optimize"]}
+    of_one = {"--explain": tensor, "--out": out, "--optimize": chosen["optimize"]}
     for name, value in of_one.items():
         if pareto and value:
             raise ir.CompileError(f"{name} needs one plan, and --pareto shows many", "leave out one of them")
@@ -139,21 +131,15 @@ def plan(
         raise ir.CompileError("--figure draws the front of --pareto", "add --pareto, or leave out --figure")
     board, request = steps.device_and_request(chosen)
     loaded = steps.load_model(model, chosen)
-    chain = api.paper_chain(loaded, count)
     if pareto:
         return steps.show_front(loaded, board, request, picture=picture, as_json=as_json)
     known: planning.SpaceCache = {}
     planned = steps.make_plan(loaded, request, known=known)
-    overhead = chosen["max_mac_overhead"] or 1.0
-    compared = None
-    if chain:
-        compared = api.paper_count(loaded, planned, count, chain, max_mac_overhead=overhead, ram=request.limits.ram)
     explained = None if tensor is None else api.explain(loaded, planned, tensor, board.core if board else api.DEFAULT_CORE)
     saved = api.ablation(loaded.graph, planned, chosen["schedule"]) if explained is None else None
     record = records.record(loaded, plan=planned, device=board, limits=request.limits)
     record["plan"]["ablation"] = saved
     record["explain"] = records.explanation_record(explained) if explained else None
-    record["count"] = counts.count_record(compared) if compared else None
     if record["fits"] is False and not explained:
         record |= steps.advise(["plan", model], loaded, planned, request, board=board, options=chosen, known=known)
     if out is not None:
@@ -161,11 +147,8 @@ def plan(
 
     def shown() -> list[steps.Show]:
         if explained:
-            parts: list[steps.Show] = [lambda out, record: text.show_explanation(out, planned, explained)]
-        else:
-            parts = [partial(text.show_plan, plan=planned, is_whole=is_whole), text.show_advice]
-        lines = ["", *counts.count_lines(loaded.graph, compared, overhead, request.limits.ram)] if compared else []
-        return [*parts, lambda out, record: text.show_lines(out, lines)]
+            return [lambda out, record: text.show_explanation(out, planned, explained)]
+        return [partial(text.show_plan, plan=planned, is_whole=is_whole), text.show_advice]
 
     steps.show(record, shown, as_json=as_json)
     return DOES_NOT_FIT if record["fits"] is False else 0

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..nas import space as spaces
     from ..report import (
         columns,
-        counts,
         figure,
         front,
         front_figure,
@@ -38,8 +37,7 @@ else:
         "api": "guarding results",
         "explorer": "server",
         "nas": "arch costs halving prepare search_options searching",
-        "report": "columns counts figure front front_figure markdown measured page quantisation schema tables text "
-        "viewers words",
+        "report": "columns figure front front_figure markdown measured page quantisation schema tables text viewers words",
     }
     globals().update({name: lazy(name) for name in "api devices files ir manifest planning toolchain".split()})
     globals().update({name: lazy(f"{package}.{name}") for package, names in NAMES.items() for name in names.split()})
