@@ -40,13 +40,12 @@ if TYPE_CHECKING:
         prune,
         quantize,
         reorder,
-        search,
-        train,
         verify,
     )
     from .devices import Device
     from .explorer.server import explore
     from .ir import CompileError
+    from .nas.verbs import search, train
     from .planning import Plan
     from .report.page.merging import report
     from .simulate.compare import Verification
@@ -105,16 +104,16 @@ def with_python_words(value: object) -> object:
 __getattr__ = attributes(
     __name__,
     {
-        "api": "Deployment Fit Inspection Model PlanOptions Profile Pruning Quantisation Reordering compare compile "
-        "convert_qat deploy export guard inspect load pareto plan prepare_qat profile prune quantize reorder search train "
-        "verify",
-        "simulate.compare": "Verification",
-        "planning": "Plan",
-        "devices": "Device devices",
-        "explorer.server": "explore",
-        "report": "report",
-        "toolchain": "cache",
-        "ir": "CompileError",
+        ".api": "Deployment Fit Inspection Model PlanOptions Profile Pruning Quantisation Reordering compare compile "
+        "convert_qat deploy export guard inspect load pareto plan prepare_qat profile prune quantize reorder verify",
+        ".simulate.compare": "Verification",
+        ".planning": "Plan",
+        ".devices": "Device devices",
+        "tinyweave.nas.verbs": "search train",
+        "tinyweave.explorer.server": "explore",
+        ".report": "report",
+        ".toolchain": "cache",
+        ".ir": "CompileError",
     },
     with_python_words,
 )

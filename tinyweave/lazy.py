@@ -10,23 +10,22 @@ if TYPE_CHECKING:
 
 
 def lazy(name: str) -> "ModuleType":
-    """Return the module `name` of tinyweave, such as "planning.check", without running it yet.
+    """Return the module `name`, such as "tinyweave.planning.check", without running it yet.
 
     Its code runs when an attribute of the module is first used.
     """
     from importlib.util import LazyLoader, find_spec, module_from_spec
 
-    full = f"{__package__}.{name}"
-    if full in sys.modules:
-        return sys.modules[full]
-    spec = find_spec(full)
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = find_spec(name)
     if spec is None or spec.loader is None:
-        raise ImportError(f"no module {full}")
+        raise ImportError(f"no module {name}")
     spec.loader = LazyLoader(spec.loader)
     module = module_from_spec(spec)
-    sys.modules[full] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
-    parent, _, child = full.rpartition(".")
+    parent, _, child = name.rpartition(".")
     setattr(sys.modules[parent], child, module)  # an import statement does this, too
     return module
 
@@ -55,8 +54,8 @@ def attributes(
 
     Args:
         package: full name of the package.
-        modules: module name relative to the package, such as `plans` or `..planning` -> names to import from it, separated by
-            spaces. A name that equals the module's name stands for the module itself.
+        modules: module as in an import statement, such as `.plans`, `..planning` or `tinynas.verbs` -> names to import from it,
+            separated by spaces. A name that equals the module's name stands for the module itself.
         wrapped: converts each value that is imported.
     """
     home = {name: module for module, names in modules.items() for name in names.split()}
@@ -66,9 +65,8 @@ def attributes(
 
         if name not in home:
             raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
-        relative = home[name] if home[name].startswith(".") else f".{home[name]}"
-        module = import_module(relative, package)
-        value = module if name == home[name] else wrapped(getattr(module, name))
+        module = import_module(home[name], package)
+        value = module if home[name] == f".{name}" else wrapped(getattr(module, name))
         setattr(sys.modules[package], name, value)
         return value
 

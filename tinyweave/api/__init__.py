@@ -90,32 +90,29 @@ if TYPE_CHECKING:
         prune,
         quantize,
         reorder,
-        search,
-        train,
         verify,
     )
 
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile deploy export guard inspect load pareto plan profile prune quantize reorder search train "
-        "verify",
-        "quantisation": "SampleOptions accuracies convert_qat int8_form is_float_model precision_limits prepare_qat "
+        ".verbs": "compare compile deploy export guard inspect load pareto plan profile prune quantize reorder verify",
+        ".quantisation": "SampleOptions accuracies convert_qat int8_form is_float_model precision_limits prepare_qat "
         "quantize_model",
-        "results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
-        "options": "PlanOptions",
-        "advice": "advise",
-        "exports": "PackageOptions package",
-        "guarding": "guard_models",
-        "models": "inspect_file load_file load_float_module load_module origins read streamed with_io",
-        "plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices "
+        ".results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
+        ".options": "PlanOptions",
+        ".advice": "advise",
+        ".exports": "PackageOptions package",
+        ".guarding": "guard_models",
+        ".models": "inspect_file load_file load_float_module load_module origins read streamed with_io",
+        ".plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices "
         "estimate_cycles device_limits explain estimate_flash flash_reads front latency_excess estimate_latency_ms "
         "estimate_layer_cycles limits_of make_plan read_plan reorder_model request_of baseline_plans",
-        "pruning": "PruneOptions prune_model",
-        "row_sources": "row_source_bytes",
-        "runs": "CodeOptions EarlierPlan ProofOptions boards_that_fit compare_boards compiled_bytes deploy_model "
+        ".pruning": "PruneOptions prune_model",
+        ".row_sources": "row_source_bytes",
+        ".runs": "CodeOptions EarlierPlan ProofOptions boards_that_fit compare_boards compiled_bytes deploy_model "
         "emulated_core emit_c profile_plan merge_files run samples verify_plan write",
-        "second_emulator": "qemu_board run_program",
+        ".second_emulator": "qemu_board run_program",
         "..packages": "cascade check_format export_files listening looking",
         "..planning": "Limits Request",
         "..planning.ablation": "ablation",

@@ -29,7 +29,7 @@ from .results import Model
 if TYPE_CHECKING:
     from ..importers import onnx, pt2, torch
 else:
-    onnx, pt2, torch = (lazy(f"importers.{name}") for name in ("onnx", "pt2", "torch"))
+    onnx, pt2, torch = (lazy(f"tinyweave.importers.{name}") for name in ("onnx", "pt2", "torch"))
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")

@@ -36,7 +36,7 @@ from .results import Model, Pruning
 if TYPE_CHECKING:
     from ..quantize import qat
 else:
-    qat = lazy("quantize.qat")
+    qat = lazy("tinyweave.quantize.qat")
 
 AS_THEY_ARE = SampleOptions()
 RANGING = 8  # samples that choose the scales of candidates; few, since the size of a network does not depend on scales

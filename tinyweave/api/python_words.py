@@ -18,7 +18,8 @@ OPTION = re.compile(
 )
 NUMBER = re.compile(r"[-+\d./e]+")
 VERBS = [each for name, each in vars(verbs).items() if isinstance(each, FunctionType) and not name.startswith("_")]
-ARGUMENTS = frozenset(options.PlanOptions.__dataclass_fields__).union(*(signature(each).parameters for each in VERBS))
+PARAMETERS = [signature(each).parameters for each in VERBS]
+ARGUMENTS: frozenset[str] = frozenset(options.PlanOptions.__dataclass_fields__).union(*PARAMETERS)
 
 
 def with_python_words(value: Any) -> Any:
@@ -26,27 +27,29 @@ def with_python_words(value: Any) -> Any:
     if not isinstance(value, FunctionType):
         return value
 
+    known = ARGUMENTS.union(signature(value).parameters)
+
     @wraps(value)
     def called(*arguments: Any, **named: Any) -> Any:
         try:
             return value(*arguments, **named)
         except CompileError as error:
-            error.why, error.what_to_do = map(python_words, (error.why, error.what_to_do))
+            error.why, error.what_to_do = (python_words(text, known) for text in (error.why, error.what_to_do))
             error.args = (str(error),)
             raise
 
     return called
 
 
-def python_words(message: str) -> str:
-    """Replace the options in a message by arguments of the public functions: `--ram 64k` by `ram="64k"`.
+def python_words(message: str, known: frozenset[str] = ARGUMENTS) -> str:
+    """Replace the options in a message by arguments of functions: `--ram 64k` by `ram="64k"`.
 
-    Options that no public function has, and commands in quotes, stay as they are.
+    Options that are no arguments in `known`, and commands in quotes, stay as they are.
     """
 
     def words(found: re.Match[str]) -> str:
         name, value = (found[1] or "").replace("-", "_"), found[2]
-        if name not in ARGUMENTS:
+        if name not in known:
             return found[0]
         if value is None:
             return name

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..importers import torch
     from ..quantize import qat
 else:
-    torch, qat = lazy("importers.torch"), lazy("quantize.qat")
+    torch, qat = lazy("tinyweave.importers.torch"), lazy("tinyweave.quantize.qat")
 
 DEFAULTS = QuantiseOptions()
 BLAMED = 16  # most samples for measuring the error of each layer

@@ -29,12 +29,7 @@ from .guarding import CONFIG, GuardResult
 from .options import EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions
 from .results import Deployment, Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
 
-if TYPE_CHECKING:  # a search loads much that others do not need
-    from ..nas.arch import Arch
-    from ..nas.prepare import Preparation
-    from ..nas.searching import SearchResult
-    from ..nas.space import SearchSpace
-    from ..tasks.dataset import Dataset
+if TYPE_CHECKING:
     from .quantisation import SampleOptions
 
 AnyModel = Model | Quantisation | Pruning | str | Path  # the results of `quantize` and `prune` have a model
@@ -112,7 +107,7 @@ def pareto(model: AnyModel, device: Device | str | None = None, options: PlanOpt
     Raises:
         CompileError: `schedule` or `optimize` is set, an op has no kernel, or an option is wrong.
     """
-    chosen, target = _changed(options, changes), _device(device)
+    chosen, target = changed(options, changes), device_of(device)
     if chosen.schedule != "best":
         raise CompileError(f"pareto needs schedule best, not {chosen.schedule}", "leave out the schedule")
     if chosen.optimize is not None:
@@ -152,7 +147,7 @@ def compile(
     Raises:
         CompileError: the plan is of another model or core, an op has no kernel, or an option is wrong.
     """
-    written_to = _folder(folder)
+    written_to = output_folder(folder)
     loaded, target, planned = _planned(model, device, options, changes, planned)
     emitted = api.emit_c(loaded, planned, target, api.CodeOptions("", kernel_prefix, source, pixels))
     with generated_folder(written_to, "", api.origins([loaded])) as written:
@@ -196,13 +191,13 @@ def export(
         CompileError: the format is unknown, a name is not valid, an op has no kernel, or an option is wrong.
     """
     api.check_format(format)
-    written_to = _folder(folder)
+    written_to = output_folder(folder)
     several = [models] if isinstance(models, (Model, Quantisation, Pruning, str, Path)) else models
     planned = [_planned(model, device, options, changes) for model in several]
     loaded, plans = [model for model, _, _ in planned], [plan for _, _, plan in planned]
-    typed_options = _typed(device, _changed(options, changes))
+    typed_options = _typed(device, changed(options, changes))
     about = api.PackageOptions(package, package_version, "tinyweave.export", typed_options, inputs=list(map(_arrays, inputs)))
-    made = api.package(loaded, plans, _device(device), about, api.CodeOptions("", kernel_prefix, source, pixels))
+    made = api.package(loaded, plans, device_of(device), about, api.CodeOptions("", kernel_prefix, source, pixels))
     files = api.export_files(made, format)
     with generated_folder(written_to, "", api.origins(loaded), is_nested=True) as written:
         write_below(written.scratch, files)
@@ -317,7 +312,7 @@ def deploy(
     Raises:
         CompileError: as for `verify`; or `second_emulator` is set and QEMU has no board with this core or is not installed.
     """
-    written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
+    written_to, chosen, target = output_folder(folder), changed(options, changes), device_of(device)
     loaded = _model(model, chosen)
     if second_emulator:
         api.qemu_board(target)
@@ -367,7 +362,7 @@ def compare(model: AnyModel, options: PlanOptions = DEFAULTS, *, sample: Sample 
         CompileError: a limit is given, or as for `verify`.
     """
     arrays = None if sample is None else _arrays(sample)
-    chosen = _changed(options, changes)
+    chosen = changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
         raise CompileError(f"{given[0]} has no effect: compare takes the limits of each board", "leave it out")
     return api.compare_boards(_model(model, chosen), api.request_of(chosen), sample=arrays)
@@ -485,141 +480,6 @@ def prune(
     return api.prune_model(_read(model), samples, options, _read_as(scale, offset, labels))
 
 
-def search(
-    data: str | Path | Dataset,
-    device: Device | str | None = None,
-    options: PlanOptions = DEFAULTS,
-    *,
-    folder: str | Path,
-    task: str = "images",
-    strategy: str = "auto",
-    minutes: float | None = None,
-    against: Sequence[str] = (),
-    feasible: float = 0.8,
-    proxies: Sequence[str] = ("macs", "parameters"),
-    space: SearchSpace | None = None,
-    prepared: Preparation | None = None,
-    seed: int = SEED,
-    processes: int = 2,
-    ray: bool = False,
-    energy_mj: float | None = None,
-    **changes: Any,
-) -> SearchResult:
-    """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
-
-    The same call resumes an interrupted run. Of the planner's options, only `stream_inputs`, `max_mac_overhead` and the limits
-    have an effect.
-
-    Args:
-        data: a folder that has a subfolder of files per class, or a file of labelled samples; for detection a folder with a
-            VOC or COCO data set; or a Dataset, which needs `space`.
-        device: a device, or its name.
-        options: options of the planner.
-        folder: the folder, created if necessary.
-        task: "images", "visual-wake-words", "keywords", "sensors" or "detection"; ignored for a Dataset.
-        strategy: "halving" (successive halving) trains many networks briefly and the best of them longer. "supernet" trains one
-            network that contains all candidates, and evolves the best; not for detection. "auto" keeps the strategy of the run
-            in `folder`, if there is one; else it is "supernet" with `against` or under torchrun, otherwise "halving".
-        minutes: approximate time to train; None is 20, or the training budget of the TinyNAS paper for a supernet on a GPU.
-        against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search minimises besides the error.
-        feasible: fraction of the networks of one width (channel multiplier) that must fit the device, for a supernet to be
-            trained at this width.
-        proxies: training-free scores, by their names in tinyweave.nas.proxies. They rank the networks that halving trains.
-        space: the search space; None takes the task's.
-        prepared: how the files become samples (image size, audio features and the like); None is the task's default. Sizes that
-            are None are chosen by the search; if `space` is given, they are the task's default.
-        seed: seed of the search.
-        processes: number of processes.
-        ray: train on the Ray cluster of the environment variable RAY_ADDRESS, or on a local one.
-        energy_mj: energy limit of one inference in mJ, for a device whose current is known. None is no limit.
-        changes: fields of PlanOptions, as for `plan`.
-
-    Returns:
-        The network found, its accuracy, and its deployment; `.fits` says whether it meets all limits as measured.
-
-    Raises:
-        CompileError: the samples cannot be read, a Dataset has no `space`, no network of the space fits, or an option is wrong.
-    """
-    from ..nas import costs, prepare, search_options, searching
-
-    written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
-    limits = api.request_of(chosen, target).limits
-    aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
-    given = search_options.SearchOptions(
-        strategy=strategy,
-        minutes=minutes,
-        seed=seed,
-        processes=processes,
-        ray=ray,
-        against=against,
-        feasible=feasible,
-        proxies=proxies,
-    )
-    if isinstance(data, (str, Path)):
-        settings = prepared or prepare.Preparation()
-        if space is None:
-            samples, space, given = prepare.task_within(task, Path(data), settings, aim, written_to, options=given)
-        else:
-            samples, _ = prepare.task_of(task, Path(data), settings)
-    elif space is None:
-        raise CompileError("a Dataset needs a search space", "give one of tinyweave.nas.space, or your own")
-    else:
-        samples = data
-    return searching.search(samples, space, aim, written_to, given)
-
-
-def train(
-    network: Arch | str | Path,
-    device: Device | str | None = None,
-    options: PlanOptions = DEFAULTS,
-    *,
-    data: str | Path,
-    folder: str | Path,
-    task: str = "images",
-    epochs: int = 100,
-    prepared: Preparation | None = None,
-    seed: int = SEED,
-    energy_mj: float | None = None,
-    **changes: Any,
-) -> SearchResult:
-    """Train a given network on labelled samples, make it int8, and write its C into `folder`/firmware.
-
-    The same call resumes an interrupted run. Of the planner's options, only `stream_inputs`, `max_mac_overhead` and the limits
-    have an effect.
-
-    Args:
-        network: an architecture, or the path of its .json file, such as the arch.json of a search.
-        device: a device, or its name.
-        options: options of the planner.
-        data: a folder of samples, as for `search`.
-        folder: the folder, created if necessary.
-        task: as for `search`.
-        epochs: number of epochs.
-        prepared: how the files become samples; None is the task's default. The sizes are always those of the network.
-        seed: seed of the training.
-        energy_mj: as for `search`.
-        changes: fields of PlanOptions, as for `plan`.
-
-    Returns:
-        The trained network, its accuracy, and its deployment; `.fits` says whether it meets all limits as measured.
-
-    Raises:
-        CompileError: the samples cannot be read or do not fit the network, or an option is wrong.
-    """
-    from ..nas import arch, costs, halving, prepare, search_options, searching
-
-    written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
-    given = arch.read_arch(network) if isinstance(network, (str, Path)) else network
-    if epochs < 1:
-        raise CompileError(f"{epochs} epochs train nothing", "give at least 1")
-    samples, space = prepare.task_of(task, Path(data), prepare.prepared_for(given, prepared or prepare.Preparation()))
-    prepare.check_network(given, samples)
-    limits = api.request_of(chosen, target).limits
-    aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
-    once = search_options.SearchOptions(seed=seed, processes=1, rungs=[halving.Rung(1, epochs)], archs=[given])
-    return searching.search(samples, space, aim, written_to, once)
-
-
 def guard(path: str | Path = CONFIG) -> list[GuardResult]:
     """Deploy every model of a tinyweave.toml and compare it with the limits in this file.
 
@@ -664,18 +524,19 @@ def _model(model: AnyModel, options: PlanOptions) -> Model:
     return api.streamed(model, options.stream_time)
 
 
-def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
+def changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
     """Return the options with the fields in `changes` replaced; raise CompileError if a field does not exist."""
     if unknown := sorted(set(changes) - set(PlanOptions.__dataclass_fields__)):
         raise CompileError(f"there is no option {unknown[0]}", f"options are {', '.join(PlanOptions.__dataclass_fields__)}")
     return replace(options, **changes)
 
 
-def _device(device: Device | str | None) -> Device | None:
+def device_of(device: Device | str | None) -> Device | None:
+    """Return a device, found by its name if `device` is text; None stays None."""
     return find(device) if isinstance(device, str) else device
 
 
-def _folder(folder: str | Path) -> Path:
+def output_folder(folder: str | Path) -> Path:
     """Return the path of an output folder.
 
     Raises:
@@ -703,7 +564,7 @@ def _planned(
     Raises:
         CompileError: `planned` is of another model, or has kernels that the device's core cannot run.
     """
-    chosen, target = _changed(options, changes), _device(device)
+    chosen, target = changed(options, changes), device_of(device)
     loaded = _model(model, chosen)
     if planned is not None:
         api.check_plan(planned, loaded, target.core if target else None)

@@ -1,4 +1,4 @@
-"""The command line: one function per command, which calls `api` and prints the results.
+"""The command line: one function per command, which calls `api` and prints the results. Other packages add commands, too.
 
 Exit codes: 0 success; 1 the model does not fit, or a byte differs; 2 bad input, explained in one line; 70 a bug of tinyweave;
 130 interrupted. The process starts in `__main__`. `commands` has most commands, `options` their shared options.
@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from . import docs, explore, export, guard, listing, quantize, report, search  # noqa: F401 (each adds its commands to app)
+from . import docs, export, guard, listing, quantize, report  # noqa: F401 (each adds its commands to app)
 from .commands import app
 from .modules import columns, ir
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; `arguments` are the words after `tinyweave`, None to take sys.argv."""
     sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
     try:
-        code = app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        app.find(next((word for word in words if not word.startswith("-")), None))
+        code = app(words, prog_name="tinyweave", standalone_mode=False) or 0
         sys.stdout.flush()
         return code
     except ir.CompileError as error:

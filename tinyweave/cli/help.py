@@ -15,14 +15,17 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..command_words import shell_lines
+from ..ir import CompileError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+COMMANDS = "tinyweave.commands"  # entry points: the name of a command, and the module that adds it to App when it is imported
+# the commands of this package by groups; those of other packages name their group by the argument `rich_help_panel`
 GROUPS = {
     "Start here": "deploy inspect docs",
-    "Look": "plan profile verify report explore compare devices",
+    "Look": "plan profile verify report compare devices",
     "Ship": "compile export",
-    "Make": "quantize prune search train reorder",
+    "Make": "quantize prune reorder",
     "Watch": "guard cache",
 }
 
@@ -48,8 +51,14 @@ class GroupedCommands(TyperGroup):
         width = max(map(len, self.commands))
         for title, names in GROUPS.items():
             with formatter.section(title):
-                rows = [(name, self.commands[name].get_short_help_str(formatter.width - width - 6)) for name in names.split()]
+                listed = [*names.split(), *(name for name, each in self.commands.items() if _panel(each) == title)]
+                rows = [(name, self.commands[name].get_short_help_str(formatter.width - width - 6)) for name in listed]
                 formatter.write_dl([(name.ljust(width), text) for name, text in rows])
+
+
+def _panel(command: Any) -> Any:
+    """Return the name of the group in the help that a command of another package asks for."""
+    return getattr(command, "rich_help_panel", None)
 
 
 class Command(TyperCommand):
@@ -112,6 +121,25 @@ def _first_part(text: str) -> str:
 
 class App(typer.Typer):
     """The command line, each of whose commands is a `Command`."""
+
+    def find(self, name: str | None = None) -> None:
+        """Import the modules of other packages that add commands, unless `name` is a command that is already there.
+
+        This takes 40 ms, most of it for `importlib.metadata`, so the commands of this package start without it.
+
+        Raises:
+            CompileError: such a module cannot be imported.
+        """
+        if name in {each.name or getattr(each.callback, "__name__", "") for each in self.registered_commands}:
+            return
+        from importlib.metadata import entry_points
+
+        for each in entry_points(group=COMMANDS):
+            try:
+                each.load()
+            except ImportError as error:
+                why = f"the package of the command '{each.name}' cannot be imported: {error}"
+                raise CompileError(why, "install it again") from error
 
     def command(self, name: str | None = None, **more: Any) -> Callable[[Function], Function]:
         """Return a decorator that adds a function as a command; the arguments are those of typer's `command`."""

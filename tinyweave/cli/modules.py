@@ -10,9 +10,6 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, toolchain
     from ..api import guarding, results
-    from ..explorer import server
-    from ..nas import arch, costs, halving, prepare, search_options, searching
-    from ..nas import space as spaces
     from ..report import (
         columns,
         figure,
@@ -30,16 +27,13 @@ if TYPE_CHECKING:
     )
     from ..report import guard as guard_report
     from ..report import record as records
-    from ..report import search as search_report
     from . import samples as sample_files
 else:
     NAMES = {
         "api": "guarding results",
-        "explorer": "server",
-        "nas": "arch costs halving prepare search_options searching",
         "report": "columns figure front front_figure markdown measured page quantisation schema tables text viewers words",
     }
-    globals().update({name: lazy(name) for name in "api devices files ir manifest planning toolchain".split()})
-    globals().update({name: lazy(f"{package}.{name}") for package, names in NAMES.items() for name in names.split()})
-    guard_report, records, search_report = (lazy(f"report.{name}") for name in ("guard", "record", "search"))
-    sample_files, spaces = lazy("cli.samples"), lazy("nas.space")
+    globals().update({name: lazy(f"tinyweave.{name}") for name in "api devices files ir manifest planning toolchain".split()})
+    globals().update({name: lazy(f"tinyweave.{package}.{name}") for package, names in NAMES.items() for name in names.split()})
+    guard_report, records = lazy("tinyweave.report.guard"), lazy("tinyweave.report.record")
+    sample_files = lazy("tinyweave.cli.samples")

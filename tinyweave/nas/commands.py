@@ -8,30 +8,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import steps
-from .commands import app
-from .modules import (
-    api,
-    arch,
-    columns,
-    costs,
-    devices,
-    files,
-    halving,
-    ir,
-    page,
-    prepare,
-    records,
-    search_options,
-    search_report,
-    searching,
-    spaces,
-)
-from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInputs, option, target_options, with_options
+from ..cli import steps
+from ..cli.commands import app
+from ..cli.modules import api, columns, devices, files, ir, page, records
+from ..cli.options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInputs, option, target_options, with_options
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from . import arch, costs, halving, prepare, search_options, search_report, searching, space
+else:
+    arch, costs, halving, prepare, search_options, search_report, searching, space = (
+        lazy(f"{__package__}.{name}")
+        for name in "arch costs halving prepare search_options search_report searching space".split()
+    )
 
 CARD, RECORD = "card.md", "result.json"
 FEATURES = ("log-mel", "mfcc")
@@ -83,7 +76,7 @@ def sample_options(
     """Declare the options of task, samples and planning that `search` and `train` share; see `with_options`."""
 
 
-@app.command()
+@app.command(rich_help_panel="Make")
 @with_options(sample_options, target_options)
 def search(
     *,
@@ -108,7 +101,7 @@ def search(
     against: Annotated[
         list[str] | None, option("--against ram|flash|macs|ms|mj", "Supernet: find the Pareto front of accuracy and this cost.")
     ] = None,
-    space: Annotated[
+    space_name: Annotated[
         str,
         option(
             "--space auto|mobilenet_v3|mobilenet_v3_by_group",
@@ -186,7 +179,7 @@ def search(
         by_speaker=chosen["by_speaker"],
         window=window,
         classes=_names(chosen["classes"] or ""),
-        space=space,
+        space=space_name,
         coefficients=coefficients if _is_mfcc(chosen) else 0,
     )
     target = _target(chosen)
@@ -213,14 +206,14 @@ def search(
             report(what, done, total)
 
         if search_plan:
-            searched = spaces.with_plan_genes(
+            searched = space.with_plan_genes(
                 searched, stream_inputs=chosen["stream_inputs"], max_mac_overhead=chosen["max_mac_overhead"]
             )
         found = searching.search(samples, searched, target, chosen["out"], left, progress=progress)
     return _finish(found, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel="Make")
 @with_options(sample_options, target_options)
 def train(
     network: Annotated[

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..nas.arch import Arch, from_json, is_fitted, macs, to_json, weights
-from ..nas.costs import NAME
-from ..nas.searching import SearchResult
-from ..nas.trained import FIRMWARE
+from ..report.columns import clean
+from ..report.schema import VERSION
+from ..report.text import heading, show_lines
 from ..tasks.dataset import advice
 from ..tasks.evaluation.baselines import verdict
 from ..tasks.evaluation.confusion import class_rates, confusion_matrix
-from .columns import clean
-from .schema import VERSION
-from .text import heading, show_lines
+from .arch import Arch, from_json, is_fitted, macs, to_json, weights
+from .costs import NAME
+from .searching import SearchResult
+from .trained import FIRMWARE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -269,7 +269,7 @@ def fit_lines(record: Record) -> list[str]:
 def _input(choice: Record | None) -> list[str]:
     """Return a line on how stage one chose the size of the network's input, as a list; [] if the user gave the size.
 
-    `choice` is the record of `nas.prepare.task_within`, or None.
+    `choice` is the record of `prepare.task_within`, or None.
     """
     if choice is None:
         return []

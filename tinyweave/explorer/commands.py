@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .commands import app
-from .modules import server
-from .options import option
+from ..cli.commands import app
+from ..cli.options import option
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from . import server
+else:
+    server = lazy(f"{__package__}.server")
 
 
-@app.command()
+@app.command(rich_help_panel="Look")
 def explore(
     models: Annotated[
         list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Your models, in addition to the networks of the lesson.")
