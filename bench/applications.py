@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tinyweave as tw
+from tinynas.arch import Arch, blocks, from_json, macs
+from tinynas.network import to_graph
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.nas.arch import Arch, blocks, from_json, macs
-from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs_original
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = [name for name in ("tinyweave", "tinynas", "tinylesson") if (ROOT / name).is_dir()]
 ASSEMBLY = re.compile(r'\\n"|__asm__')  # a line of inline assembly
 LONG, MANY = 60, 8  # lines and parameters of a function
-SCHEMA_MIRRORS = ("tinyweave/cli/", "tinyweave/importers/aten/", "tinyweave/importers/onnx_ops/")  # parameters as elsewhere
+# parameters as elsewhere
+SCHEMA_MIRRORS = tuple("tinyweave/cli/ tinynas/commands.py tinyweave/importers/aten/ tinyweave/importers/onnx_ops/".split())
 
 
 def files(folder: str, *suffixes: str) -> Iterator[Path]:

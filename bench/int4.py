@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from models import lcg_samples, number
 
+from tinynas.arch import blocks, mobilenet_v2
+from tinynas.network import to_graph
 from tinyweave import api
 from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Tensor, verify
-from tinyweave.nas.arch import blocks, mobilenet_v2
-from tinyweave.nas.network import to_graph
 from tinyweave.ops import check, spec_of
 from tinyweave.passes import run_passes
 from tinyweave.planning import Request, plan

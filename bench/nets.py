@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tinylesson.papers.chain import square
+from tinynas.arch import Arch, blocks, mobilenet_v2, rounded
+from tinynas.network import GraphBuilder, to_graph
+from tinynas.published.mobile import LAST, mnasnet_b1, proxyless_mobile
 from tinyweave.ir import Graph, verify
-from tinyweave.nas.arch import Arch, blocks, mobilenet_v2, rounded
-from tinyweave.nas.network import GraphBuilder, to_graph
-from tinyweave.nas.published.mobile import LAST, mnasnet_b1, proxyless_mobile
-from tinyweave.papers.chain import square
 
 CIFAR_CHANNELS, CIFAR_KERNEL, CIFAR_CLASSES = (32, 32, 64), 5, 10
 

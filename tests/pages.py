@@ -11,7 +11,7 @@ Without a comment `tests/test_docs.py` runs it. Above a table with figures of th
 
     <!-- figures of SCRIPT WORDS -->          SCRIPT: a file of bench/
 
-In LESSON.md, `<!-- canvas NAME -->` is the place of a live figure of the explorer (tests/explorer/test_lesson.py).
+In LESSON.md, `<!-- canvas NAME -->` is the place of a live figure of the explorer (tests/tinylesson/test_lesson.py).
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from cases import maps
 
+from tinynas.arch import Arch, Group, blocks
+from tinynas.network import to_graph
 from tinyweave import api, planning
 from tinyweave.api import advice
 from tinyweave.cli import main, steps
 from tinyweave.devices import all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Quant, Tensor
-from tinyweave.nas.arch import Arch, Group, blocks
-from tinyweave.nas.network import to_graph
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 

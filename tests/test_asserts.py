@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-import tinyweave
-
-ROOT = Path(tinyweave.__file__).parent
+from test_imports import modules, name_of
 
 
 def narrows_a_type(test: ast.expr) -> bool:
@@ -21,6 +18,6 @@ def narrows_a_type(test: ast.expr) -> bool:
 
 
 def test_asserts_only_narrow_types() -> None:
-    asserts = [(path, node) for path in ROOT.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    asserts = [(path, node) for path in modules() for node in ast.walk(ast.parse(path.read_text()))]
     asserts = [(path, node) for path, node in asserts if isinstance(node, ast.Assert) and not narrows_a_type(node.test)]
-    assert not [f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}" for path, node in asserts]
+    assert not [f"{name_of(path)}:{node.lineno}: {ast.unparse(node)}" for path, node in asserts]

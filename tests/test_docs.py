@@ -35,17 +35,17 @@ from pages import ABOVE, FENCE, FIGURES, OF_PAGE, PAGES, ROOT, Block, blocks, co
 from test_verbs import notebook_output
 
 import tinyweave as tw
+from tinylesson.networks import five_layers
+from tinynas.network import to_graph
+from tinynas.tasks.features import log_mel
+from tinynas.tasks.listening import c_files
 from tinyweave import toolchain
 from tinyweave.cli import main
 from tinyweave.cli.commands import app
-from tinyweave.explorer.networks import five_layers
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.nas.network import to_graph
 from tinyweave.report.schema import SCHEMA
-from tinyweave.tasks.features import log_mel
-from tinyweave.tasks.listening import c_files
 
-CHECKED = {"sh", "python", "c"}  # other languages have their own tests: tests/devices, tests/test_guarding, tests/nas
+CHECKED = {"sh", "python", "c"}  # other languages have their own tests: tests/devices, tests/test_guarding, tests/tinynas
 # commands that install packages are not run; tests/test_installing.py checks them
 INSTALLS = re.compile(r"(python3 -m venv \S+( && )?)?(\S*pip install .+)?")
 # the outputs of these commands have figures that depend on a C compiler
@@ -141,6 +141,7 @@ def _plain(line: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
     """Commands in blocks are checked completely, commands in the text by their name and options."""
+    app.find()
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for block in blocks(page):
         for command in commands(block) if block.language == "sh" else ():
@@ -418,6 +419,7 @@ def test_same_and_missing_detect_differences() -> None:
 
 def test_commands_without_a_function_are_documented() -> None:
     """PYTHON.md and the help of the package name the commands that have no function."""
+    app.find()
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     alone = sorted(set(verbs) - set(tw.__all__))
     page, package = (ROOT / "docs" / "PYTHON.md").read_text(), str(tw.__doc__)
@@ -429,6 +431,7 @@ def test_commands_without_a_function_are_documented() -> None:
 
 def test_contributing_and_changelog_name_existing_files_and_options() -> None:
     """Also in the issue templates; checked are links, paths, make targets and options."""
+    app.find()
     every = typer.main.get_command(app)
     options = {name for verb in (every, *every.commands.values()) for each in verb.params for name in each.opts}  # type: ignore[attr-defined]
     forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"))
@@ -436,7 +439,7 @@ def test_contributing_and_changelog_name_existing_files_and_options() -> None:
     for page in (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *forms):
         text = page.read_text()
         links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
-        paths = re.findall(r"`((?:tinyweave|tests|bench)/[\w/.]*)`", text)
+        paths = re.findall(r"`((?:tinyweave|tinynas|tinylesson|tests|bench)/[\w/.]*)`", text)
         assert [path for path in (*links, *paths) if not (ROOT / path).exists() and "NAME" not in path] == [], page.name
         targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert set(re.findall(r"\bmake (setup|check|sweep|test)\b", text)) <= set(targets)

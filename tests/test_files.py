@@ -20,13 +20,13 @@ import pytest
 from cases import tiny
 
 import tinyweave
+from tinynas.tasks.annotations import read_annotations
+from tinynas.tasks.dataset import files_of, listed
+from tinynas.tasks.formats.reading import sample_files
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.files import finished_folder, write_file, write_files
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.quantize.calibration_samples import open_samples
-from tinyweave.tasks.annotations import read_annotations
-from tinyweave.tasks.dataset import files_of, listed
-from tinyweave.tasks.formats.reading import sample_files
 
 DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)]}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from test_imports import PACKAGES
 
 from tinyweave import __version__, installing
 from tinyweave.installing import install, pip
@@ -114,13 +115,14 @@ def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) 
         shutil.copy(ROOT / name, tmp_path)
     for folder in ("docs", "examples"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    shutil.copytree(ROOT / "tinyweave", tmp_path / "tinyweave", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--quiet", "-w", "built", "."]
     done = subprocess.run([sys.executable, "-m", "pip", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (wheel,) = (tmp_path / "built").iterdir()
-    found = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tinyweave/")}
-    files = (path.relative_to(tmp_path) for path in (tmp_path / "tinyweave").rglob("*") if path.is_file())
+    found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    files = (path.relative_to(tmp_path) for top in PACKAGES for path in (tmp_path / top).rglob("*") if path.is_file())
     pages = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
     assert found == {*map(Path.as_posix, files), *pages, "tinyweave/examples/keywords/digits.tflite"}
 
@@ -131,7 +133,7 @@ def test_an_editable_installation_is_a_path(tmp_path: Path) -> None:
         pytest.skip("needs setuptools")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("tinyweave", "tests", "docs"):
+    for name in (*PACKAGES, "tests", "docs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
     built = "from setuptools import build_meta; build_meta.build_editable('.')"
@@ -148,7 +150,7 @@ def test_the_version_of_the_package_is_that_of_its_metadata() -> None:
 
 def test_every_named_extra_exists_and_none_is_installed_from_an_index() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-    folders = ("tinyweave", "docs", "tests", "examples", "bench")
+    folders = (*PACKAGES, "docs", "tests", "examples", "bench")
     files = [
         ROOT / "README.md",
         *(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")),

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import pytest
 import typer
+from test_imports import PACKAGES
 
 import tinyweave
 from tinyweave.cli.commands import app
@@ -104,7 +105,7 @@ def code_of(path: Path) -> str:
 
 
 def sources(*suffixes: str) -> list[Path]:
-    return sorted(path for path in ROOT.rglob("*") if path.suffix in suffixes)
+    return sorted(path for name in PACKAGES for path in (TOP / name).rglob("*") if path.suffix in suffixes)
 
 
 @cache
@@ -117,7 +118,8 @@ def texts() -> list[Text]:
 @cache
 def defined() -> frozenset[str]:
     """Return the package's names: modules, functions, classes, fields, constants, C functions, types, commands."""
-    found = {"tinyweave", *typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    app.find()
+    found = {*PACKAGES, *typer.main.get_command(app).commands}  # type: ignore[attr-defined]
     for path in sources(".py"):
         found |= {path.stem, path.parent.name}
         for scope in ast.walk(ast.parse(path.read_text())):
@@ -144,7 +146,7 @@ def values() -> frozenset[str]:
 @cache
 def files() -> list[str]:
     """Return the paths of the project's files, each with a slash before it."""
-    tops = ("tinyweave", "tests", "bench", "examples")
+    tops = (*PACKAGES, "tests", "bench", "examples")
     return [f"/{path.relative_to(TOP)}" for top in tops for path in (TOP / top).rglob("*.*")] + ["/pyproject.toml"]
 
 

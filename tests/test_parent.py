@@ -20,21 +20,21 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="ne
 
 ENDLESS = tiny_c.body("for (volatile int i = 0;; i = i + 1) { }")
 POOL = """
-from tinyweave.nas.workers import pool
+from tinynas.workers import pool
 with pool(2) as workers:
     jobs = [workers.submit(time.sleep, 600) for _ in range(3)]
     ready()
     jobs[0].result()
 """
 STAGE_ONE = """
-from tinyweave.nas.space import MOBILE
-from tinyweave.nas.stage_one import StageLimits, stage_one
+from tinynas.space import MOBILE
+from tinynas.stage_one import StageLimits, stage_one
 ready()
 stage_one(MOBILE, StageLimits(320 << 10, 1 << 20, "layer"), 100, 10**6, processes=2)
 """
 EXPLORER = """
 import asyncio
-from tinyweave.explorer.server import Planner
+from tinylesson.server import Planner
 planner = Planner()
 async def both():
     asking = asyncio.ensure_future(planner.ask("", time.sleep, 600))
@@ -167,7 +167,7 @@ def test_processes_end_when_their_parent_is_killed(kind: str, tmp_path: Path) ->
 
 LIMIT = 3 << 30  # bytes, below all limits of the package
 LIMITED = {
-    "explorer": ("from tinyweave.explorer.questions import confine; confine(6 << 30)", True, ""),
+    "explorer": ("from tinylesson.questions import confine; confine(6 << 30)", True, ""),
     "litert": (LITERT.partition("ready()")[0], LITERT_IS_THERE, "ai-edge-litert"),
 }
 

@@ -15,6 +15,7 @@ from cases.frames import keywords, wake_word
 from cases.strict import c99
 
 import tinyweave as tw
+from tinynas.tasks.sounds import as_int16, features_of
 from tinyweave import api, toolchain
 from tinyweave.api.results import Model
 from tinyweave.cli import main
@@ -23,7 +24,6 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
 from tinyweave.media import read_recording
 from tinyweave.report.schema import faults
-from tinyweave.tasks.sounds import as_int16, features_of
 
 WAKE_WORD = "mlcommons__tiny__str_ww_ref_model.tflite"
 

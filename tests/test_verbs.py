@@ -21,9 +21,9 @@ import pytest
 from cases import tiny
 
 import tinyweave as tw
+from tinynas import searching
 from tinyweave import api, toolchain
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.nas import searching
 from tinyweave.notebook import HEIGHT, LEFT, LETTER, WIDTH
 from tinyweave.planning import to_json
 

@@ -13,12 +13,12 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
 import tinyweave as tw
+from tinynas.costs import model_of
 from tinyweave import api
 from tinyweave.api.plans import limits_excess
 from tinyweave.api.results import Model
 from tinyweave.cli import main
 from tinyweave.devices import find
-from tinyweave.nas.costs import model_of
 from tinyweave.planning import Plan
 from tinyweave.planning.kernels.stack import stack_bytes
 

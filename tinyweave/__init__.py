@@ -14,6 +14,9 @@ from .lazy import attributes
 
 TYPE_CHECKING = False  # importing typing takes 5 ms, during which signals are not handled yet
 if TYPE_CHECKING:
+    from tinylesson.server import explore
+    from tinynas.verbs import search, train
+
     from . import devices
     from .api import (
         Deployment,
@@ -43,9 +46,7 @@ if TYPE_CHECKING:
         verify,
     )
     from .devices import Device
-    from .explorer.server import explore
     from .ir import CompileError
-    from .nas.verbs import search, train
     from .planning import Plan
     from .report.page.merging import report
     from .simulate.compare import Verification
@@ -109,8 +110,8 @@ __getattr__ = attributes(
         ".simulate.compare": "Verification",
         ".planning": "Plan",
         ".devices": "Device devices",
-        "tinyweave.nas.verbs": "search train",
-        "tinyweave.explorer.server": "explore",
+        "tinynas.verbs": "search train",
+        "tinylesson.server": "explore",
         ".report": "report",
         ".toolchain": "cache",
         ".ir": "CompileError",

@@ -50,13 +50,13 @@ TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_overlap_distance.p
 ROOMS = {
     "C kernels": ("tinyweave/kernels/**/*.[ch]", ("tests/kernels", "tests/codegen")),
     "kernels": ("tinyweave/kernels/**/*.py", ("tests/kernels", "tests/planning", "tests/codegen")),
-    "planning": ("tinyweave/planning/**/*.py", ("tests/planning", "tests/nas", "tests/fuzz")),
+    "planning": ("tinyweave/planning/**/*.py", ("tests/planning", "tests/tinynas", "tests/fuzz")),
     "codegen": ("tinyweave/codegen/**/*.py", ("tests/codegen", "tests/planning", "tests/fuzz")),
     "check": ("tinyweave/planning/check/*.py", ("tests/planning",)),
     "quantize": ("tinyweave/quantize/**/*.py", ("tests/quantize",)),
     "importers": ("tinyweave/importers/**/*.py", ("tests/importers",)),
-    "nas": ("tinyweave/nas/**/*.py", ("tests/nas",)),
-    "tasks": ("tinyweave/tasks/**/*.py", ("tests/tasks",)),
+    "nas": ("tinynas/**/*.py", ("tests/tinynas",)),
+    "tasks": ("tinynas/tasks/**/*.py", ("tests/tinynas/tasks",)),
 }
 
 
@@ -249,7 +249,7 @@ def python_tests(path: Path, guards: Sequence[str]) -> list[list[str]]:
     use = rf"^ *(?:from {dotted} import|import {dotted}\b|from {parent} import (?:\([^)]*|.*)\b{name}\b)"
     texts = {str(test.relative_to(ROOT)): test.read_text() for test in sorted((ROOT / "tests").rglob("test_*.py"))}
     guarding = [test for test in texts if test.startswith(tuple(f"{guard}/" for guard in guards))]
-    of_package = "tests/" + "/".join(module.parts[1:2])
+    of_package = "tests/" + (module.parts[1] if module.parts[0] == "tinyweave" else module.parts[0])
     groups = [
         [test for test in guarding if f"_{module.name.strip('_')}" in test],
         [test for test in texts if re.search(use, texts[test], re.MULTILINE)],

@@ -10,11 +10,11 @@ import argparse
 import sys
 from collections import Counter
 
+from tinylesson.papers.chain import chain_of
+from tinylesson.papers.counts import COUNTS, counted
 from tinyweave import CompileError, api
 from tinyweave.devices import parse_size
 from tinyweave.ops import macs
-from tinyweave.papers.chain import chain_of
-from tinyweave.papers.counts import COUNTS, counted
 from tinyweave.report.columns import align
 
 TITLES = {"fusion_paper": "multi-stage fusion, arXiv 2505.11483", "patch_paper": "patches, MCUNet thesis, arXiv 2110.15352"}

@@ -27,14 +27,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 
+from tinylesson.papers.fusion import FusionCut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
+from tinynas.arch import Block  # noqa: E402
+from tinynas.published.patches import macs  # noqa: E402
 from tinyweave import api  # noqa: E402
 from tinyweave.api import results  # noqa: E402
 from tinyweave.devices import Device, find  # noqa: E402
-from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
 from tinyweave.ops.window import ChainLayer  # noqa: E402
-from tinyweave.papers.chain import macs  # noqa: E402
-from tinyweave.papers.fusion import FusionCut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
 from tinyweave.planning import Plan  # noqa: E402
 from tinyweave.planning.fuse.row_schedule import plan_macs  # noqa: E402
 from tinyweave.simulate.instruction_timing import TIMINGS  # noqa: E402

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import plans
 from plans import KIB, model_of
 
+from tinylesson import networks
+from tinylesson.papers.chain import square
+from tinynas.arch import Block, blocks, layers, mobilenet_v2
+from tinynas.published.patches import layer_bytes, macs, patched_bytes, patched_macs
 from tinyweave import api
-from tinyweave.explorer import networks
-from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
 from tinyweave.ops.window import ChainLayer
-from tinyweave.papers.chain import macs, square
-from tinyweave.papers.patches import layer_bytes, patched_bytes, patched_macs
 
 HALO = 0.12  # what the lecture adds to a patch
 LARGE = blocks(mobilenet_v2())

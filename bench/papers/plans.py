@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tinynas.arch import Block
+from tinynas.network import to_graph
 from tinyweave import api
 from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.nas.arch import Block
-from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs
 from tinyweave.planning import Plan
 from tinyweave.planning.fuse.row_schedule import plan_macs

@@ -24,16 +24,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from cases.mobile import published  # noqa: E402
 
+from tinynas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
+from tinynas.published.patches import bytes_by_patch, largest_input, layer_bytes, patched_bytes, peak_bytes  # noqa: E402
+from tinynas.published.redistribute import by_patches, patched_blocks, redistributed  # noqa: E402
 from tinyweave import api  # noqa: E402
-from tinyweave.nas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
-from tinyweave.nas.redistribute import by_patches, patched_blocks, redistributed  # noqa: E402
-from tinyweave.papers.patches import (  # noqa: E402
-    bytes_by_patch,
-    largest_input,
-    layer_bytes,
-    patched_bytes,
-    peak_bytes,
-)
 
 FACTOR = 8  # the first blocks, which run by patches, make the maps so many times smaller
 PATCHES = (1, 2, 4, 7, 14, 28)  # sides of patches of a 28 x 28 map

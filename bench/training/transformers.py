@@ -27,13 +27,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import tinyweave as tw
+from tinynas.int8 import int8_outputs
+from tinynas.learning.augment import AUGMENT
+from tinynas.learning.train import accuracy, as_tensor, save, thread_count
+from tinynas.tasks.dataset import SCALE, Dataset
+from tinynas.tasks.images import read_images
+from tinynas.tasks.sounds import read_sounds
 from tinyweave.files import write_file
-from tinyweave.nas.int8 import int8_outputs
-from tinyweave.nas.learning.augment import AUGMENT
-from tinyweave.nas.learning.train import accuracy, as_tensor, save, thread_count
-from tinyweave.tasks.dataset import SCALE, Dataset
-from tinyweave.tasks.images import read_images
-from tinyweave.tasks.sounds import read_sounds
 
 DEVICE, RAM = "stm32l4r5", "64k"
 BATCH, RATE, DECAY, WARM_UP, SMOOTHING = 64, 2e-3, 0.05, 0.1, 0.1

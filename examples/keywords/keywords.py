@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from sounds import BANDS, DIGITS, FEATURES, FRAMES, HERE, RATE, RECORDINGS, features, named, read_digit, recordings
 
 import tinyweave as tw
+from tinynas.int8 import int8_outputs
+from tinynas.tasks import listening
+from tinynas.tasks.evaluation.intervals import wilson
 from tinyweave import api
 from tinyweave.files import write_below
 from tinyweave.media import write_recording
-from tinyweave.nas.int8 import int8_outputs
 from tinyweave.report.recognised import Heard, confusion, recognised_svg
 from tinyweave.simulate import target
-from tinyweave.tasks import listening
-from tinyweave.tasks.evaluation.intervals import wilson
 
 MODEL, INPUTS, TRAINED = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "trained.json"
 BOARD = "mps2-an500"  # where the firmware runs, which QEMU plays

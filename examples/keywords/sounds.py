@@ -1,6 +1,6 @@
 """Recordings of digits as log-mel features, and which of them are held out; training and the command share it.
 
-In: wav files named DIGIT_SPEAKER_TAKE.wav. Out: int8 [49, 32, 1], those of `tinyweave.tasks.features`, whose C is emitted.
+In: wav files named DIGIT_SPEAKER_TAKE.wav. Out: int8 [49, 32, 1], those of `tinynas.tasks.features`, whose C is emitted.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tinynas.tasks.features import log_mel
+from tinynas.tasks.sounds import as_int16, fitted
 from tinyweave.ir import CompileError
 from tinyweave.media import read_recording
-from tinyweave.tasks.features import log_mel
-from tinyweave.tasks.sounds import as_int16, fitted
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE.parents[2] / "shared" / "data" / "fsdd" / "recordings"

@@ -14,13 +14,13 @@ from pathlib import Path
 from photograph import ARCH, BOARD, boxes_in_python, detector, drawn, options, packaged, random_network, seen_by
 
 import tinyweave as tw
+from tinynas.int8 import int8_outputs, quant_of
+from tinynas.tasks.boxes import Head, head_of
+from tinynas.trained import open_trained
 from tinyweave import api
 from tinyweave.camera.jpeg import decode
 from tinyweave.files import write_below
-from tinyweave.nas.int8 import int8_outputs, quant_of
-from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
-from tinyweave.tasks.boxes import Head, head_of
 
 FIRST, PERSON = "person", "person"  # the first network's name in C, and its class that matters
 CLASSIFIER = replace(ARCH, image=(96, 96, 3), classes=2, anchors=0, last=64)

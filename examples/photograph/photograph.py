@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tinyweave as tw
+from tinynas.arch import Arch, Group, blocks, stride
+from tinynas.int8 import int8_outputs, quant_of
+from tinynas.network import to_graph
+from tinynas.tasks.boxes import Head, as_text, head_of
+from tinynas.trained import open_trained
 from tinyweave import api
 from tinyweave.camera.jpeg import decode
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.files import write_below
-from tinyweave.nas.arch import Arch, Group, blocks, stride
-from tinyweave.nas.int8 import int8_outputs, quant_of
-from tinyweave.nas.network import to_graph
-from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
-from tinyweave.tasks.boxes import Head, as_text, head_of
 
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from tinynas.arch import from_json
+from tinynas.int8 import quant_of
+from tinynas.tasks.boxes import as_rows, head_of
+from tinynas.tasks.detection import boxes_of
+from tinynas.tasks.evaluation.intervals import wilson
+from tinynas.trained import open_trained, outputs_on_core
 from tinyweave import cli
 from tinyweave.devices import find
 from tinyweave.files import read_file
 from tinyweave.ir import CompileError
-from tinyweave.nas.arch import from_json
-from tinyweave.nas.int8 import quant_of
-from tinyweave.nas.trained import open_trained, outputs_on_core
 from tinyweave.report.recognised import confusion, recognised_svg
-from tinyweave.tasks.boxes import as_rows, head_of
-from tinyweave.tasks.detection import boxes_of
-from tinyweave.tasks.evaluation.intervals import wilson
 
 HERE = Path(__file__).parent
 MAX_NET = 1 << 20  # bytes of a network's .json

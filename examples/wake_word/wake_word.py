@@ -20,18 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tinyweave as tw
+from tinynas.int8 import int8_outputs
+from tinynas.tasks import listening
+from tinynas.tasks.dataset import files_of
+from tinynas.tasks.evaluation.intervals import wilson
+from tinynas.tasks.sounds import as_int16
+from tinynas.tasks.wake_word import BANDS, HOP, RATE, WakeWordMel, wake_word_mel
 from tinyweave import api, toolchain
 from tinyweave.files import write_below
 from tinyweave.media import read_recording, write_recording
-from tinyweave.nas.int8 import int8_outputs
 from tinyweave.packages import Package
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import Cycles, milliseconds
-from tinyweave.tasks import listening
-from tinyweave.tasks.dataset import files_of
-from tinyweave.tasks.evaluation.intervals import wilson
-from tinyweave.tasks.sounds import as_int16
-from tinyweave.tasks.wake_word import BANDS, HOP, RATE, WakeWordMel, wake_word_mel
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[2] / "shared"

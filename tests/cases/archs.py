@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
+from tinynas.arch import Arch, Group, blocks, rounded, verify
+from tinynas.ram import arena
 from tinyweave.ir import Graph
-from tinyweave.nas import arena
-from tinyweave.nas.arch import Arch, Group, blocks, rounded, verify
 
 WIDTHS, STRIDES = (24, 40, 80, 96, 192, 320), (2, 2, 2, 1, 2, 1)
 

@@ -17,6 +17,10 @@ QUIET = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update".split()
 )
 
+# a question of the page of the lesson to its server
+ASKED = {"network": "five_layers", "resolution": 32, "width": 0.5, "schedule": "best", "grid": 0, "stream": False}
+ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
+
 
 def needs_chromium() -> None:
     if CHROMIUM is None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tinyweave.nas.arch import Arch, Block, Group, blocks, mobilenet_v2, verify
+from tinylesson.papers.chain import square
+from tinynas.arch import Arch, Block, Group, blocks, mobilenet_v2, verify
 from tinyweave.ops.window import ChainLayer
-from tinyweave.papers.chain import square
 
 
 def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:
@@ -67,3 +67,14 @@ def bottlenecks(found: Sequence[ChainLayer]) -> list[Block]:
         made.append(Block(run, same and len(run) > 1, linear=len(run) > 1))
         at += len(run)
     return made
+
+
+# the networks of table 1.1 and figure 5-1 of the thesis, computed by hand: published MACs and weights, input plus output of the
+# largest layer, and the layer-by-layer peak including the two operands and the output of a sum
+RIGHT = {
+    "ResNet-50": (4_089_184_256, 25_557_032 - 53_120 - 1000, 56 * 56 * (256 + 128), 3 * 56 * 56 * 256),
+    "ResNet-18": (1_814_073_344, 11_689_512 - 9_600 - 1000, 224 * 224 * 3 + 112 * 112 * 64, None),
+    "MobileNetV2": (300_774_272, 3_469_760, 112 * 112 * (16 + 96), 112 * 112 * 96 + 56 * 56 * 96),
+    "MobileNetV2 x 0.75": (209_069_792, 2_608_784, 112 * 112 * (16 + 96), 112 * 112 * 96 + 56 * 56 * 96),
+    "MCUNet, for 512 kB": (125_874_400, 1_710_232, 80 * 80 * (16 + 48), None),
+}

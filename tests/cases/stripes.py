@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.nas.space import ElasticGroup, SearchSpace
-from tinyweave.nas.training_run import TrainingRun
+from tinynas.space import ElasticGroup, SearchSpace
+from tinynas.training_run import TrainingRun
 from tinyweave.progress import silent
 
 TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
@@ -38,8 +38,8 @@ def trained_together(
 
     runs: options of `fit_supernet` and the epochs of its recipe; `stop`: number of epochs before an interrupt.
     """
-    from tinyweave.nas.learning.team import joined
-    from tinyweave.nas.learning.train import thread_count
+    from tinynas.learning.team import joined
+    from tinynas.learning.train import thread_count
 
     with thread_count(1), joined(init_method=f"file://{meeting}", rank=rank, world_size=size) as team:
         return [trained(number, folder, team=team, net_seed=rank, **run) for number, run in enumerate(runs)]
@@ -49,8 +49,8 @@ def trained(
     number: int, folder: Path, epochs: int, *, stop: int = 0, net_seed: int = 0, team: Any = None, **options: Any
 ) -> dict[str, Any]:
     """Return the weights of a supernet trained in this process, with or without an interrupt."""
-    from tinyweave.nas.learning.supernet import Supernet, fit_supernet
-    from tinyweave.nas.learning.train import Recipe
+    from tinynas.learning.supernet import Supernet, fit_supernet
+    from tinynas.learning.train import Recipe
 
     class StopError(Exception):
         pass

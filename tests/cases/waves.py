@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from tinynas.costs import Target
+from tinynas.evolution import Evolution
+from tinynas.halving import Rung
+from tinynas.one_shot import SupernetBudget
+from tinynas.space import ElasticGroup, SearchSpace
+from tinynas.tasks.dataset import Dataset
 from tinyweave import api
 from tinyweave.devices import find
-from tinyweave.nas.costs import Target
-from tinyweave.nas.evolution import Evolution
-from tinyweave.nas.halving import Rung
-from tinyweave.nas.one_shot import SupernetBudget
-from tinyweave.nas.space import ElasticGroup, SearchSpace
-from tinyweave.tasks.dataset import Dataset
 
 BOARD = find("stm32f412")
 TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="64k", latency_ms=30))

@@ -12,14 +12,14 @@ from cases import maps
 from cases.tiny import NETWORKS
 from codegen.emitted import compile_strictly, source_of, write
 
+from tinynas.arch import Arch, Group, blocks
+from tinynas.network import to_graph
 from tinyweave import toolchain
 from tinyweave.codegen import c
 from tinyweave.codegen.names import check_memories, identifier
 from tinyweave.devices import all_devices
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FILES
-from tinyweave.nas.arch import Arch, Group, blocks
-from tinyweave.nas.network import to_graph
 from tinyweave.planning import Plan, Request, check, plan
 
 MEMORY = "zzz"  # no name in the C contains it

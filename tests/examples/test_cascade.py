@@ -13,8 +13,8 @@ from packages.export import needs
 from pages import check_output
 
 import tinyweave as tw
+from tinynas.int8 import quant_of
 from tinyweave import api, toolchain
-from tinyweave.nas.int8 import quant_of
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "photograph"))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tinyweave as tw
+from tinynas.int8 import int8_outputs
 from tinyweave import ops
-from tinyweave.nas.int8 import int8_outputs
 from tinyweave.simulate import litert
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "keywords"

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from test_imports import modules, name_of
 
-import tinyweave
 from tinyweave.kernels.table import BY_NAME
 
-ROOT = Path(tinyweave.__file__).parent
 PARTS_OF_STRINGS = {"startswith", "endswith", "removeprefix", "removesuffix", "replace", "find", "index", "split", "partition"}
 PARTS_OF_STRINGS |= {"rfind", "rindex", "rsplit", "rpartition", "count", "strip", "lstrip", "rstrip"}
-PRINTS = {"report/kernel_shares.py"}  # it shortens names in a table
+PRINTS = {"tinyweave/report/kernel_shares.py"}  # it shortens names in a table
 
 
 def name_inspections(source: str) -> Iterator[int]:
@@ -52,9 +51,9 @@ def _speaks_of_kernels(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("kernel", "variant")
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_no_code_inspects_the_name_of_a_kernel(path: Path) -> None:
-    if str(path.relative_to(ROOT)) not in PRINTS:
+    if name_of(path) not in PRINTS:
         assert not list(name_inspections(path.read_text()))
 
 

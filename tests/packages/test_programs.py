@@ -14,13 +14,13 @@ from cases.strict import c99, sanitizers
 from packages.export import needs
 
 import tinyweave as tw
+from tinynas.int8 import int8_outputs
+from tinynas.tasks import listening
+from tinynas.tasks.features import log_mel
 from tinyweave import api, toolchain
-from tinyweave.nas.int8 import int8_outputs
 from tinyweave.packages import firmware_files
 from tinyweave.simulate import firmware
 from tinyweave.simulate.run import Fault
-from tinyweave.tasks import listening
-from tinyweave.tasks.features import log_mel
 
 RATE, OTHER, NO_WAV = 8000, -2, -1
 HEAD = """

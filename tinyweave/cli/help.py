@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..command_words import shell_lines
-from ..ir import CompileError
+from .modules import ir
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,19 +46,18 @@ class GroupedCommands(TyperGroup):
         with formatter.section("Options"):
             formatter.write_dl([row for each in self.get_params(ctx) if (row := each.get_help_record(ctx)) is not None])
 
+    def of(self, title: str) -> list[str]:
+        """Return the names of the commands of a group: first those of this package, then those of others."""
+        others = [name for name, each in self.commands.items() if getattr(each, "rich_help_panel", None) == title]
+        return [*GROUPS[title].split(), *others]
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands and the first sentences of their docstrings, one section per group."""
         width = max(map(len, self.commands))
-        for title, names in GROUPS.items():
+        for title in GROUPS:
             with formatter.section(title):
-                listed = [*names.split(), *(name for name, each in self.commands.items() if _panel(each) == title)]
-                rows = [(name, self.commands[name].get_short_help_str(formatter.width - width - 6)) for name in listed]
+                rows = [(name, self.commands[name].get_short_help_str(formatter.width - width - 6)) for name in self.of(title)]
                 formatter.write_dl([(name.ljust(width), text) for name, text in rows])
-
-
-def _panel(command: Any) -> Any:
-    """Return the name of the group in the help that a command of another package asks for."""
-    return getattr(command, "rich_help_panel", None)
 
 
 class Command(TyperCommand):
@@ -139,7 +138,7 @@ class App(typer.Typer):
                 each.load()
             except ImportError as error:
                 why = f"the package of the command '{each.name}' cannot be imported: {error}"
-                raise CompileError(why, "install it again") from error
+                raise ir.CompileError(why, "install it again") from error
 
     def command(self, name: str | None = None, **more: Any) -> Callable[[Function], Function]:
         """Return a decorator that adds a function as a command; the arguments are those of typer's `command`."""

@@ -237,7 +237,7 @@ def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding:
 
 
 class ChainLayer(NamedTuple):
-    """The shape of an int8 convolution of one image. `nas` and `papers` describe a network as a chain of such layers."""
+    """The shape of an int8 convolution of one image. A chain of such layers describes a network."""
 
     h: int  # rows of the input
     w: int

@@ -11,14 +11,14 @@ import pytest
 from cases.graphs import Net
 from fuzz.generate import BY_ROW, random_network
 
+from tinylesson.networks import graph_of
+from tinynas.arch import blocks, layers, mobilenet_v2
+from tinynas.costs import model_of
+from tinynas.published.patches import bytes_by_patch, patched_bytes
 from tinyweave import api
-from tinyweave.explorer.networks import graph_of
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, verify
-from tinyweave.nas.arch import blocks, layers, mobilenet_v2
-from tinyweave.nas.costs import model_of
 from tinyweave.ops import macs
-from tinyweave.papers.patches import bytes_by_patch, patched_bytes
 from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, to_json
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.fuse.row_access import RowGraph, recomputed_macs, tile_buffer_bytes, tile_bytes, tile_sizes

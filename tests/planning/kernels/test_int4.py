@@ -13,10 +13,10 @@ import pytest
 from cases.mobile import narrow_mobilenet
 from cases.ops import narrowed
 
+from tinynas.arch import Arch, Block, Group, blocks
+from tinynas.network import to_graph
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Tensor, verify
-from tinyweave.nas.arch import Arch, Block, Group, blocks
-from tinyweave.nas.network import to_graph
 from tinyweave.ops import check
 from tinyweave.passes import run_passes
 from tinyweave.planning import Request, plan

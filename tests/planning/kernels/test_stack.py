@@ -8,11 +8,11 @@ import pytest
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
+from tinynas.costs import model_of
 from tinyweave import api
 from tinyweave.api.results import Model
 from tinyweave.kernels.layer_cycles import cost_model_core
 from tinyweave.kernels.table import FILES, VARIANTS, stack_of_kernels
-from tinyweave.nas.costs import model_of
 from tinyweave.planning import Limits, Plan, Request
 from tinyweave.planning.kernels.flash_budget import kernel_sets
 from tinyweave.planning.kernels.stack import FRAME, least_stack, stack_bytes

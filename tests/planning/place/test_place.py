@@ -136,7 +136,7 @@ def test_the_branch_and_bound_search_is_the_same_in_c_and_python() -> None:
 
 
 PLANNER = Path(planning.__file__).parent
-SOURCES = (*sorted(PLANNER.rglob("*.c")), PLANNER.parent / "nas" / "chain.c")
+SOURCES = (*sorted(PLANNER.rglob("*.c")), PLANNER.parents[1] / "tinynas" / "ram" / "chain.c")
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)

@@ -14,13 +14,13 @@ from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
 from fuzz.generate import BY_ROW, random_network
 
+from tinynas.costs import model_of
 from tinyweave import api
 from tinyweave.api import results
 from tinyweave.devices import find
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.layer_cycles import cost_model_core, layer_cycles
 from tinyweave.kernels.table import BY_NAME
-from tinyweave.nas.costs import model_of
 from tinyweave.ops import macs
 from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, plan, planner, strategies, to_json
 from tinyweave.planning.fuse.row_schedule import plan_macs

@@ -20,8 +20,8 @@ def tile_candidates(
     """Return, for each step, the tiles whose last op is in this step, each one column wide: the fewest ops first, then rows.
 
     A tile is a group of at least two consecutive ops that compute a few rows at a time. A taller tile of the same ops is listed
-    only if it recomputes less, since it needs more line-buffer bytes. `add_tiles` in nas/chain.c does the same for chains of
-    ops.
+    only if it recomputes less, since it needs more line-buffer bytes. `add_tiles` in tinynas/ram/chain.c does the same for
+    chains of ops.
 
     Args:
         order: indices of the ops.

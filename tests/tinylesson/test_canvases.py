@@ -1,0 +1,171 @@
+"""The lesson's canvases in a browser, from a saved page: each knob changes its figure, also on a phone; answers are hidden."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+from cases.browser import seen_by_script
+
+import tinylesson as explorer
+from tinylesson import questions
+from tinylesson.lesson import page
+from tinylesson.networks import NETWORKS
+from tinylesson.planned import COMPARED
+from tinynas.stage_one import FEASIBLE, By, Setting, best_setting, limits_for_share, most_feasible
+
+FOLDER = Path(explorer.__file__).parent
+PLANNED = json.loads((FOLDER / "planned.json").read_text())
+# width of the window in pixels, and whether the knobs are beside their figure
+DEVICES = {"desk": (1280, True), "phone": (390, False)}
+CHAINS = ((32, 0.1), (144, 0.5), (176, 1.0), (208, 0.35), (256, 1.5))  # resolutions and widths
+
+TURNS = (Path(__file__).parent / "turns.js").read_text()
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return what the user saw on a device of DEVICES."""
+
+    @cache
+    def visit(device: str) -> dict[str, Any]:
+        folder = tmp_path_factory.mktemp(device)
+        turns = f"const CHAINS = {json.dumps(CHAINS)};{TURNS}"
+        return seen_by_script(page(is_served=False), turns, folder, 60_000, DEVICES[device][0])
+
+    return visit
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_knob_moves_its_figure_and_names_its_default(visits: Any, device: str) -> None:
+    found = visits(device)
+    assert found["inner"] == DEVICES[device][0] and found["wide"] <= 0, "the page is as wide as its window"
+    knobs = {name: each for of_canvas in found["knobs"].values() for name, each in of_canvas.items()}
+    assert len(knobs) == 1 + 3 + 5 + 3 + 1 + 1 + 9
+    still = {name for name, each in knobs.items() if each["moves"] is not True}
+    assert still == set(found["knobs"]["explorer"]), "the explorer's knobs are turned in test_in_browser.py"
+    ranges = {"layers-resolution": "32 to 256 px, default 96 px", "layers-width": "0.1 to 1.5 x, default 1 x"}
+    ranges |= {
+        "map-ram": "8 to 1024 KiB, default 320 KiB",
+        "map-rule": "10 to 100 %, default 80 %",
+        "resolution": "32 to 256 px, default 144 px",
+    }
+    assert {name: knobs[name]["note"] for name in ranges} == ranges
+    assert all("default" in each["note"] for each in knobs.values())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_knobs_stay_in_view_while_their_figure_scrolls(visits: Any, device: str) -> None:
+    for name, place in visits(device)["place"].items():
+        assert place["beside"] is DEVICES[device][1], name
+        assert 0 <= place["top"] <= 8, name
+
+
+def test_the_ladder_shows_machines_and_planned_networks(visits: Any) -> None:
+    shown = visits("desk")["ladder"]
+    for words in ("16 GB memory", "TB to PB storage", ">64 GB storage", "320 kB memory", "Arduino Nano 33 BLE Sense"):
+        assert words in shown["formula"]
+    assert "1,372 KiB RAM" in shown["formula"] and "1,372 KiB RAM" not in shown["best"]
+    arena = PLANNED["ladder"][2]["arenas"]["best"]
+    assert f"{arena / 1024:.0f} KiB RAM" in shown["best"] and f"{arena:,}" in shown["formula"], "the table has all schedules"
+
+
+def test_the_five_layers_grow_as_the_lecture_says(visits: Any) -> None:
+    shown = visits("desk")["layers"]
+    assert "conv 1 and conv 2, 110,592 B" in shown["first"] and "108 KiB✓ fits" in shown["first"]
+    assert f"{4 * 110_592:,} B" in shown["twice"] and f"{2 * 110_592:,} B" in shown["half"]
+    assert f"✗ {2 * 110_592 - 64 * 1024:,} B too many" in shown["none"]
+    assert "33.8 KiB" in shown["first"] and "34 KiB" in shown["first"], "planned, with the input in RAM and by rows"
+
+
+def star(column: int, ram: int, flash: int = 1 << 20, by: By = "p80", share: float = FEASIBLE) -> str:
+    """Return the begin of the map's caption on the setting that stage one chooses from the networks of map.json.
+
+    column: which arena of a network counts: layer by layer, the best plan, the best plan with its input by rows.
+    """
+    settings, networks = [], {}
+    for name, drawn in json.loads((FOLDER / "map.json").read_text())["networks"].items():
+        side, width = name.split()
+        macs = tuple(sorted(each[4] for each in drawn if each[column] <= ram and each[3] <= flash))
+        settings.append(Setting((int(side), int(side)), float(width), macs, len(drawn)))
+        networks[settings[-1]] = drawn
+    best = best_setting(settings, by, share)
+    if best is not None and best.size is not None:
+        return f"★, the best feasible setting: {best.size[0]} x {best.size[0]} at width {best.width:g},"
+    near = most_feasible(settings)
+    assert near.size is not None
+    needs = [{"ram": each[column], "flash": each[3]} for each in networks[near]]
+    kib = [-(-int(count) // 1024) for count in limits_for_share(needs, {"ram": ram, "flash": flash}).values()]
+    where = f"At {near.size[0]} x {near.size[0]} and width {near.width:g} they do within"
+    return (
+        f"No setting is feasible: nowhere do 80 % of the networks fit. {where} {kib[0]} KiB of SRAM and {kib[1]} KiB of Flash."
+    )
+
+
+def test_the_map_chooses_the_setting_of_stage_one(visits: Any) -> None:
+    shown = visits("desk")["map"]
+    for key, column in (("layer", 0), ("best", 1), ("rows", 2)):
+        assert star(column, 320 << 10) in shown[key], key
+    assert "144 x 144 at width 0.5," in shown["layer"], "as the thesis and the lecture have it"
+    for ram in (8, 16, 48, 1024):
+        assert star(0, ram << 10) in shown[str(ram)], ram
+    assert star(0, 320 << 10, 512 << 10) in shown["flash"]
+    assert star(0, 320 << 10, by="mean") in shown["mean"] and "on average" in shown["mean"]
+    assert star(0, 320 << 10, share=0.1) in shown["ruleless"] != shown["layer"]
+    assert "image resolution, px" in shown["layer"] and "width multiplier" in shown["layer"]
+
+
+def test_ram_per_block_is_compared_on_one_scale_with_its_flatness(visits: Any) -> None:
+    found = visits("desk")
+    for key, shown in found["profiles"].items():
+        setting, schedule = key.split()
+        expected = [
+            (each, live[schedule])
+            for each, live in zip(COMPARED, PLANNED["profiles"], strict=True)
+            if each.setting in (setting, "both")
+        ]
+        for (network, title, caption, over), (each, live) in zip(shown, expected, strict=True):
+            assert network == each.network and title.startswith(f"{each.title}, {each.resolution} px")
+            assert f"flatness {mean(live) / max(live):.2f}: mean" in caption
+            assert ("It fits." in caption) == (max(live) <= 320 << 10) == (over == 0)
+            assert over == sum(count > 320 << 10 for count in live), "blocks over the budget have another colour"
+    assert all("It does not fit." in caption for *_, caption, _ in found["tight"])
+
+
+def test_redistribution_and_two_scales_show_their_figures(visits: Any) -> None:
+    found = visits("desk")
+    four = found["redistribution"]["7"]
+    for words in ("75 x 75 pixels", "339.0 M MACs, 12.7 % more", "63 x 63 pixels", "309.2 M MACs, 3.8 % more"):
+        assert words in four
+    assert "737.9 M MACs" in found["redistribution"]["1"], "the thesis: up to 738 M, with patches of one pixel"
+    assert "459 KiB of RAM" in found["redistribution"]["14"]
+    for schedule, shown in found["scales"].items():
+        record = PLANNED["scales"][schedule]
+        assert f"Peak {max(layer['live'] for layer in record['layers']) / 1024:.3g} KiB." in shown
+        (fine,) = (each for each in record["buffers"] if each["label"] == record["fine"])
+        assert f"stays in RAM from step {fine['begin'] + 1} to {fine['end']} of {record['plan']['steps']}" in shown
+        assert ("Nothing is fused." in shown) == (schedule == "layer")
+
+
+def test_the_page_computes_the_formula_of_every_chain(visits: Any) -> None:
+    chains = visits("desk")["chains"]
+    assert set(chains) == {name for name, each in NETWORKS.items() if each.blocks}
+    for name, peaks in chains.items():
+        assert peaks == [questions.by_formula(name, *setting)["layer"] for setting in CHAINS], name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_question_hides_its_answer_until_it_is_opened(visits: Any, device: str, number: int) -> None:
+    asked, before, after, answer = visits(device)["questions"][number - 1]
+    assert re.fullmatch(rf"{number}\. .*\?", asked) and len(answer) > 40
+    assert (before, after) == (False, True)
+
+
+def test_a_printed_page_has_the_answers(visits: Any) -> None:
+    assert visits("desk")["closedInPrint"] == 0

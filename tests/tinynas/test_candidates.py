@@ -1,0 +1,157 @@
+"""Candidates of a search: networks that fit, the first network, and what is drawn where little fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.waves import waves
+
+from tinynas import candidates
+from tinynas.arch import Arch, linear, macs, nearest
+from tinynas.candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
+from tinynas.costs import Costs, Overhead, Target, costs
+from tinynas.space import arch_of, detectors, plain, sensors, small_images, smallest
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.ir import CompileError
+
+BOARD = find("stm32f412")
+SPACE = sensors(24, 2)
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="58k", latency_ms=30))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"), [({"ram": "500"}, "B of RAM"), ({"flash": "4k"}, "B of Flash"), ({"latency_ms": 0.01}, "ms")]
+)
+def test_limits_below_the_smallest_network_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, str], message: str
+) -> None:
+    monkeypatch.setattr(candidates, "MAX_SAMPLES_IF_INFEASIBLE", 16)
+    target = Target(BOARD, api.limits_of(BOARD, **limits), overhead=Overhead(500, 9000))
+    with pytest.raises(
+        CompileError, match=f"none of .* networks sampled from the space 'sensors' fits; its smallest network needs .*{message}"
+    ):
+        sample_fitting(SPACE, target, 2, 3, Sampling(0), progress=lambda *_: None)
+
+
+def test_if_few_networks_fit_they_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = macs(arch_of(SPACE, smallest(SPACE), 2))
+    monkeypatch.setattr(candidates, "SAMPLES_PER_CANDIDATE", 1)
+    strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
+    monkeypatch.setattr(candidates, "costs", strict)
+    monkeypatch.setattr(candidates, "quick_costs", lambda target, arch: strict(arch, target))
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda *_: None)) == 8
+    monkeypatch.setattr(candidates, "UNIFORM", 1.0)
+    assert len(sample_fitting(SPACE, TARGET, 2, 8, Sampling(0, 1000), progress=lambda *_: None)) < 8
+
+
+def test_sampled_candidates_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "SAMPLES_PER_CANDIDATE", 2)
+    target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), overhead=Overhead(500, 9000))
+    pairs = sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda *_: None)
+    assert len(pairs) == 3 and all(cost.fit and cost.ram <= 3072 and cost.flash <= 40960 for _, cost in pairs)
+    assert all(costs(arch, target) == cost for arch, cost in pairs)
+    assert pairs == sample_fitting(SPACE, target, 2, 3, Sampling(3), progress=lambda *_: None)
+
+
+def test_candidates_are_the_same_if_they_are_priced_in_parallel() -> None:
+    target, calls = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000)), list[int]()
+
+    def price(archs: list) -> list:
+        calls.append(len(archs))
+        return [costs(arch, target) for arch in archs]
+
+    pairs = sample_fitting(SPACE, target, 2, 2, Sampling(3, costs_of=price), progress=lambda *_: None)
+    assert pairs == sample_fitting(SPACE, target, 2, 2, Sampling(3), progress=lambda *_: None) and max(calls) > 1
+
+
+def test_networks_that_cannot_be_trained_in_time_are_not_planned() -> None:
+    most, planned = 2 * macs(arch_of(SPACE, smallest(SPACE), 2)), list[int]()
+    target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="58k"))
+
+    def price(archs: list) -> list:
+        planned.extend(map(macs, archs))
+        return [costs(arch, target) for arch in archs]
+
+    is_trainable = lambda arch: macs(arch) <= most  # noqa: E731
+    pairs = sample_fitting(SPACE, target, 2, 3, Sampling(0, 64, price, is_trainable), progress=lambda *_: None)
+    assert max(planned) <= most and {macs(arch) for arch, _ in pairs} <= set(planned)
+
+
+def test_the_first_network_is_the_largest_plain_network_that_fits() -> None:
+    space, target = small_images((16,)), Target(BOARD, api.limits_of(BOARD, ram="12k", flash="40k"))
+    found = first_network(space, target, 4)
+    archs = [arch_of(space, plain(space, width, depth), 4) for width in space.widths for depth in (1, 2, 3)]
+    fitting = [arch for arch in archs if costs(arch, target).fit]
+    assert found is not None and 0 < len(fitting) < len(archs)
+    assert found == (found[0], costs(found[0], target)) and found[0] in fitting and macs(found[0]) == max(map(macs, fitting))
+    for group in found[0].groups:
+        assert set(group.kernels) == {3} and set(group.expansions) == {1}, "depthwise separable convolutions"
+    less = first_network(space, target, 4, lambda arch: macs(arch) < macs(found[0]))
+    assert less is not None and macs(less[0]) < macs(found[0])
+    assert first_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), 4) is None
+
+
+def test_a_first_network_that_does_not_fit_as_built_becomes_narrower() -> None:
+    space, target = small_images((32,)), Target(BOARD, api.limits_of(BOARD, ram="20k", flash="96k"))
+    built, first = list[Arch](), first_network(space, target, 4)
+    assert first is not None
+
+    def fits(arch: Arch) -> bool:
+        built.append(arch)
+        return len(built) == 2
+
+    found = first_network(space, target, 4, fits=fits)
+    assert found is not None and built == [first[0], found[0]], "no network is built that is not needed"
+    plain_ones = [arch_of(space, plain(space, width, depth), 4) for width in space.widths for depth in (1, 2, 3)]
+    assert 0.75 * macs(first[0]) < macs(found[0]) < macs(first[0]) and found[0] not in plain_ones
+    assert [len(group.kernels) for group in found[0].groups] == [len(group.kernels) for group in first[0].groups]
+    assert first_network(space, target, 4, fits=lambda _: False) is None
+
+
+def test_the_pooled_network_reads_the_maximum_of_each_channel_too() -> None:
+    space, target = small_images((16,)), Target(BOARD, api.limits_of(BOARD, ram="12k", flash="40k"))
+    first = first_network(space, target, 4)
+    assert first is not None
+    ((other, cost),) = pooled_network(space, target, first[0])
+    assert other == replace(first[0], pooling="both") and cost == costs(other, target) and cost.flash > first[1].flash
+    assert list(pooled_network(space, target, other)) == [], "it has this pooling already"
+    assert list(pooled_network(replace(space, poolings=("mean",)), target, first[0])) == []
+    assert list(pooled_network(space, Target(BOARD, api.limits_of(BOARD, ram="1k")), first[0])) == [], "it does not fit"
+
+
+def test_flat_networks_are_the_beginnings_of_the_plain_network() -> None:
+    space = sensors(24, 2)
+    target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000))
+    found = list(flat_networks(space, target, 4))
+    assert [len(arch.groups) for arch, _ in found] == [0, 1, 2, 3] and {arch.pooling for arch, _ in found} == {"none"}
+    whole = arch_of(space, plain(space, 1.0, 1), 4)
+    for arch, cost in found:
+        assert (arch.stem, arch.groups) == (whole.stem, whole.groups[: len(arch.groups)])
+        assert cost.fit and cost == costs(arch, target)
+    less = list(flat_networks(space, target, 4, lambda arch: arch.stem < whole.stem))
+    assert len(less) == 4 and all(arch.stem < whole.stem for arch, _ in less), "the next width"
+    assert list(flat_networks(detectors((64, 64)), target, 4)) == []
+    tight = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="9500"), overhead=Overhead(500, 9000))
+    assert len(list(flat_networks(space, tight, 4))) < 4, "a deep one has too many weights"
+
+
+def test_fitted_networks_read_samples_of_few_values_and_must_fit() -> None:
+    data, target = waves(), Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k"), overhead=Overhead(500, 9000))
+    image = (1, 24, 2)
+    archs = [linear(image, 2), nearest(image, 2, 256)]  # with 381 samples, as many as the larger class has, it does not fit
+    assert fitted_networks(data, target) == [(arch, costs(arch, target)) for arch in archs]
+    assert not costs(nearest(image, 2, 381), target).fit
+    labels = data.part("train", "validation")[1]
+    wide = Target(BOARD, api.limits_of(BOARD, ram="3k"), overhead=Overhead(500, 9000))
+    assert [arch.stored for arch, _ in fitted_networks(data, wide)] == [0, max(labels.sum(), len(labels) - labels.sum())]
+    assert fitted_networks(data, Target(BOARD, api.limits_of(BOARD, flash="8k"), overhead=Overhead(500, 9000))) == []
+    assert fitted_networks(replace(data, kind="detection"), target) == []
+    assert [arch.stored for arch, _ in fitted_networks(waves(2_000), wide)] == [0, candidates.MAX_STORED]
+    large = replace(data, values=np.zeros((len(data.values), 32, 33, 1), np.int8))
+    assert fitted_networks(large, target) == []
+    assert {arch.image for arch, _ in fitted_networks(replace(large, kind="images"), target)} == {(32, 17, 1)}, (
+        "as k-NN reads it"
+    )

@@ -1,0 +1,294 @@
+"""The page of evidence follows from its measurements, and says "better" only where an interval excludes 0."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "tinynas"))
+
+# isort: split
+import evidence
+import evidence_jobs
+import evidence_page
+from evidence_jobs import ENGINES, Limits, flash_of, packed, ram_of, sampled_fitting, unpacked
+from evidence_page import page
+from evidence_results import Difference, difference, gpu_seconds, outcomes, read, spread_of
+from small_sets import kind_of
+
+from tinynas.arch import blocks, macs, weights
+from tinynas.halving import DATA, save_data
+from tinynas.proxies import PROXIES
+from tinynas.space import arch_of, smallest
+from tinynas.tasks.dataset import PARTS, Dataset
+from tinynas.tasks.evaluation.intervals import student_t
+
+# these scripts add `bench`, whose folder `planning` would hide that of the tests
+sys.path[:] = [path for path in sys.path if Path(path).name != "bench"]
+
+PLAN = evidence.Plan(epochs=5, supernet_epochs=6, warm_up=2, population=4, generations=2)
+TEST = 400  # test samples
+RIGHT = {
+    "train": 0.8,
+    "rival": 0.6,
+    "largest": 0.8,
+    "tuned": 0.8,
+    "finalists": 0.8,
+    "longer": 0.8,
+    "quantise": 0.8,
+}  # shares, by first word
+
+
+def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Return a Record as the measurement `name` would return it, with random accuracies."""
+    word = name.split(maxsplit=1)[0]
+    correct = rng.random(TEST) < RIGHT.get(word, 0.5)
+    record = {
+        "arch": name,
+        "weights": 2048,
+        "macs": int(rng.integers(10**6)),
+        "epochs": 5,
+        "test": float(correct.mean()),
+        "correct": packed(correct),
+    }
+    if word == "proxies":
+        value = float(rng.random())
+        scores = {name: float(rng.random()) for name in (*PROXIES, "supernet")} | {"macs": value, "zen": -value}
+        return record | {"test": value, "proxies": scores}
+    record["validation"] = record["test"]
+    return record | {"curve": sorted(rng.random(12).tolist())} if word in ("evolution", "random") else record
+
+
+def written(folder: Path) -> Path:
+    """Write a Record for each measurement of a complete run; return the file."""
+    rng, file = np.random.default_rng(0), folder / evidence.RESULTS
+    samples = {place: {"train": 10, "validation": 5, "test": TEST} for place in evidence_page.PLACES}
+    all_jobs = evidence.jobs(folder, PLAN, 3)
+    header = {"plan": PLAN._asdict(), "device": "NVIDIA X", "samples": samples, "measurements": len(all_jobs)}
+    command = evidence.without(["-o", "x", "--epochs", "5", "--only", "a", "b", "--seeds", "3"], evidence.UNRECORDED)
+    lines: list[dict[str, Any]] = [header | {"command": list(command)}]
+    for number, job in enumerate(all_jobs):
+        seconds = {"begin": number / 2, "seconds": 1.0, "cpu_seconds": 36.0, "device": "NVIDIA X"}
+        lines.append({"key": job.key, **seconds, "result": record_of(job.key, rng)})
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> dict[str, Any]:
+    """Return the result of `small_sets.py` for a set on which the network by hand has 85 %."""
+    return {
+        "set": name,
+        "network": {"stem": 8},
+        "hand": {"stem": 16},
+        "minutes": 5.0,
+        "train": 600,
+        "test": 400,
+        "search": accuracy,
+        "interval": [accuracy - 0.05, accuracy + 0.05],
+        "baseline": "k-NN",
+        "baseline_accuracy": 0.8,
+        "baseline_interval": over_baseline,
+        "by_hand": 0.85,
+        "by_hand_interval": [accuracy - 0.86, accuracy - 0.84],
+        "needs": {"ram": 900, "flash": 2000, "latency_ms": 1.5},
+        "limits": {"ram": 1000, "flash": 3000, "latency_ms": 2.0},
+        "fits": True,
+        "bytes_equal": True,
+        "in_time": True,
+        "seconds": 250.0,
+        "cpu_seconds": 400.0,
+        "by_hand_cpu_seconds": None,
+        "training_share": 0.9,
+    }
+
+
+def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    text = page(results, [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))])
+    assert text.count("\n### ") == 12 and text.count("Command: `--only ") == 10 and "nan" not in text
+    intervals = re.findall(r"[+-][\d.]+ \[([+-][\d.]+), ([+-][\d.]+)\]( \*\*better\*\*| \*\*worse\*\*)?", text)
+    assert len(intervals) > 60
+    for low, high, verdict in intervals:
+        assert verdict == (" **better**" if float(low) > 0 else " **worse**" if float(high) < 0 else ""), (low, high)
+    rival_rows = [line for line in text.splitlines() if "MobileNetV2, scaled | 2.0" in line]
+    assert len(rival_rows) == 3 and all("**better**" in line for line in rival_rows), "0.8 against 0.6 of 400 samples"
+    means = [float(line.split(" | ")[-1].split(" [")[0]) for line in rival_rows]
+    assert f"\n| evolution minus MobileNetV2, scaled | 3 | 3 | 0 | 0 | {min(means):+.1f} to {max(means):+.1f} |\n" in text
+    assert "is better than scaled MobileNetV2 in 3 of 3 cases (worse in 0), than hand-made" in " ".join(text.split())
+    engines = text.split("### Accuracy with")[1].split("Command:")[0].split("streamed input | ")[1:]
+    counts = [sum(f"**{verdict}**" in row.split("\n")[0] for row in engines) for verdict in ("better", "worse")]
+    assert f"streamed input, minus layer by layer | {len(engines)} | {counts[0]} | {counts[1]} | 0 |" in text
+    assert "| macs | +1.00 | +1.00 to +1.00 |  |\n" in text and "| zen | -1.00 | -1.00 to -1.00 | -2.00 to -2.00 |\n" in text
+    words = " ".join(text.split())
+    assert "On 1 of 2 small sets the search is better than the best simple classifier, on 1 it is worse." in words
+    assert f"{len(results.lines)} measurements, {len(results.lines) * 36 / 3600:.2f} core-hours" in words
+    row = "| digits | 600 | 400 | **90.0** [85.0, 95.0] | k-NN 80.0 | +1.0 to +3.0 | 85.0 | +4.0 to +6.0 |\n"
+    assert row in text and "| digits | sampled | 900 of 1,000 | 2,000 of 3,000 | 1.5 of 2 | 250 | 90 |\n" in text
+    assert "an interval that excludes 0: UnitTest." in text and "Before, UnitTest had never been searched" in words
+    assert "2 sets: mean -15.0 points, median -15.0. 95 % interval of the mean:" in text, "+5 and -35"
+    assert "- Sets whose own interval excludes 0: better: digits; worse: UnitTest." in text
+    assert "Unfinished" not in text and "not measured" not in text
+    assert "Failed: none." in text and "begins with `bench/tinynas/evidence.py --epochs 5 --seeds 3`" in words
+
+
+def test_an_unfinished_page_says_so(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    some = {name: line for name, line in results.lines.items() if " streamed " in name or name.startswith("supernet")}
+    text = page(results._replace(lines=some), [set_line("digits", 0.9, (0.01, 0.03))])
+    assert f"So far {len(some)} of {len(results.lines)} measurements were made." in text
+    assert "| images, 8 KiB | layer by layer |  |  | not measured |  |" in text and "### Zero-cost proxies" not in text
+
+
+def test_the_gpu_is_shared_by_measurements_that_overlap(tmp_path: Path) -> None:
+    """Each runs a second, and begins half a second after the one before."""
+    shares = gpu_seconds(read(written(tmp_path)))
+    assert sum(shares.values()) == pytest.approx(len(shares) / 2 + 0.5)
+    first, second, *_ = shares.values()
+    assert first == pytest.approx(0.75) and second == pytest.approx(0.5)
+
+
+def test_intervals_of_images_combine_test_samples_and_seeds(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    found = outcomes(results, "images", "train evolution {place}", "streamed", 16)
+    other = outcomes(results, "images", "rival {place}", "mobilenet_v2", "streamed", 16)
+    assert sorted(found.correct) == [0, 1, 2] and difference(found, found) == Difference(0.0, 0.0, 0.0)
+    assert found.spread and other.spread and found.spread.freedom != other.spread.freedom
+    by_sample = 100 * np.mean([1.0 * found.correct[seed] - other.correct[seed] for seed in range(3)], axis=0)
+    seeds = (
+        student_t(min(found.spread.freedom, other.spread.freedom)) ** 2 * (found.spread.variance + other.spread.variance) / 3
+    )
+    half = math.sqrt(1.96**2 * by_sample.var(ddof=1) / TEST + seeds)
+    each = difference(found, other)
+    assert each and each.middle == pytest.approx(by_sample.mean()) and each.verdict == "better"
+    assert (each.middle - each.low, each.high - each.middle) == pytest.approx((half, half), rel=1e-3)
+    assert difference(found, outcomes(results, "images", "train evolution {place}", "streamed", 17)) is None
+
+
+def test_equal_and_quantised_networks_do_not_count_in_the_spread(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    lines = [
+        line
+        for name, line in results.lines.items()
+        if " images " in name and "correct" in line["result"] and not name.startswith(("quantise", "rival", "longer rival"))
+    ]
+    kinds = {line["key"].rsplit(" ", 1)[0] for line in lines}
+    spread = spread_of(results, "images", rivals=False)
+    assert spread.freedom == len(lines) - len(kinds) > 100
+    assert 1.5**2 < spread.variance < 3.0**2, "between 100^2 * 0.8 * 0.2 / 400 and 100^2 * 0.6 * 0.4 / 400"
+    twice = {
+        name.replace("streamed", "twice"): line
+        for name, line in results.lines.items()
+        if name.startswith("train evolution images")
+    }
+    assert len(twice) > 20 and spread_of(results._replace(lines=results.lines | twice), "images", rivals=False) == spread
+
+
+def test_one_seed_gives_no_verdict(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    alone = results._replace(lines={name: line for name, line in results.lines.items() if name.endswith(" 0")})
+    for task, rival in (("images", "mobilenet_v2"), ("keywords", "ds_cnn")):
+        found, other = (
+            outcomes(alone, task, *words, "streamed", 16) for words in (("train evolution {place}",), ("rival {place}", rival))
+        )
+        each = difference(found, other)
+        assert each and each.low > 0 and each.verdict == "", "0.8 against 0.6 of 400 samples"
+
+
+def test_intervals_of_keywords_are_over_rotations(tmp_path: Path) -> None:
+    results = read(written(tmp_path))
+    found = outcomes(results, "keywords", "train evolution {place}", "streamed", 10)
+    other = outcomes(results, "keywords", "rival {place}", "ds_cnn", "streamed", 10)
+    values = [100 * (found.correct[seed].mean() - other.correct[seed].mean()) for seed in range(3)]
+    each, half = difference(found, other), student_t(2) * np.std(values, ddof=1) / math.sqrt(3)
+    assert each and each == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, True))
+
+
+@pytest.mark.parametrize(
+    ("network", "kind"),
+    [
+        ({"stem": 8}, "hand-made"),
+        ({"stem": 8, "pooling": "both"}, "with maxima"),
+        ({"stem": 8, "pooling": "none"}, "without pooling"),
+        ({"stem": 0, "pooling": "none"}, "linear"),
+        ({"stem": 0, "pooling": "none", "stored": 3}, "nearest neighbours"),
+        ({"stem": 16}, "sampled"),
+    ],
+)
+def test_the_page_names_the_candidate_that_a_search_returned(network: dict[str, Any], kind: str) -> None:
+    assert kind_of({"network": network, "hand": {"stem": 8}}) == kind
+
+
+def test_booleans_are_packed_without_loss() -> None:
+    correct = np.random.default_rng(0).random(21) < 0.5
+    assert (unpacked(packed(correct), 21) == correct).all() and len(packed(correct)) == 6
+
+
+def test_each_measurement_waits_for_earlier_ones_only_and_names_are_unique(tmp_path: Path) -> None:
+    every = evidence.jobs(tmp_path, PLAN, 2)
+    places = {job.key: number for number, job in enumerate(every)}
+    assert len(places) == len(every)
+    assert all(places[need] < number for number, job in enumerate(every) for need in job.needs)
+    some = evidence.chosen(every, ["quantise train evolution images bits 4 24 0"])
+    assert [job.key.split()[0] for job in some] == ["supernet", "evolution", "train", "quantise"]
+
+
+def test_limits_count_bits_and_each_engine_counts_its_ram() -> None:
+    limits = Limits("streamed", 16 << 10, 64 << 10)
+    archs = sampled_fitting(evidence.IMAGES, limits, 10, 8)
+    for arch in archs:
+        channels = sum(layer.c_out for block in blocks(arch) for layer in block.layers) + 10
+        assert (
+            flash_of(arch) - flash_of(arch, 4) == pytest.approx(0.49 * weights(arch))
+            and flash_of(arch) == weights(arch) + 9 * channels
+        )
+        assert limits.fit(arch) and not limits._replace(flash=flash_of(arch) - 1).fit(arch)
+        assert limits._replace(flash=flash_of(arch, 4), bits=4).fit(arch)
+        assert not limits._replace(macs=macs(arch) - 1).fit(arch) and limits._replace(macs=macs(arch)).fit(arch)
+        for engine in ENGINES:
+            least = limits._replace(engine=engine, ram=ram_of(arch, engine))
+            assert least.fit(arch) and not least._replace(ram=least.ram - 1).fit(arch), engine
+    needs = [[ram_of(arch, engine) for engine in ("fused", "patches", "layers")] for arch in archs]
+    assert all(max(fused, patches) <= layers and fused < layers for fused, patches, layers in needs)
+    assert any(patches < layers for _, patches, layers in needs)
+
+
+def test_a_network_that_several_searches_find_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = pytest.importorskip("tinynas.learning.train", reason="needs torch")
+    rng = np.random.default_rng(0)
+    parts, labels = np.repeat(np.arange(3, dtype=np.uint8), 20), rng.integers(0, 2, 60)
+    data = Dataset("images", ("a", "b"), rng.integers(-128, 128, (60, 20, 20, 3)).astype(np.int8), labels, parts, {})
+    save_data(data, tmp_path / DATA)
+    arch, training = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 2), evidence_jobs.Training(tmp_path, 1, 10)
+    first, other = (evidence_jobs.trained(training, arch, seed) for seed in (0, 1))
+    assert first != other, "another seed"
+    monkeypatch.setattr(train, "fit", Mock(side_effect=AssertionError))
+    assert evidence_jobs.trained(training, arch, 0) == first and evidence_jobs.trained(training, arch, 1) == other
+    for changed in (training._replace(epochs=2), training._replace(batch=20)):
+        with pytest.raises(AssertionError):
+            evidence_jobs.trained(changed, arch, 0)
+    with pytest.raises(AssertionError):
+        evidence_jobs.trained(training, arch, 0, end=tmp_path / "weights.pt")
+
+
+def test_every_speaker_is_tested_in_one_rotation() -> None:
+    speakers = np.repeat(np.arange(6), 4)
+    values = np.zeros((24, 2, 2, 1), np.int8)
+    data = Dataset("sounds", ("a", "b"), values, speakers % 2, np.zeros(24, np.uint8), {}, speakers)
+    seen = list[int]()
+    for rotation in range(evidence.ROTATIONS):
+        parts = evidence.rotated(data, rotation).parts
+        by_part = {name: set(speakers[parts == number].tolist()) for number, name in enumerate(PARTS)}
+        assert len(by_part["train"]) == 3 and len(by_part["validation"]) == 1 and len(by_part["test"]) == 2
+        assert sum(map(len, by_part.values())) == 6, "no speaker is in two parts"
+        seen += by_part["test"]
+    assert sorted(seen) == list(range(6))
+    assert replace(data).parts.sum() == 0, "the original is unchanged"

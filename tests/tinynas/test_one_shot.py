@@ -1,0 +1,285 @@
+"""A search with a supernet resumes to the same result, keeps to the limits, and fits its budget to the time limit."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
+
+from tinynas import (  # noqa: E402
+    halving,
+    one_shot,
+    search_options,
+    search_report,
+    training_run,
+)
+from tinynas.arch import Arch, macs, to_json  # noqa: E402
+from tinynas.costs import Costs, Target, costs  # noqa: E402
+from tinynas.evolution import Evolution  # noqa: E402
+from tinynas.halving import Rung  # noqa: E402
+from tinynas.one_shot import SupernetBudget, budget_within, choose_width, from_record, paper_budget  # noqa: E402
+from tinynas.search_options import SearchOptions  # noqa: E402
+from tinynas.search_report import card, search_record  # noqa: E402
+from tinynas.searching import SearchResult, search  # noqa: E402
+from tinynas.space import SearchSpace, arch_of, sample, small_images, smallest  # noqa: E402
+from tinynas.training_run import TrainingRun  # noqa: E402
+from tinynas.workers import Workers  # noqa: E402
+from tinyweave import api  # noqa: E402
+from tinyweave.installing import install  # noqa: E402
+from tinyweave.ir import CompileError  # noqa: E402
+from tinyweave.report.schema import faults  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_worker", "few_of_each_width")
+
+
+@pytest.fixture(scope="module")
+def few_of_each_width() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one_shot, "SAMPLES_PER_WIDTH", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
+    return search(
+        waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), SearchOptions(tensorboard=True, supernet_budget=NUMBERS)
+    )
+
+
+@pytest.mark.emulator
+def test_the_deployed_network_has_the_costs_that_the_search_reported(found: SearchResult) -> None:
+    profile, run = found.deployment.profile, json.loads((found.folder / "search.json").read_text())
+    assert found.deployment.verification.ok and found.fits and found.accuracy["test_int8"] > 0.6
+    assert found.costs.ram == profile.ram and found.costs.flash == pytest.approx(profile.flash, rel=0.01)
+    assert run["strategy"] == "supernet" and len(run["widths"]) == 1 and from_record(run["supernet"]) == NUMBERS
+    assert len(found.candidates) == NUMBERS.evolution.evaluations and all(cost.fit for _, cost in found.candidates)
+    rungs = [[each["candidate"] for each in found.trained if each["rung"] == number] for number in range(3)]
+    assert rungs[0] == list(range(8)) and rungs[1] == [0, 1] and len(rungs[2]) == 1
+    inherited = [each["accuracy"] for each in found.trained if each["rung"] == 0]
+    assert inherited == sorted(inherited, reverse=True), "the finalists are the best"
+
+
+def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -> None:
+    run = json.loads((found.folder / "search.json").read_text())
+    record = search_record(found, run)
+    assert faults(record, "search") == "" and record["strategy"] == "supernet"
+    stage_one = {key: run[key] for key in ("widths", "share", "enough")}
+    assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} | stage_one
+    final = [each["epochs"] for each in found.trained if each["rung"]]  # a network with 100 % is not trained again
+    assert record["trained"]["epochs"] == 3 + sum(final) and len(final) == 3 and sum(final) in (2, 4)
+    assert (run["share"] >= 0.8) == (run["enough"] is None)
+    said = f"stage one chose width {run['widths'][0]:g}, at which {100 * run['share']:.0f} % of the sampled networks fit"
+    assert said in card(record) and ("too few at every width" in card(record)) == (run["enough"] is not None)
+    record["trained"]["supernet"] |= {"share": 0.25, "enough": {"ram": 1_234_567, "latency_ms": 12.3456789}}
+    assert "25 % of the sampled networks fit: too few at every width; enough would fit within 1,234,567 B of RAM, 12.35 ms" in (
+        card(record)
+    )
+    assert found.candidates[record["chosen"]][0] == found.arch
+    points = [(each["accuracy"], -each["ram"]) for each in record["candidates"]]
+    front = [points[each["candidate"]] for each in record["front"]]
+    assert set(front) == {p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points)}
+    assert all(to_json(found.candidates[each["candidate"]][0]) == each["arch"] for each in record["front"])
+    assert "measured with the weights of a supernet: 8 of the" in card(record) and "2 of them trained further" in card(record)
+
+
+def test_a_short_record_has_the_whole_front_and_the_chosen_network(
+    found: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = json.loads((found.folder / "search.json").read_text())
+    whole = search_record(found, run)
+    monkeypatch.setattr(search_report, "RECORDED", 1)
+    short = search_record(found, run)
+    assert len(short["candidates"]) < len(whole["candidates"])
+    for record in (whole, short):
+        record["front"] = [(each["arch"], record["candidates"][each["candidate"]]) for each in record["front"]]
+        record["chosen"] = record["candidates"][record["chosen"]]
+    assert short["front"] == whole["front"] and short["chosen"] == whole["chosen"]
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.sweep  # the usual tests interrupt the search by halving, the training of a supernet and the evolution
+@pytest.mark.emulator
+def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
+    def stop_at(title: str, count: int) -> Callable[[str, int, int], None]:
+        def progress(what: str, done: int, total: int) -> None:
+            if what.startswith(title) and done >= count:
+                raise StopError
+
+        return progress
+
+    places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
+    for title, count in places:
+        with pytest.raises(StopError):
+            search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS), progress=stop_at(title, count))
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS))
+    assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
+    assert resumed.candidates == found.candidates
+    files = [each.folder / "network.tflite" for each in (resumed, found)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    with pytest.raises(CompileError, match="holds a search with another"):
+        search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
+    assert search_options._choose_strategy("auto", (), tmp_path) == "supernet", "the folder's"
+
+
+def test_fine_tuning_starts_from_the_weights_of_the_supernet(found: SearchResult, tmp_path: Path) -> None:
+    """The starting weights of the first candidate equal those extracted from the stored supernet."""
+    from tinynas.learning.supernet import Supernet
+
+    width = json.loads((found.folder / "search.json").read_text())["widths"]
+    supernet = Supernet(SearchSpace(**{**vars(SPACE), "widths": tuple(width)}), 2)
+    supernet.load_state_dict(torch.load(found.folder / "supernet.pt", weights_only=True))
+    start = torch.load(found.folder / "weights" / "start-0.pt", weights_only=True)
+    ours = supernet.extract(found.candidates[0][0]).state_dict()
+    assert set(ours) == set(start)
+    assert all(torch.equal(ours[name], start[name]) for name in ours if "running" not in name and "num_batches" not in name)
+    assert any(not torch.equal(ours[name], start[name]) for name in ours if "running_var" in name), "calibrated"
+    assert not list(found.folder.glob("*.epoch"))
+
+
+def test_losses_rates_and_accuracies_are_logged_to_tensorboard(found: SearchResult) -> None:
+    """Logged are loss and learning rate per epoch for the largest network and the supernet, and the best accuracy so far."""
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard")
+    log = reading.EventAccumulator(str(found.folder / "tensorboard"))
+    log.Reload()
+    told = {name: [(each.step, each.value) for each in log.Scalars(name)] for name in log.Tags()["scalars"]}
+    assert [step for step, _ in told["largest/loss"]] == [1] and [step for step, _ in told["supernet/loss"]] == [1, 2]
+    assert all(0 < value < 3 for _, value in told["supernet/loss"]) and told["supernet/rate"][-1][1] < 1e-3
+    bests = [value for _, value in told["evolution/best accuracy"]]
+    assert bests == sorted(bests) and len(bests) == len(found.candidates)
+    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if each["rung"] == 0))
+
+
+def test_progress_shows_the_loss_at_most_twice_per_second() -> None:
+    shown = list[tuple[str, int, int]]()
+    run = one_shot._phase(TrainingRun(progress=lambda *told: shown.append(told)), "x", "training", Path("unused"), epochs=3)
+    assert run.after_step is not None
+    for loss in (0.5, 0.4):
+        run.after_step(0, torch.tensor(loss))
+    run.progress("", 1, 3)
+    assert shown == [("training: loss 0.500", 0, 3), ("training: loss 0.500", 1, 3)]
+
+
+def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(training_run, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match=re.escape(f"TensorBoard, which is not installed; {install('tensorboard')}")):
+        search(waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS))
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SearchOptions("halving", predicted=4), "--predicted has no effect in a search by halving"),
+        (SearchOptions("halving", tensorboard=True), "--tensorboard has no effect in a search by halving"),
+        (SearchOptions("supernet", proxies=("ram",)), "--proxies has no effect in a search by supernet"),
+    ],
+)
+def test_options_of_the_other_strategy_are_refused(options: SearchOptions, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=message):
+        search_options.strategy_for("images", options, tmp_path, None)
+
+
+def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: Path) -> None:
+    def chosen(strategy: str = "auto", against: tuple[str, ...] = ()) -> str:
+        return search_options._choose_strategy(strategy, against, tmp_path)
+
+    assert chosen() == chosen("halving") == "halving"
+    assert chosen("supernet") == "supernet" == chosen(against=("ram",))
+    for wrong, message in ((("luck",), "--strategy luck is unknown"), (("auto", ("watts",)), "--against watts is unknown")):
+        with pytest.raises(CompileError, match=message):
+            chosen(*wrong)
+    with pytest.raises(CompileError, match="halving has one objective"):
+        chosen("halving", ("ram",))
+
+
+def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:
+    costs = {"warm_up": 10.0, "epochs": 20.0, "evolution": 1.0, "rungs": 5.0}
+    paper = paper_budget("images")
+    assert budget_within(1e9, costs, "images", 2).evolution == paper.evolution == Evolution()
+    assert (paper.warm_up, paper.epochs, paper.rungs[-1]) == (150, 300, Rung(1, 100))
+    assert budget_within(0.1, costs, "sounds", 1) == SupernetBudget(
+        1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2))
+    )
+    for minutes in (30, 120, 600):
+        numbers = budget_within(60 * minutes, costs, "images", 2)
+        assert from_record(json.loads(json.dumps(numbers.record()))) == numbers
+        training = numbers.warm_up * 10 + numbers.epochs * 20
+        alone = (numbers.evolution.evaluations * 1 + halving.total_epochs(numbers.rungs) * 5) / 2
+        assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
+
+
+def test_the_seconds_of_all_phases_of_a_supernet_are_measured(one_worker: Workers, tmp_path: Path) -> None:
+    data = waves(200)
+    halving.save_data(data, tmp_path / halving.DATA)
+    arch = arch_of(SPACE, smallest(SPACE), 2)
+    seconds = one_shot.supernet_seconds(data, SPACE, arch, tmp_path, one_worker, threads=1, progress=lambda *_: None)
+    assert set(seconds) == set(one_shot.SHARES) and all(0 < value < 60 for value in seconds.values())
+
+
+def test_the_width_whose_fitting_networks_have_most_macs_is_searched(one_worker: Workers) -> None:
+    space, classes = small_images(), 10
+    loose = Target(BOARD, api.limits_of(BOARD, flash="1m"))
+    space = SearchSpace(**{**vars(space), "widths": (0.5, 1.0)})
+    assert choose_width(space, loose, classes, one_worker) == width_choice(space, 1.0, 1.0)
+    least = costs(arch_of(space, smallest(space), classes), loose)
+    tight = Target(BOARD, api.limits_of(BOARD, flash=least.flash + 4000))
+    assert choose_width(space, tight, classes, one_worker)[0].widths == (0.5,)
+    with pytest.raises(CompileError, match=r"the smallest network of the space .* exceeds flash"):
+        choose_width(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash // 2)), classes, one_worker)
+
+
+def width_choice(space: SearchSpace, width: float, share: float) -> tuple[SearchSpace, dict[str, Any]]:
+    return replace(space, widths=(width,)), {"widths": [width], "share": share, "enough": None}
+
+
+def test_a_width_at_which_few_networks_fit_is_not_searched(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If less than 80 % of the wide networks fit, the narrow ones are searched although they have fewer MACs."""
+    monkeypatch.setattr(one_shot, "SAMPLES_PER_WIDTH", 10)
+    space = replace(SPACE, widths=(1.0, 0.5))
+    drawn = {width: _of_width(space, width) for width in space.widths}
+
+    def chosen(count: int, **options: float) -> tuple[SearchSpace, dict[str, Any]]:
+        fit = {*drawn[0.5], *drawn[1.0][:count]}
+
+        def fake(target: Target, arch: Arch) -> Costs:
+            return Costs(0, 0, macs(arch), None, {} if arch in fit else {"ram": 1})
+
+        monkeypatch.setattr(one_shot, "quick_costs", fake)
+        return choose_width(space, TARGET, 2, one_worker, **options)
+
+    assert [chosen(count) for count in (1, 7)] == [width_choice(space, 0.5, 1.0)] * 2
+    assert chosen(8) == width_choice(space, 1.0, 0.8)
+    assert chosen(3, feasible=0.3)[0].widths == (1.0,) and chosen(3, feasible=0.4)[0].widths == (0.5,)
+
+
+def test_limits_that_make_a_width_feasible_are_reported(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no width is feasible, the one at which most networks fit is searched, with limits that make it feasible."""
+    monkeypatch.setattr(one_shot, "SAMPLES_PER_WIDTH", 10)
+    all_costs = [costs(arch, Target(BOARD, api.limits_of(BOARD))) for arch in _of_width(SPACE, 0.5)]
+    limits = {name: sorted(getattr(cost, name) for cost in all_costs)[4] for name in ("ram", "flash")}
+    space, choice = choose_width(SPACE, Target(BOARD, api.limits_of(BOARD, **limits)), 2, one_worker)
+    enough = choice["enough"]
+    assert space.widths == (0.5,) and 0 < choice["share"] < 0.8 and enough != limits
+    assert set(enough) == {"ram", "flash"} and all(enough[name] >= limits[name] for name in limits)
+    _, again = choose_width(SPACE, Target(BOARD, api.limits_of(BOARD, **enough)), 2, one_worker)
+    assert again["enough"] is None and again["share"] >= 0.8
+    with pytest.raises(CompileError, match=r"a share of 1\.5 of the networks is out of range"):
+        search(waves(100), SPACE, TARGET, Path("nowhere"), SearchOptions(feasible=1.5))
+
+
+def _of_width(space: SearchSpace, width: float) -> list[Arch]:
+    rng = random.Random(f"{space.name} {width}")
+    return [arch_of(space, sample(space, rng, width=width), 2) for _ in range(10)]

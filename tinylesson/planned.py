@@ -1,0 +1,144 @@
+"""Compute the figures of the page that need plans of large networks, and are therefore stored in planned.json.
+
+In: built-in networks. Out: their RAM by several schedules, in all and per block. `bench/tinylesson/explorer_plans.py` writes
+the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from tinynas.costs import model_of
+from tinyweave import api
+from tinyweave.api.results import Model
+from tinyweave.ops import SPECS
+from tinyweave.planning import Limits, Plan, Request
+from tinyweave.report.record import Record, record
+from tinyweave.report.tables import plan_layers
+
+from .networks import RUNGS, LadderNetwork, blocks_of, graph_of
+
+CORE = "cortex-m7"  # core of the larger microcontroller on the memory ladder
+LEAST = Request(objective="size", core=CORE, limits=Limits(0))  # the least arena, as no plan is within 0 bytes
+SCHEDULES = {
+    "layer": replace(LEAST, strategy="layer"),
+    "patch": replace(LEAST, strategy="patch"),
+    "best": LEAST,
+    "rows": replace(LEAST, stream_inputs=True),
+}
+LADDER_SCHEDULES = ("layer", "best", "rows")
+BUFFER_KEYS = ("label", "kind", "memory", "offset", "bytes", "begin", "end", "shapes", "why")
+SCALES = ("two_scales", 160, 0.35)  # the detector of the page: name, resolution, width
+
+
+class Compared(NamedTuple):
+    """A network of the figure that compares RAM per block.
+
+    Attributes:
+        title: title on the page.
+        network: name in NETWORKS.
+        resolution: side of the image in pixels.
+        width: channel multiplier.
+        setting: "phone" for resolution and width of the network's paper, "small" if the MCUNet thesis scales it down for 320 kB
+            of SRAM, "both" for a network that is shown with both.
+    """
+
+    title: str
+    network: str
+    resolution: int
+    width: float
+    setting: str
+
+
+COMPARED = (
+    Compared("MobileNetV2", "mobilenet_v2", 224, 1.0, "phone"),
+    Compared("ProxylessNAS", "proxyless", 224, 1.0, "phone"),
+    Compared("MobileNetV2", "mobilenet_v2", 144, 0.35, "small"),
+    Compared("ProxylessNAS", "proxyless", 176, 0.3, "small"),
+    Compared("MCUNet", "mcunet_320kb", 176, 1.0, "both"),
+)
+
+
+def rung(network: LadderNetwork) -> dict[str, Any]:
+    """Return the planned RAM and constants of a network in the figure "memory ladder", with kernels of a Cortex-M7.
+
+    `arenas` has the bytes by schedule of LADDER_SCHEDULES, `constants` the bytes of constants in Flash.
+    """
+    model = model_of(graph_of(network.network, network.resolution, network.width))
+    plans = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
+    constants = api.estimate_flash(plans["rows"]).constants
+    return {"arenas": {name: sum(plan.arena.values()) for name, plan in plans.items()}, "constants": constants}
+
+
+def profile(network: Compared) -> dict[str, list[int]]:
+    """Return schedule -> peak RAM of each block: the most bytes that are live in any step of the block's layers.
+
+    The classifier is left out.
+    """
+    found = blocks_of(network.network, network.resolution, network.width)
+    assert found
+    model = model_of(graph_of(network.network, network.resolution, network.width))
+    owner = _owners(model, [len(block.layers) for block in found[0]])
+    return {name: _by_block(api.make_plan(model, request), owner) for name, request in SCHEDULES.items()}
+
+
+def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
+    """Return layer -> index of its block, without layers of the classifier.
+
+    `lengths` has the number of convolutions of each block.
+    """
+    convolutions = [block for block, length in enumerate(lengths) for _ in range(length)]
+    owner, done = dict[str, int](), 0
+    for op in model.graph.ops:
+        done += SPECS[op.kind].family == "convolution"
+        if op.kind == "mean":  # the classifier begins
+            break
+        owner[op.name] = convolutions[max(done, 1) - 1]
+    return owner
+
+
+def _by_block(plan: Plan, owner: dict[str, int]) -> list[int]:
+    """Return the peak RAM of each block: the most bytes that are live while one of its layers runs.
+
+    `owner` maps each layer to the index of its block.
+    """
+    rows = sorted((owner[row.name], row.live) for row in plan_layers(plan) if row.name in owner)
+    return [max(live for _, live in own) for _, own in groupby(rows, key=lambda row: row[0])]
+
+
+def scales() -> dict[str, Any]:
+    """Return schedule -> plan of the detector of two scales, as the parts of the plan's record that the page draws.
+
+    The additional key `fine` is the name of the fine map, which is read twice: by the next block, and by the concatenation.
+    """
+    model = model_of(graph_of(*SCALES))
+    made = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
+    return {name: _parts(record(model, plan=plan)) | {"fine": _fine_map(plan)} for name, plan in made.items()}
+
+
+def _fine_map(plan: Plan) -> str:
+    """Return the name of the fine map of the detector of two scales: the first input of its only concatenation."""
+    (name,) = {str(op.inputs[0]) for op in plan.graph.ops if op.kind == "concatenation"}
+    return name
+
+
+def _parts(whole: Record) -> dict[str, Any]:
+    """Return the parts of `whole`, a plan's record, that the pictures of its memory and of its layers need."""
+    return {
+        "model": {"name": whole["model"]["name"]},
+        "plan": {"steps": whole["plan"]["steps"]},
+        "ram": {"memories": whole["ram"]["memories"]},
+        "layers": [{key: layer[key] for key in ("name", "step", "live", "macs")} for layer in whole["layers"]],
+        "buffers": [{key: buffer[key] for key in BUFFER_KEYS} for buffer in whole["buffers"]],
+    }
+
+
+def figures() -> dict[str, Any]:
+    """Return the contents of planned.json: the data of all drawings on the page that need plans of large networks."""
+    return {
+        "ladder": [rung(each) for each in RUNGS],
+        "profiles": [profile(each) for each in COMPARED],
+        "scales": scales(),
+    }

@@ -1,0 +1,191 @@
+"""The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
+
+`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `pooled_network` is this network
+with another pooling, `flat_networks` are its first layers with a classifier that reads the whole map. `fitted_networks` are
+logistic regression and nearest neighbours as networks, which need no training. `sample_fitting` draws others at random and
+ranks them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice, product
+from typing import NamedTuple
+
+import numpy as np
+
+from tinyweave.ir import CompileError
+from tinyweave.progress import Progress
+
+from .arch import Arch, linear, macs, nearest
+from .costs import Costs, Target, costs, quick_costs
+from .evolution import BATCH, CostFunction, without_plan
+from .proxies import ranked
+from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
+from .tasks.dataset import Dataset
+from .tasks.evaluation.baselines import features_size
+
+MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
+MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
+UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
+NARROWER = (1.0, 15 / 16, 14 / 16)  # factors on the width of the first network, tried until it fits as built
+SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
+MAX_STORED = 512  # samples of each class in a nearest-neighbour network, so that planning and k-means take seconds
+
+Candidate = tuple[Arch, Costs]
+
+
+class Sampling(NamedTuple):
+    """Settings of `sample_fitting`: how it draws networks, computes their costs, and ranks them."""
+
+    seed: int = 0
+    tries: int = MAX_SAMPLES  # maximum number of networks to draw
+    costs_of: CostFunction | None = None  # plans networks, for example in parallel; None: one by one
+    is_trainable: Callable[[Arch], bool] = lambda _: True  # whether a network can be trained in the time that there is
+    rank: Callable[[Sequence[Arch]], list[int]] = ranked  # returns the indices of networks, best first
+
+
+DEFAULTS = Sampling()
+
+
+def first_network(
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    is_trainable: Callable[[Arch], bool] = lambda _: True,
+    fits: Callable[[Arch], bool] = lambda _: True,
+) -> Candidate | None:
+    """Return the plain network with the most multiply-accumulates that fits the target, with its costs; None if none fits.
+
+    Plain networks (`space.plain`) have 3x3 kernels, the smallest expansions, and 1 to 3 bottlenecks in each group. If a network
+    fits by its estimated costs, but not as built, narrower ones (NARROWER) are tried before the next smaller network.
+
+    Args:
+        target: The device and its limits.
+        classes: Number of classes.
+        is_trainable: Returns whether a network is small enough to be trained in the time that there is.
+        fits: Returns whether a network fits as built. It is called only for networks whose estimated costs fit.
+    """
+    choices = {
+        arch_of(space, plain(space, width, depth), classes): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
+    }
+    for arch in sorted(choices, key=lambda arch: (-macs(arch), arch.groups[0].width)):
+        if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
+            width, depth = choices[arch]
+            for factor in NARROWER:
+                less = arch_of(space, plain(space, factor * width, depth), classes)
+                if (cost := quick_costs(target, less)) is not None and cost.fit and fits(less):
+                    return less, cost
+    return None
+
+
+def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[Candidate]:
+    """Yield `arch` with the last pooling of its space, and its costs; nothing if it has this pooling or does not fit with it.
+
+    In spaces for small inputs the classifier then reads the maximum of each channel, too. It is needed if a short event tells
+    the classes apart: the mean of a long signal hides it.
+    """
+    other = replace(arch, pooling=space.poolings[-1])
+    if other != arch and (cost := quick_costs(target, other)) is not None and cost.fit:
+        yield other, cost
+
+
+def flat_networks(
+    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
+) -> Iterator[Candidate]:
+    """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors.
+
+    Without pooling the classifier knows where in the map a value lies. It is needed if the position of a value matters, such as
+    the hour of a day. The networks have the stem and 0, 1, ... groups of one bottleneck (`space.plain`). For each number of
+    groups the widest network that fits is yielded, with a width factor of at most 1. `is_trainable` returns whether a network
+    is small enough to be trained in the time that there is.
+    """
+    for depth in range(0 if space.anchors else len(space.groups) + 1):
+        for width in sorted((width for width in space.widths if width <= 1), reverse=True):
+            whole = arch_of(space, plain(space, width, 1), classes)
+            arch = replace(whole, groups=whole.groups[:depth], last=0, pooling="none")
+            if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
+                yield arch, cost
+                break
+
+
+def fitted_networks(data: Dataset, target: Target) -> list[Candidate]:
+    """Return the linear network and the nearest-neighbour network for a data set that fit the target, with their costs.
+
+    The nearest-neighbour network stores all samples for training and validation, but at most MAX_STORED of each class. If it
+    does not fit the target, it stores the largest power of two of samples per class with which it fits. Both networks read
+    images in the size in which the baselines read them (`baselines.features_size`). There are no fitted networks for detectors,
+    nor for sounds or sensor data with more than MAX_FEATURES values (baselines.py), which the baselines average.
+    """
+    rows, columns, channels = data.values.shape[1:]
+    size, classes = features_size(rows, columns, channels), len(data.classes)
+    if data.kind == "detection" or (data.kind != "images" and size != (rows, columns)):
+        return []
+    image = (*size, channels)
+    most = min(int(np.bincount(data.part("train", "validation")[1]).max()), MAX_STORED)
+    counts = [most, *(1 << power for power in reversed(range((most - 1).bit_length())))]
+    kinds = [[linear(image, classes)], [nearest(image, classes, count) for count in counts]]
+    found = list[Candidate]()
+    for archs in kinds:
+        costs_of = ((arch, quick_costs(target, arch)) for arch in archs)
+        found += islice(((arch, cost) for arch, cost in costs_of if cost is not None and cost.fit), 1)
+    return found
+
+
+def sample_fitting(
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    count: int,
+    sampling: Sampling = DEFAULTS,
+    *,
+    progress: Progress,
+) -> list[Candidate]:
+    """Sample networks that fit a target, rank them, and return the best `count` with their costs.
+
+    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. If only the smallest network of the space
+    fits, it is the only candidate.
+
+    Args:
+        target: The device and its limits.
+        classes: Number of classes.
+        count: Maximum number of networks to return.
+        sampling: Seed, number of tries and others.
+        progress: Called for each batch of networks.
+
+    Raises:
+        CompileError: Neither a sampled network nor the smallest network of the space fits.
+
+    """
+    costs_of = sampling.costs_of or (lambda archs: list(map(partial(quick_costs, target), archs)))
+    rng, fitting = random.Random(sampling.seed), list[Candidate]()
+    seen, trainable = set[Arch](), set[Arch]()  # `trainable`: networks that fit, without plans, which do not affect training
+    parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
+    least = costs(arch_of(space, parents[0], classes), target)
+    tries = sampling.tries if least.fit else min(sampling.tries, MAX_SAMPLES_IF_INFEASIBLE)
+    wanted, number = SAMPLES_PER_CANDIDATE * count, 0
+    while number < tries and len(fitting) < wanted:
+        batch = dict[Arch, Choice]()
+        for _ in range(BATCH):
+            choice = sample(space, rng) if number < UNIFORM * tries else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
+            number += 1
+            arch = arch_of(space, choice, classes)
+            if arch not in seen and sampling.is_trainable(arch):
+                batch[arch] = choice
+            seen.add(arch)
+        for (arch, choice), cost in zip(batch.items(), costs_of(list(batch)), strict=True):
+            if cost is not None and cost.fit and without_plan(arch) not in trainable:
+                fitting.append((arch, cost))
+                trainable.add(without_plan(arch))
+                parents.append(choice)
+        progress("sampling networks that fit", min(len(fitting), wanted), wanted)
+    if not fitting and least.fit:
+        return [(arch_of(space, parents[0], classes), least)]
+    if not fitting:
+        why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
+        raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")
+    fitting = fitting[:wanted]
+    return [fitting[index] for index in sampling.rank([arch for arch, _ in fitting])[:count]]

@@ -1,0 +1,666 @@
+"""Successive halving (arXiv 1502.07943): train many candidates for a few epochs, then only the best for longer, and so on.
+
+In: candidate networks, a folder with the data set. Out: a record per training, with its accuracy. A round of training is a
+rung. Each training is recorded in the folder when it ends, so an interrupted run resumes to the same result.
+
+A network is judged by its accuracy on the validation samples. If these are few, it is judged by cross-validation: it is trained
+several times, each time without another part of the samples (a fold), and judged by the mean cross-entropy on the samples that
+it has not seen. On few samples many networks have the same accuracy; the cross-entropy tells them apart.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, product
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinyweave.files import named, write_below
+from tinyweave.ir import CompileError
+from tinyweave.progress import Progress, silent
+
+from . import arch as archs
+from . import journal
+from .arch import Arch, is_fitted
+from .tasks.boxes import Head, head_of
+from .tasks.dataset import PARTS, Dataset, sized
+from .training_run import Meeting, TrainingRun
+from .workers import POLL_S, Workers
+
+if TYPE_CHECKING:
+    from .learning.train import Recipe
+
+TRAIN, SEEN = ("train",), ("train", "validation")  # parts of the data set that a training sees: all but the final; the final
+FINAL = 0  # value of `folds` for the final training, which sees the parts SEEN
+MICRO_BATCHES, SHARED_BATCH = 2, 64  # micro-batches per batch of the final training; smallest batch that is divided
+STEPS = 8  # steps of the training that is timed
+FEW, FOLDS = 200, 4  # with fewer validation samples, networks are judged by cross-validation with this many folds
+RESULTS, TRIALS, WEIGHTS, DATA, MEETING = "results.jsonl", "trials.jsonl", "weights", "data", "meeting"
+AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
+    "images": ("images", "images_unflipped", "none"),
+    "sounds": ("sounds", "none"),
+    "sensors": ("sensors_shifted", "sensors", "none"),
+}
+CUTMIX = 0.5  # share of the steps of a long training of an image classifier that paste parts of other images
+CUTMIX_FROM = 300_000  # samples, counted in each epoch anew, that such a training sees at least
+CUTMIX_DECAY = 5e-4  # weight decay of trainings with CutMix
+ARRAYS = ("values", "labels", "parts", "groups")  # fields of a Dataset, one file each; the file of the groups may be empty
+Samples = tuple[NDArray[np.int8], NDArray[Any]]  # values and labels
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One round of successive halving, in which some candidate networks are trained for some epochs."""
+
+    candidates: int  # number of networks that are trained
+    epochs: int  # for each candidate in this rung
+
+
+def total_epochs(rungs: Sequence[Rung]) -> int:
+    """Return the sum of training epochs over all candidates and rungs."""
+    return sum(rung.candidates * rung.epochs for rung in rungs)
+
+
+def save_data(data: Dataset, folder: Path) -> None:
+    """Write a data set into a folder, as .npy files that all processes can map into memory.
+
+    Raises:
+        CompileError: The folder holds other files.
+
+    """
+    if others := sorted({path.name for path in folder.glob("*")} - {"data.json", *(f"{name}.npy" for name in ARRAYS)}):
+        why = f"'{folder}' holds '{others[0]}', but a run stores its samples there"
+        raise CompileError(why, "give another folder for the run")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ARRAYS:
+        with named(path := folder / f"{name}.npy"):
+            np.save(path, getattr(data, name) if getattr(data, name) is not None else np.empty(0, np.int64))
+    about = {"kind": data.kind, "classes": data.classes, "preparation": dict(data.preparation)}
+    write_below(folder, {"data.json": json.dumps(about, indent=2)})  # written last: if it exists, the arrays are complete
+
+
+def load_data(folder: Path) -> Dataset:
+    """Read a data set that `save_data` wrote; raise CompileError if it is damaged."""
+    try:
+        about = json.loads((folder / "data.json").read_text())
+        values, *others = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
+        labels, parts, groups = map(np.array, others)
+        prepared = about["preparation"]
+        return Dataset(about["kind"], tuple(about["classes"]), values, labels, parts, prepared, groups if len(groups) else None)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fault = " ".join(f"{type(error).__name__} {error}".split())[:100]
+        raise CompileError(f"the samples in '{folder}' are damaged: {fault}", "run it again in another folder") from error
+
+
+class Score(NamedTuple):
+    """The score of a trained network on samples that it has not seen."""
+
+    accuracy: float  # share of samples classified correctly, 0 to 1; of a detector, the mean average precision
+    loss: float | None = None  # mean cross-entropy; None for a detector
+
+
+def is_folded(kind: str, validation: int) -> bool:
+    """Return whether `validation` samples are too few to compare networks, so that cross-validation is necessary."""
+    return validation < FEW and kind != "detection"
+
+
+def folds_of(data: Dataset) -> int:
+    """Return the number of folds of the cross-validation for a data set, or 1 for no cross-validation.
+
+    It is FOLDS if the data set needs cross-validation, and each class has at least FOLDS samples, or FOLDS groups of samples.
+    """
+    if not is_folded(data.kind, data.counts()["validation"]):
+        return 1
+    known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
+    groups = np.arange(len(data.parts)) if data.groups is None else data.groups
+    fewest = min(len(np.unique(groups[known & (data.labels == label)])) for label in range(len(data.classes)))
+    return FOLDS if fewest >= FOLDS else 1
+
+
+def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
+    """Return the samples of each training and the samples that judge it, each as (values, labels).
+
+    With one fold these are the training part and the validation part. With more, both parts together are divided into `folds`
+    folds of about equal classes, and no group is in two folds; each training sees all folds but one, which judges it. With
+    FINAL instead of a number of folds, one training sees both parts, so the validation part does not judge it fairly.
+    """
+    if folds in (1, FINAL):
+        return [(data.part(*(SEEN if folds == FINAL else TRAIN)), data.part("validation"))]
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    known = np.flatnonzero(np.isin(data.parts, list(map(PARTS.index, SEEN))))
+    values, labels = data.values[known], data.labels[known]
+    groups = known if data.groups is None else data.groups[known]
+    divided = StratifiedGroupKFold(folds, shuffle=True, random_state=0).split(values[:, 0, 0], labels, groups)
+    return [((values[seen], labels[seen]), (values[unseen], labels[unseen])) for seen, unseen in divided]
+
+
+def train_one(
+    arch: str,
+    folder: str,
+    epochs: int,
+    seed: int,
+    *,
+    start: str | None,
+    end: str,
+    augmentation: str | None = None,
+    folds: int = 1,
+) -> Score:
+    """Train one network, write its weights to a file, and return its score on samples that it has not seen (see `splits`).
+
+    An interrupted training resumes from its last checkpoint; an interrupted cross-validation begins again. The weights of a
+    fitted network are computed from the samples (`load_fitted`), so it needs no epochs, no initial weights and no augmentation.
+
+    Args:
+        arch: The architecture as JSON.
+        folder: Folder of the data set, as `save_data` wrote it.
+        epochs: Number of epochs.
+        seed: Seed of the random initial weights, the order of the samples, and their augmentation.
+        start: File of initial weights; None for random weights.
+        end: File for the trained weights.
+        augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the strongest one for the kind of samples.
+        folds: Number of trainings; with more than one the network is cross-validated, and the weights are those of the last
+            training. Or FINAL, to train once on all samples but those for test.
+    """
+    import torch
+
+    from .learning.module import load_fitted, module_of
+    from .learning.train import fit, on_cpu, save, scores
+
+    architecture = archs.from_json(arch)
+    data = sized(load_data(Path(folder)), architecture.image[:2])
+    head, checkpoint, state = head_of(data), Path(f"{end}.epoch"), state_file(Path(end))
+    outputs, targets = list[NDArray[np.float32]](), list[NDArray[Any]]()
+    for fold, (seen, (values, labels)) in enumerate(splits(data, folds)):
+        run = TrainingRun(seed, checkpoint=None if folds > 1 else checkpoint, after_step=_noting(state, fold * epochs))
+        module = module_of(architecture, seed)
+        if is_fitted(architecture):
+            load_fitted(module, architecture, *seen)
+        else:
+            if start is not None:
+                module.load_state_dict(torch.load(start, weights_only=True))
+            fit(module, *seen, recipe_of(data, epochs, len(seen[0]), augmentation), run)
+        outputs.append(scores(module, values))
+        targets.append(labels)
+    save(on_cpu(module), Path(end))
+    checkpoint.unlink(missing_ok=True)
+    return _score(np.concatenate(outputs), np.concatenate(targets), head)
+
+
+def train_shared(
+    arch: str, folder: str, epochs: int, seed: int, *, start: str, end: str, augmentation: str | None, meeting: Meeting
+) -> None:
+    """Train one network on the parts SEEN, in processes that share each batch; the first writes the weights to a file.
+
+    Each process calls this function. The weights do not depend on the number of processes. An interrupted training resumes from
+    its last checkpoint. The batch normalisation is recalibrated at the end.
+
+    Args:
+        arch: The architecture as JSON.
+        folder: Folder of the data set, as `save_data` wrote it.
+        epochs: Number of epochs.
+        seed: Seed of the order of the samples, and of their augmentation.
+        start: File of initial weights.
+        end: File for the trained weights.
+        augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
+        meeting: Where the processes meet.
+    """
+    import torch
+
+    from .learning.module import module_of
+    from .learning.supernet import recalibrate
+    from .learning.team import met
+    from .learning.train import fit, on_cpu, save
+
+    architecture = archs.from_json(arch)
+    data, checkpoint = sized(load_data(Path(folder)), architecture.image[:2]), Path(f"{end}.epoch")
+    values, labels = data.part(*SEEN)
+    recipe = replace(recipe_of(data, epochs, len(values), augmentation), micro_batches=micro_batches_of(batch_of(data)))
+    note = None if meeting.rank else _noting(state_file(Path(end)), 0)
+    module = module_of(architecture)
+    module.load_state_dict(torch.load(start, weights_only=True))
+    with met(meeting) as team:
+        fit(module, values, labels, recipe, TrainingRun(seed, checkpoint, team, after_step=note))
+    if not meeting.rank:
+        save(on_cpu(recalibrate(module, values)), Path(end))
+        checkpoint.unlink(missing_ok=True)
+
+
+def state_file(end: Path) -> Path:
+    """Return the file in which a training notes its state for progress bars; `end` is the file for its trained weights."""
+    return end.with_name(f"{end.name}.epochs")
+
+
+def _noting(state: Path, before: int) -> Callable[[int, Any], None]:
+    """Return a function that writes the epochs done and the loss of a training into its state file, at most twice per second.
+
+    Its arguments are the epochs done and the loss, a tensor. `before` is the number of epochs of the folds before this one.
+    """
+    due = time.monotonic()
+
+    def note(done: int, loss: Any) -> None:
+        nonlocal due
+        if (now := time.monotonic()) >= due:
+            due = now + POLL_S
+            with suppress(OSError):  # it is only for the progress bar
+                state.write_text(f"{before + done} {float(loss)}")
+
+    return note
+
+
+def _read_state(state: Path) -> tuple[int, float] | None:
+    """Return the epochs that a training has done and its last loss; None if it does not run, or writes the file now."""
+    with suppress(OSError, ValueError):
+        done, loss = state.read_text().split()
+        return int(done), float(loss)
+    return None
+
+
+def batch_of(data: Dataset) -> int:
+    """Return the batch size for training on a data set: smaller for small data sets, so that an epoch has enough steps.
+
+    It is the largest power of two that is at most a twentieth of the training samples, but at least 16, and at most 128 (32 for
+    detection).
+    """
+    return batch_for(data.kind, data.counts()["train"])
+
+
+def batch_for(kind: str, samples: int) -> int:
+    """Return the batch size as `batch_of` does, given the kind of a data set and its number of training samples."""
+    most = 32 if kind == "detection" else 128
+    return min(most, max(16, (1 << (samples // 20).bit_length()) // 2))
+
+
+def augmentations_of(data: Dataset) -> tuple[str, ...]:
+    """Return the names of the augmentations for a data set (`augment.AUGMENT`), the strongest first."""
+    return AUGMENTATIONS.get(data.kind, ("none",))
+
+
+def recipe_of(data: Dataset, epochs: int, samples: int, augmentation: str | None = None) -> Recipe:
+    """Return the hyperparameters of a training on a data set.
+
+    A long training of an image classifier pastes parts of other images into its images (CutMix) and has a larger weight decay;
+    else it would learn the training samples by heart. A short training cannot fit such images.
+
+    Args:
+        data: The data set.
+        epochs: Number of epochs.
+        samples: Number of samples that an epoch sees.
+        augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
+    """
+    from .learning.train import Recipe
+
+    augmentation = augmentation or augmentations_of(data)[0]
+    recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation, head=head_of(data))
+    if data.kind == "images" and epochs * samples >= CUTMIX_FROM:
+        return replace(recipe, cutmix=CUTMIX, weight_decay=CUTMIX_DECAY)
+    return recipe
+
+
+def seconds_of_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> float:
+    """Measure how long an epoch of a network's training takes while all workers are busy, in seconds."""
+    progress("measuring how fast it trains", 0, 1)
+    for steps in (1, STEPS):  # the first calls import modules and fill caches
+        times = workers.each(_timed, [(archs.to_json(arch), str(folder.resolve()), steps)] * workers.count)
+    return float(sum(times) / len(times))
+
+
+def _timed(arch: str, folder: str, steps: int) -> float:
+    """Train a network for `steps` steps, and return the seconds that a whole epoch would take."""
+    from .learning.module import module_of
+    from .learning.train import fit
+
+    architecture = archs.from_json(arch)
+    data, module = sized(load_data(Path(folder)), architecture.image[:2]), module_of(architecture)
+    values, labels = data.part("train")
+    count = min(len(values), steps * batch_of(data))
+    start = time.perf_counter()
+    fit(module, values[:count], labels[:count], recipe_of(data, 1, count))
+    return (time.perf_counter() - start) * len(values) / count
+
+
+class Trainings(NamedTuple):
+    """The settings that all trainings of a search share."""
+
+    folder: Path  # of the run, with the data set in its subfolder `data`
+    workers: Workers  # execute the trainings
+    seed: int = 0  # base of the seeds
+    augmentation: str | None = None  # its name; None for the strongest one for the kind of samples
+    folds: int = 1  # of a cross-validation, 1 for none; or FINAL
+    progress: Progress = silent  # called before and after each training, and twice per second
+
+    def call(
+        self,
+        arch: Arch,
+        epochs: int,
+        end: str,
+        *,
+        start: Path | None = None,
+        seed: int = 0,
+    ) -> Callable[[], Score]:
+        """Return a function without arguments that calls `train_one` with these settings, and so trains `arch`.
+
+        The arguments are those of `train_one`, with three differences: `end` is relative to the folder of the run, `seed` is
+        added to the common seed, and a cross-validation begins with random weights whatever `start` is, because other weights
+        may have seen the samples that judge it.
+        """
+        place = self.folder.resolve()
+        return partial(
+            train_one,
+            archs.to_json(arch),
+            str(place / DATA),
+            epochs,
+            self.seed + seed,
+            start=None if start is None or self.folds > 1 else str(start.resolve()),
+            end=str(place / end),
+            augmentation=self.augmentation,
+            folds=self.folds,
+        )
+
+    def as_they_end(
+        self, calls: Sequence[Callable[[], Score]], ends: Sequence[str], report: Callable[[int, str], None]
+    ) -> Iterator[tuple[int, Score]]:
+        """Run trainings in the workers, and yield (index of the training, score) in the order in which they end.
+
+        Args:
+            calls: The trainings, made by `call`.
+            ends: The files of their trained weights, relative to the folder of the run.
+            report: Called twice per second, and after each training, with the epochs done by the trainings that run now, and
+                text about their mean loss, such as ": loss 0.412", or "" if none runs.
+        """
+        files = [state_file(self.folder / end) for end in ends]
+        latest = dict[Path, tuple[int, float]]()  # epochs done and loss of each running training
+
+        def look() -> None:
+            latest.update({file: state for file in files if (state := _read_state(file)) is not None})
+            losses = [loss for _, loss in latest.values()]
+            report(sum(done for done, _ in latest.values()), f": loss {sum(losses) / len(losses):.3f}" if losses else "")
+
+        for index, score in self.workers.as_they_end(calls, look):
+            files[index].unlink(missing_ok=True)
+            latest.pop(files[index], None)
+            yield index, score
+            look()
+
+    @property
+    def trained_times(self) -> int:
+        """Return how often a network is trained: once, or once per fold of a cross-validation."""
+        return max(1, self.folds)
+
+
+def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
+    """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
+
+    With cross-validation these are the pair with the least loss. Otherwise there is one network, and the augmentation is the
+    strongest whose accuracy is not clearly below the best (`clearly_worse_below`), because short trainings favour weak ones.
+    The scores are recorded in the run's folder; trainings that are recorded already are not repeated.
+
+    Args:
+        networks: The networks to try; one, unless they are cross-validated.
+        names: The names of the augmentations to try, the strongest first.
+        epochs: Number of epochs of each training.
+        trainings: The settings that all trainings share.
+    """
+    folder, progress = trainings.folder, trainings.progress
+    (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
+    done = {(each["network"], each["augmentation"]): each for each in journal.entries(folder / TRIALS)}
+    trials = list(product(range(len(networks)), names))
+    missing = [trial for trial in trials if trial not in done or not (folder / trial_file(*trial)).is_file()]
+    calls = [
+        trainings._replace(augmentation=name).call(networks[number], epochs, trial_file(number, name))
+        for number, name in missing
+    ]
+    each_epochs = epochs * trainings.trained_times
+
+    def report(running: int, loss: str = "") -> None:
+        words = f"augmentations{loss}{_best(done.values())}"
+        progress(words, len(done) * each_epochs + running, len(trials) * each_epochs)
+
+    report(0)
+    for index, score in trainings.as_they_end(calls, [trial_file(*trial) for trial in missing], report):
+        number, name = missing[index]
+        done[number, name] = {"network": number, "augmentation": name, **score._asdict(), "epochs": epochs}
+        journal.append(folder / TRIALS, done[number, name])
+    if trainings.folds > 1:
+        return min(trials, key=lambda trial: done[trial]["loss"])
+    least = clearly_worse_below(
+        max(done[trial]["accuracy"] for trial in trials), load_data(folder / DATA).counts()["validation"]
+    )
+    return next(trial for trial in trials if done[trial]["accuracy"] >= least)
+
+
+def _best(records: Iterable[dict[str, Any]]) -> str:
+    """Return text about the highest accuracy of trainings, such as ", best 97.0 %"; "" if there are no records."""
+    best = max((record["accuracy"] for record in records), default=None)
+    return "" if best is None else f", best {100 * best:.1f} %"
+
+
+def trial_file(number: int, augmentation: str) -> str:
+    """Return the file of the weights of a network that was trained to try an augmentation, relative to the run's folder."""
+    return f"{WEIGHTS}/trial-{number}-{augmentation}.pt"
+
+
+def best_candidates(records: Sequence[dict[str, Any]], folds: int, expenses: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """Return the records of trainings in one rung, the best candidate first.
+
+    With one fold the most accurate is the best, with cross-validation the one with the least loss; but candidates without any
+    error are equal. Of equal ones the one with the least expense is the best, then the first.
+
+    Args:
+        folds: Number of folds of the cross-validation, 1 for none.
+        expenses: The expense of each candidate, such as `Costs.product`; empty if all are equal.
+    """
+
+    def key(each: dict[str, Any]) -> tuple[float, float, int]:
+        worth = -each["accuracy"] if folds <= 1 or each["accuracy"] == 1 else each["loss"]
+        return worth, expenses[each["candidate"]] if expenses else 0, each["candidate"]
+
+    return sorted(records, key=key)
+
+
+def cheapest_first(records: Sequence[dict[str, Any]], expenses: Sequence[float]) -> list[dict[str, Any]]:
+    """Return records, best first, with those that have the accuracy of the first ordered by the expense of their candidates."""
+    equal = [each for each in records if each["accuracy"] == records[0]["accuracy"]]
+    return sorted(equal, key=lambda each: expenses[each["candidate"]]) + [each for each in records if each not in equal]
+
+
+def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int], count: int) -> list[dict[str, Any]]:
+    """Return records of cross-validations with the most accurate fitted network first, if it is not clearly worse than others.
+
+    The best of many trained networks is partly best by chance, since they were chosen by the same samples. The cross-validation
+    of a fitted network is hardly biased, because only two are compared. So a trained network must be clearly more accurate
+    (`clearly_worse_below`).
+
+    Args:
+        records: The records of the finalists, best first (`best_candidates`).
+        fitted: Indices of the candidates that are fitted networks.
+        count: Number of samples that judged each network.
+    """
+    least = clearly_worse_below(max(each["accuracy"] for each in records), count)
+    good = [each for each in records if each["candidate"] in fitted and each["accuracy"] >= least]
+    first = [max(good, key=lambda each: each["accuracy"])] if good else []
+    return [*first, *(each for each in records if each not in first)]
+
+
+def successive_halving(
+    candidates: Sequence[Arch],
+    rungs: Sequence[Rung],
+    trainings: Trainings,
+    *,
+    starts: Sequence[Path] = (),
+    fits: Callable[[int], bool] | None = None,
+    kept: Sequence[int] = (),
+    fitted: Sequence[int] = (),
+    expenses: Sequence[float] = (),
+) -> list[dict[str, Any]]:
+    """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
+
+    The best candidates of a rung (`best_candidates`) enter the next. Trainings that the folder already records are not
+    repeated. Each candidate continues from its weights at the end of the previous rung, except in a cross-validation. If
+    candidates make no error in a rung, the rungs between are skipped, and these candidates enter the last without training.
+
+    Args:
+        candidates: The networks, in order of preference; surplus ones are not trained.
+        rungs: The rounds of training.
+        trainings: The settings that all trainings share. The seed of a training is that of `trainings` plus the candidate's
+            index.
+        starts: Files of initial weights of the first candidates; those of the others are random.
+        fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only
+            survivors that fit enter the last one. If no survivor fits, dropped candidates that fit enter it instead; if none
+            of these fits either, all survivors enter it.
+        kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
+            At least one place of a rung still goes to a candidate for its accuracy.
+        fitted: Indices of the fitted networks, which are the last candidates. They need no epochs, so they enter only the last
+            rung, in addition to its other networks. If `fits` is given, a fitted network for which it returns False is left
+            out.
+        expenses: The expense of each candidate, see `best_candidates`.
+    """
+    folder, progress = trainings.folder, trainings.progress
+    (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
+    done = {key: record for key, record in read_results(folder).items() if key[0] < len(rungs)}  # without a final training
+    survivors = list(range(min(len(candidates) - len(fitted), rungs[0].candidates)))
+    initial = dict(enumerate(starts))  # candidate -> its latest weights
+
+    def report(number: int, running: int = 0, loss: str = "") -> None:
+        best, times = _best(record for (rung, _), record in done.items() if rung == number), trainings.trained_times
+        epochs = sum(record["epochs"] for record in done.values()) * times + running
+        progress(f"rung {number + 1} of {len(rungs)}{loss}{best}", epochs, total_epochs(rungs) * times)
+
+    flawless = dict[int, dict[str, Any]]()  # candidates that made no error, best first -> their latest records
+    for number, rung in enumerate(rungs):
+        if flawless and number < len(rungs) - 1:
+            continue
+        if number and not flawless:
+            survivors = _with_kept(survivors, rung.candidates, kept)
+        if fits and 0 < number == len(rungs) - 1:
+            first = [record for (of_rung, _), record in done.items() if of_rung == 0]
+            first = best_candidates(first, trainings.folds, expenses)
+            dropped = [record["candidate"] for record in first if record["candidate"] not in survivors]
+            fitting = (list(islice(filter(fits, group), rung.candidates)) for group in (survivors, dropped))
+            survivors = next(filter(None, fitting), survivors)
+        survivors = survivors[: rung.candidates]
+        if number == len(rungs) - 1:
+            survivors += [candidate for candidate in fitted if fits is None or fits(candidate)]
+        done |= {(number, each): {**flawless[each], "rung": number, "epochs": 0} for each in survivors if each in flawless}
+        missing = [candidate for candidate in survivors if (number, candidate) not in done]
+        weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
+        calls = [
+            trainings.call(candidates[candidate], rung.epochs, file, start=initial.get(candidate), seed=candidate)
+            for candidate, file in zip(missing, weights, strict=True)
+        ]
+        report(number)
+        for index, score in trainings.as_they_end(calls, weights, partial(report, number)):
+            record = {"rung": number, "candidate": missing[index], **score._asdict(), "weights": weights[index]}
+            record["epochs"] = 0 if missing[index] in fitted else rung.epochs
+            journal.append(folder / RESULTS, record)
+            done[number, missing[index]] = record
+        ranking = best_candidates([done[number, candidate] for candidate in survivors], trainings.folds, expenses)
+        flawless = {record["candidate"]: record for record in ranking if record["accuracy"] == 1}
+        survivors = list(flawless) or [record["candidate"] for record in ranking]
+        initial |= {record["candidate"]: folder / record["weights"] for record in ranking}
+    return [done[key] for key in sorted(done)]
+
+
+def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
+    """Train the best network further, on the training and the validation samples; return a record of this training.
+
+    Workers that can meet share the training (`train_shared`). The record has the accuracy of the previous training, since no
+    samples are left to validate it. If the final training is recorded already, return its record.
+
+    Args:
+        best: The record of its previous training.
+        epochs: Number of epochs.
+        trainings: The settings that all trainings share.
+    """
+    folder, number, done = trainings.folder, best["rung"] + 1, 0
+    known = read_results(folder).get((number, best["candidate"]))
+    if known is not None:
+        return known
+    place, end = folder.resolve(), f"{WEIGHTS}/final-{best['candidate']}.pt"
+    meeting, calls = place / MEETING, list[Callable[[], Any]]()
+    if is_fitted(arch):
+        calls.append(trainings._replace(folds=FINAL).call(arch, epochs, end))
+    else:
+        about = archs.to_json(arch), str(place / DATA), epochs, trainings.seed
+        call = partial(train_shared, *about, augmentation=trainings.augmentation)
+        call = partial(call, start=str(place / best["weights"]), end=str(place / end))
+        size = sharing(batch_of(load_data(place / DATA)), trainings.workers)
+        calls += [partial(call, meeting=Meeting(rank, size, str(meeting))) for rank in range(size)]
+
+    def report(running: int, loss: str = "") -> None:
+        trainings.progress(f"final training{loss}{_best([best])}", done + running, epochs)
+
+    meeting.unlink(missing_ok=True)
+    report(0)
+    for _ in trainings.as_they_end(calls, [end] * len(calls), report):
+        done = epochs  # the workers end at the same time
+    meeting.unlink(missing_ok=True)
+    record = {**best, "rung": number, "weights": end, "epochs": epochs}
+    journal.append(folder / RESULTS, record)
+    return record
+
+
+def micro_batches_of(batch: int) -> int:
+    """Return the number of micro-batches in a batch of the final training: 1 if it has fewer than SHARED_BATCH samples."""
+    return MICRO_BATCHES if batch >= SHARED_BATCH else 1
+
+
+def sharing(batch: int, workers: Workers) -> int:
+    """Return how many workers share the final training, given the samples of a batch; GPUs are not shared."""
+    from torch import distributed
+
+    from .learning.train import device
+
+    can_share = workers.can_meet and distributed.is_available() and device().type == "cpu"
+    return min(micro_batches_of(batch), workers.count) if can_share else 1
+
+
+def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:
+    """Return the score of a network, given its outputs for samples and their labels.
+
+    Args:
+        outputs: Class scores [n, classes], or the outputs [n, channels, rows, columns] of a detector's head.
+        labels: Class indices [n], or a detector's boxes [n, boxes, 6].
+        head: The head of a detector; None for a classifier.
+    """
+    if head is not None:
+        from .learning import detection
+
+        return Score(detection.mean_precision(outputs, labels, head))
+    shifted = outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+    return Score(float((outputs.argmax(axis=1) == labels).mean()), float(losses.mean()))
+
+
+def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:
+    """Return `survivors`, candidates from best to worst, with the candidates `kept` moved forward to the first `count` places.
+
+    At most `count` - 1 candidates are moved, so that at least one of the best stays among the first `count`.
+    """
+    moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
+    others = [candidate for candidate in survivors if candidate not in moved]
+    return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
+
+
+def clearly_worse_below(accuracy: float, count: int) -> float:
+    """Return the threshold below which other accuracies on the same `count` samples are clearly worse than `accuracy`.
+
+    It is one standard error below `accuracy`.
+    """
+    share = (accuracy * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
+    return accuracy - sqrt(share * (1 - share) / (count + 4))
+
+
+def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return the records of a run's trainings, by (rung, candidate); leave out trainings whose weights file is missing."""
+    records = [record for record in journal.entries(folder / RESULTS) if (folder / record["weights"]).is_file()]
+    return {(record["rung"], record["candidate"]): record for record in records}

@@ -1,0 +1,150 @@
+"""Quantise a trained network to int8 and test it. In: an Arch, a file of weights, a Dataset. Out: an int8 model, accuracies."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinyweave import api
+from tinyweave.api.results import Model
+from tinyweave.ir import CompileError, Graph, Quant
+from tinyweave.quantize.evaluate import chunks, outputs
+
+from .arch import Arch
+from .costs import NAME
+from .tasks import average_precision
+from .tasks.boxes import Head, as_rows, head_of
+from .tasks.dataset import SCALE, Dataset, sized
+from .tasks.detection import boxes_of
+from .tasks.evaluation.intervals import Groups, Interval, accuracy_interval
+
+THRESHOLD = 0.01  # least score of a box that is counted: low, because the precision-recall curve needs its end
+TIMED = (4, 12)  # test samples whose evaluation is timed; the time of all samples is extrapolated
+
+
+class Evaluation(NamedTuple):
+    """An int8 network and its results on the test samples."""
+
+    model: Any  # the int8 model, `api.results.Model`
+    accuracy: dict[str, float]  # `test` (float) and `test_int8`; of detectors, average precisions
+    interval: Interval  # 95 % confidence interval of `test_int8`; it resamples groups if samples come in groups
+    predicted: NDArray[np.int64] | None  # class of each test sample by the int8 network; None for a detector
+
+
+def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
+    """Quantise a trained network to int8 and evaluate it on the test samples, which are scaled to the network's image size.
+
+    Args:
+        weights_file: File of its trained weights.
+        data: The data set; training samples calibrate the quantisation.
+    """
+    import torch
+
+    from .learning.module import module_of
+
+    module = module_of(arch)
+    module.load_state_dict(torch.load(weights_file, weights_only=True))
+    data = sized(data, arch.image[:2])
+    done = quantise(module.eval(), data)
+    return Evaluation(done.model, *_evaluate(module, done, data, *data.part("test"), groups=data.groups_of("test")))
+
+
+def quantise(module: Any, data: Dataset) -> Any:
+    """Quantise a trained PyTorch module to int8, with activation ranges calibrated on training samples.
+
+    Return the result of `api.quantize_model`: its `model` is the int8 network, its `real` the float network.
+    """
+    import torch
+
+    from tinyweave.quantize.calibrate import evenly_spaced
+    from tinyweave.quantize.ptq import CALIBRATION
+
+    values, _ = data.part("train")
+    rows, columns, channels = values.shape[1:]
+    loaded = api.load_module(module, torch.zeros(1, channels, rows, columns), name=NAME)
+    return api.quantize_model(loaded, values[evenly_spaced(CALIBRATION, len(values))], api.SampleOptions((SCALE,)))
+
+
+def _evaluate(
+    module: Any, done: Any, data: Dataset, unseen: Any, labels: Any, *, groups: Groups = None
+) -> tuple[dict[str, float], Interval, NDArray[np.int64] | None]:
+    """Return (accuracy, interval, predicted) of `Evaluation`, for the samples `unseen` and their `labels` and `groups`.
+
+    `module` is the float network, `done` the result of `quantise`.
+    """
+    from tinyweave.quantize.calibration_samples import open_samples
+    from tinyweave.quantize.fidelity import fidelity
+
+    from .learning.train import scores
+
+    if (head := head_of(data)) is not None:
+        return *precision(scores(module, unseen), done.model, unseen, labels, head), None
+    agreement = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
+    if agreement.accuracy is None or agreement.predicted is None:
+        raise CompileError("the network has a single class", "give samples of at least two classes")
+    interval = accuracy_interval(agreement.predicted == labels, groups)
+    return {"test": agreement.accuracy[0], "test_int8": agreement.accuracy[1]}, interval, agreement.predicted
+
+
+def precision(
+    heads: NDArray[np.float32], small: Model, values: NDArray[np.int8], labels: NDArray[np.float32], head: Head
+) -> tuple[dict[str, float], tuple[float, float]]:
+    """Return the mean average precisions of a detector in float and int8, and the 95 % confidence interval of `test_int8`.
+
+    The precisions have the names `test` (VOC, all points), `voc_11` and `coco`, and the suffix `_int8` for the int8 network.
+
+    Args:
+        heads: Outputs [n, channels, rows, columns] of the float network.
+        small: The int8 network, which this function runs; its outputs are decoded with integers, as on the device.
+        values: Samples [n, rows, columns, channels].
+        labels: True boxes [n, boxes, 6].
+        head: Decodes outputs to boxes.
+    """
+    graph = api.with_io(small, "int8", "nhwc").graph
+    real = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
+    quant = quant_of(graph)
+    detections = [as_rows(head.detected(each, quant, THRESHOLD)) for each in int8_outputs(graph, values)]
+    true = [boxes_of(each) for each in labels]
+    named = {
+        f"{'test' if name == 'voc' else name}{form}": value
+        for boxes, form in ((real, ""), (detections, "_int8"))
+        for name, value in average_precision.means(boxes, true, head.classes).items()
+    }
+    return named, average_precision.interval(detections, true, head.classes)
+
+
+def quant_of(graph: Graph) -> Quant:
+    """Return the scale and the zero point of a graph's first output."""
+    out = graph.tensors[graph.outputs[0]]
+    return Quant((out.scale,), (out.zero_point,))
+
+
+def int8_outputs(graph: Graph, values: NDArray[np.int8]) -> NDArray[Any]:
+    """Run an int8 graph on samples [n, ...] and return its first output for each sample, [n, ...].
+
+    The graph must have one input and batch size 1. Samples have the layout of its input, results the layout of its output.
+    """
+    (name,) = graph.inputs
+    parts = [values[part][:, None].reshape(-1, *graph.tensors[name].shape) for part in chunks(graph, len(values))]
+    return np.concatenate([outputs(graph, {name: part}, graph.outputs)[0] for part in parts])[:, 0]
+
+
+def quantisation_seconds(arch: Arch, data: Dataset) -> float:
+    """Estimate the seconds to quantise a network and test it on all test samples, by testing it on a few of them."""
+    from .learning.module import module_of
+
+    data = sized(data, arch.image[:2])
+    begin, (unseen, labels) = time.perf_counter(), data.part("test")
+    module = module_of(arch).eval()
+    done, times = quantise(module, data), [time.perf_counter() - begin]
+    counts = [min(count, len(unseen)) for count in TIMED]
+    for count in counts:
+        begin = time.perf_counter()
+        _evaluate(module, done, data, unseen[:count], labels[:count])
+        times.append(time.perf_counter() - begin)
+    converted, short, long = times
+    return converted + short + max(0.0, long - short) * (len(unseen) - counts[0]) / max(1, counts[1] - counts[0])

@@ -1,0 +1,1 @@
+"""Peak RAM of an architecture without its graph, for searches that evaluate many networks."""

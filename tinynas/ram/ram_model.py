@@ -1,0 +1,149 @@
+"""Peak RAM of a chain of ops on square maps, computed in C without a graph. In: Steps, one per op. Out: bytes.
+
+`least_bytes` equals `plan(graph, "best").lower_bound` of the same network. chain.c builds the planning problem that
+planning/search/problem.py builds from a graph, and the planner's own C searches it: stage_growth.c and least_bytes.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinyweave import toolchain
+from tinyweave.kernels import overlap_distance as distance
+from tinyweave.ops import SPECS
+from tinyweave.ops.window import Window, all_taps_inside
+from tinyweave.planning.search import stage_growth, tiles
+from tinyweave.planning.search.stage_growth import longest_stage
+
+Numbers = NDArray[np.int64]
+SEARCH = Path(stage_growth.__file__).parent
+SOURCES = (
+    Path(__file__).with_name("chain.c"),
+    *(SEARCH / name for name in ("least_bytes.c", "stage_overlap.c", "stage_growth.c")),
+)
+MACS = 11  # the column of a step's multiply-accumulates
+
+
+class Step(NamedTuple):
+    """An op of a chain of layers, for the RAM model in C.
+
+    Its input is the output of the previous step, a square map of `side` rows and `c_in` channels.
+    """
+
+    kind: str
+    side: int
+    c_in: int
+    c_out: int
+    side_out: int = 1
+    kernel: int = 1
+    stride: int = 1
+    pad: int = 0
+    back: int = 0  # of an addition: the step this many steps earlier reads the same skip connection; 0 for none
+    forth: int = 0  # of a step whose input is a skip connection: the addition is this many steps later; 0 for none
+
+    @property
+    def window(self) -> Window:
+        """Return the op's sliding window, which is the same along rows and columns."""
+        return Window(self.kernel, self.stride, self.pad)
+
+    @property
+    def sums(self) -> int:
+        """Return the bytes of the int32 sums in which a mean accumulates the rows of its input; 0 for other ops."""
+        return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
+
+    @property
+    def makes_map(self) -> bool:
+        """Return whether the output is a map; the output of a mean or of a classifier is a vector."""
+        return SPECS[self.kind].family not in ("reduction", "dense")
+
+
+def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
+    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does.
+
+    `side` is the number of input rows, `pad` the padding on either side. Return the remaining (kernel rows, padding before).
+    """
+    last = (side + 2 * pad - kernel) // stride * stride
+    before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
+    return kernel - before - after, pad - before
+
+
+@lru_cache(maxsize=1 << 16)
+def macs_of(step: Step) -> int:
+    """Return the multiply-accumulates of an op; taps on padding do not count."""
+    if SPECS[step.kind].weights is None:
+        return 0
+    inside = all_taps_inside(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
+    return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
+
+
+@lru_cache(maxsize=1 << 16)
+def distance_of(step: Step) -> int:
+    """Return the overlap distance of an op that runs unfused, in bytes.
+
+    The output may overwrite the input while it is read, if the output starts at least this many bytes below the input's start.
+    """
+    if step.kind == "fully_connected":
+        return distance.of_rows(1, step.c_in, step.c_out)
+    if SPECS[step.kind].weights is None:
+        return 0
+    sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
+    dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
+    return distance.windowed(sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
+
+
+@lru_cache(maxsize=1 << 16)
+def numbers_of(steps: tuple[Step, ...]) -> Numbers:
+    """Return the steps as an int64 array [step, field], in which the fields are those of `chain_step` in chain.c."""
+    rows = []
+    for step in steps:
+        in_place = distance_of(step) == 0 and step.window == Window()
+        by_rows = step.makes_map or step.sums > 0
+        sizes = step.side, step.c_in, step.side_out, step.c_out, step.kernel, step.stride, step.pad, step.back, step.forth
+        rows.append((by_rows, step.sums, *sizes, macs_of(step), distance_of(step), in_place, step.makes_map))
+    return np.array(rows, np.int64)
+
+
+def least_bytes(chain: Sequence[tuple[Step, ...]], *, streamed_inputs: bool, budget: int = 0) -> int | None:
+    """Return the peak RAM, in bytes, of the plan with the least RAM; None without a C compiler.
+
+    Args:
+        chain: The steps of each block. The first step must be a convolution. All numbers of channels must be multiples of 4,
+            except those of the network's input and output.
+        streamed_inputs: Whether the image arrives row by row.
+        budget: Multiply-accumulates that the plan may recompute.
+    """
+    library = toolchain.library(*SOURCES)
+    if library is None:
+        return None
+    table = np.concatenate([numbers_of(steps) for steps in chain])
+    limits = stage_growth.MOST_TILINGS, stage_growth.MOST_TICKS, longest_stage(len(table)), tiles.LONGEST_TILE
+    request = np.array([*limits, budget, streamed_inputs, *tiles.TILE_ROWS], np.int64)
+    library.tw_chain_bytes.restype = ctypes.c_int64
+    pointers = (ctypes.c_void_p(each.ctypes.data) for each in (request, table))
+    peak: int = library.tw_chain_bytes(*pointers, ctypes.c_int64(len(table)))
+    if peak < 0:
+        raise MemoryError
+    return peak
+
+
+def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
+    """Return the peak RAM in bytes if each op runs unfused and no output overlaps an input; skip connections stay in RAM."""
+    table = np.concatenate([numbers_of(steps) for steps in chain])
+    side, c_in, side_out, c_out = table[:, 2:6].T
+    back, forth = table[:, 9:11].T
+    needs = side**2 * c_in + side_out**2 * c_out * (1 + (back > 0))
+    for index in np.flatnonzero(forth).tolist():
+        needs[index + 1 : index + int(forth[index])] += side[index] ** 2 * c_in[index]
+    return int(needs.max())
+
+
+def macs(chain: Sequence[tuple[Step, ...]]) -> int:
+    """Return the multiply-accumulates of all steps of all blocks; taps on padding do not count."""
+    return sum(int(numbers_of(steps)[:, MACS].sum()) for steps in chain)

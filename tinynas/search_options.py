@@ -1,0 +1,136 @@
+"""The options of a search, and the strategy that they imply. In: SearchOptions. Out: their faults; "halving" or "supernet"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tinyweave.installing import install
+from tinyweave.ir import CompileError
+
+from .evolution import OBJECTIVES, check_predicted
+from .halving import Rung
+from .one_shot import MAX_PROCESSES, SupernetBudget
+from .proxies import DEFAULT, check_proxies
+from .stage_one import FEASIBLE, check_share
+from .training_run import check_tensorboard
+
+if TYPE_CHECKING:
+    from .arch import Arch
+    from .learning.team import Team
+
+STRATEGIES = ("auto", "halving", "supernet")
+MINUTES = 20  # default time limit
+RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of `search`."""
+
+    strategy: str = "auto"  # "auto": a supernet with `against` or under torchrun, otherwise halving
+    minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
+    seed: int = 0
+    processes: int = 2  # that train and plan networks in parallel
+    ray: bool = False  # run them on a Ray cluster, see `workers.pool`
+    tensorboard: bool = False  # log the training of a supernet to a folder of the run
+    predicted: int = 1  # children bred per evaluated child, see `Evolution`
+    feasible: float = FEASIBLE  # share of the networks of an input size or a width that must fit, see `stage_one`
+    rungs: Sequence[Rung] | None = None  # rounds of successive halving, instead of a time limit
+    supernet_budget: SupernetBudget | None = None  # epochs and generations of the strategy "supernet", instead of a time limit
+    against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
+    proxies: Sequence[str] = DEFAULT  # names of PROXIES, which choose the candidates of halving among the networks that fit
+    archs: Sequence[Arch] = ()  # candidates of `rungs`, instead of sampled ones; they need not fit
+
+
+DEFAULTS = SearchOptions()
+
+
+def check_options(options: SearchOptions, kind: str) -> None:
+    """Raise CompileError if PyTorch is missing or an option is out of range. `kind` is the kind of the samples."""
+    if find_spec("torch") is None:
+        raise CompileError("training needs PyTorch, which is not installed", install("search"))
+    check_proxies(options.proxies, kind)
+    check_predicted(options.predicted)
+    check_share(options.feasible)
+    if options.minutes is not None and not 0 < options.minutes < inf:
+        raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
+    if options.archs and options.rungs is None:
+        raise CompileError("archs are given without rungs", "give the rungs of their training, too")
+    if options.tensorboard:
+        check_tensorboard()
+
+
+def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
+    """Return the strategy of a search, "halving" or "supernet".
+
+    Explicit rungs imply "halving", an explicit supernet budget implies "supernet", and detectors default to "halving". In all
+    other cases `_choose_strategy` decides.
+
+    Args:
+        kind: Kind of the samples, such as "detection".
+        folder: Folder of the run.
+        team: The processes that torchrun started; None without torchrun.
+
+    Raises:
+        CompileError: The strategy or a cost in `against` is unknown, or the options exclude each other.
+
+    """
+    strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
+    if kind == "detection" and strategy == "supernet":
+        raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
+    strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
+    strategy = _choose_strategy(strategy, options.against, folder, team)
+    _check_used(options, strategy)
+    return strategy
+
+
+def _check_used(options: SearchOptions, strategy: str) -> None:
+    """Raise CompileError if an option has no effect with the strategy, "halving" or "supernet"."""
+    unused = {
+        "halving": {"--predicted": options.predicted != 1, "--tensorboard": options.tensorboard},
+        "supernet": {"--proxies": tuple(options.proxies) != DEFAULT},
+    }
+    for name, is_given in unused[strategy].items():
+        if is_given:
+            (other,) = set(unused) - {strategy}
+            raise CompileError(f"{name} has no effect in a search by {strategy}", f"leave it out, or give --strategy {other}")
+
+
+def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
+    """Return "halving" or "supernet", or raise CompileError if the options exclude each other.
+
+    Under torchrun (`team` is not None) it is "supernet". For "auto", it is the strategy of the run in the folder. If the
+    folder holds no run, it is "supernet" if `against` names costs.
+    """
+    if strategy not in STRATEGIES:
+        raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
+    if unknown := set(against) - set(OBJECTIVES):
+        raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
+    if against and strategy == "halving":
+        raise CompileError("halving has one objective, accuracy", "leave out --against, or give --strategy supernet")
+    if team is not None:
+        if strategy == "halving":
+            raise CompileError("torchrun trains supernets only", "give --strategy supernet, or start without torchrun")
+        if team.size > MAX_PROCESSES:
+            raise CompileError(f"torchrun starts {team.size} processes", f"at most {MAX_PROCESSES} share a supernet")
+        return "supernet"
+    if strategy != "auto":
+        return strategy
+    if (folder / RUN).is_file():
+        with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
+            return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
+    return "supernet" if against else "halving"
+
+
+def has_gpu() -> bool:
+    """Return whether PyTorch finds a CUDA GPU."""
+    import torch
+
+    return bool(torch.cuda.is_available())

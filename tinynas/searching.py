@@ -1,0 +1,535 @@
+"""Search a network for a data set and a device. In: a Dataset, a SearchSpace, a Target. Out: a SearchResult, and firmware.
+
+`search` runs these steps:
+
+1. Measure the overhead of networks on the target: stack, static data and code (`costs.with_measured_overhead`).
+2. Divide the time limit among the other steps (`budget`, `one_shot.budget_within`).
+3. Strategy "halving": choose networks that fit (`candidates`), train them by successive halving (`halving`), and train the best
+   for most of the time, on the training and validation samples. Strategy "supernet": train a supernet, evolve networks that fit
+   with its weights, fine-tune the best (`one_shot`).
+4. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
+
+The folder of the run holds all state. The same command resumes an interrupted run, with the result of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinyweave.api.results import Deployment
+from tinyweave.files import write_file
+from tinyweave.ir import CompileError
+from tinyweave.notebook import table
+from tinyweave.progress import Progress, silent
+
+from . import halving, one_shot
+from .arch import Arch, from_json, is_fitted, to_json
+from .budget import MOST_CANDIDATES, Budget, machine_factor
+from .candidates import Sampling, first_network, fitted_networks, flat_networks, pooled_network, sample_fitting
+from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
+from .halving import Rung
+from .int8 import evaluate_int8, quantisation_seconds
+from .journal import Ledger
+from .proxies import DEFAULT, first_batch, ranked
+from .search_options import DEFAULTS, MINUTES, RUN, SearchOptions, check_options, has_gpu, strategy_for
+from .space import SearchSpace, arch_of, networks_in, smallest
+from .stage_one import FEASIBLE
+from .tasks.dataset import Dataset, sized
+from .tasks.evaluation.baselines import Baseline, baselines
+from .trained import companion_bytes, deploy
+from .training_run import TrainingRun, logged
+from .workers import Workers, pool
+
+if TYPE_CHECKING:
+    from .learning.team import Team
+
+DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
+BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
+TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
+VERSION = 10  # of RUN
+NEEDS = "needs about"  # begins the progress report of the time that a search needs on this machine
+SHOWN = 10  # most candidates that a notebook shows
+
+Candidates = Sequence[tuple[Arch, Costs]]
+Records = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The result of a search: the best network, trained and deployed, and all candidates."""
+
+    arch: Arch
+    costs: Costs  # as built with random weights; code and stack of the other candidates are estimates
+    accuracy: dict[str, float]  # `validation`, which decided the search, `test` and `test_int8`; detectors: average precision
+    interval: tuple[float, float]  # 95 % confidence interval of `test_int8`
+    predicted: NDArray[np.int64] | None  # class of each test sample by the int8 network; None for a detector
+    baselines: tuple[Baseline, ...]  # simple classifiers on the same samples; empty for a detector
+    data: Dataset
+    deployment: Deployment
+    companions: dict[str, int] | None  # `ram` and `flash` bytes of the companion C (`trained.companion`); None for no such C
+    candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
+    trained: tuple[dict[str, Any], ...]  # a record per training: `halving.successive_halving`, `one_shot.evolve_and_fine_tune`
+    folder: Path  # of the run
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the deployed network fits all limits, as measured."""
+        return self.deployment.fits
+
+    def __repr__(self) -> str:
+        """Return the quality of the int8 network and its deployment as one line."""
+        return f"<SearchResult: {self._measure} {100 * self.accuracy['test_int8']:.1f} % in int8, {self.deployment!r}>"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval
+        tested = [(each.name, f"{100 * each.accuracy:.1f}") for each in self.baselines]
+        tested.append(("this network in int8", f"{100 * self.accuracy['test_int8']:.1f} ({100 * low:.1f} to {100 * high:.1f})"))
+        last = {each["candidate"]: each["accuracy"] for each in self.trained}  # after the last training of each
+        best = sorted(last, key=lambda number: -last[number])[:SHOWN]
+        rows = [(number, *self.candidates[number]) for number in best]
+        candidates = [
+            (
+                "this network" if arch == self.arch else f"candidate {number}",
+                f"{100 * last[number]:.1f}",
+                f"{cost.ram:,}",
+                f"{cost.flash:,}",
+                f"{cost.macs / 1e6:.2f}",
+                "unknown" if cost.ms is None else f"{cost.ms:.1f}",
+            )
+            for number, arch, cost in rows
+        ]
+        of_test = f"{self._measure} on {self.data.counts()['test']:,} test samples"
+        return (
+            table([of_test, "% (95 % interval)"], tested)
+            + self.deployment._repr_html_()
+            + table(["best candidates", f"validation {self._measure}, %", "RAM, B", "Flash, B", "M MACs", "ms"], candidates)
+        )
+
+    @property
+    def _measure(self) -> str:
+        return "mAP" if self.data.kind == "detection" else "accuracy"
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The inputs of one search, and the resources that its steps share."""
+
+    data: Dataset
+    space: SearchSpace
+    target: Target
+    folder: Path
+    options: SearchOptions
+    workers: Workers
+    team: Team | None
+    begin: float  # time.perf_counter() at the start
+    progress: Progress
+    baselines: tuple[Baseline, ...] = ()
+
+    @property
+    def classes(self) -> int:
+        return len(self.data.classes)
+
+    @property
+    def seconds(self) -> float:
+        """Return the time limit in seconds; the default is MINUTES minutes."""
+        return 60 * (MINUTES if self.options.minutes is None else self.options.minutes)
+
+
+def search(
+    data: Dataset,
+    space: SearchSpace,
+    target: Target,
+    folder: Path,
+    options: SearchOptions = DEFAULTS,
+    *,
+    progress: Progress = silent,
+) -> SearchResult:
+    """Find the best network for a data set on a device, train it, and deploy it into `folder`/firmware.
+
+    If torchrun started several processes, all of them train the supernet.
+
+    Args:
+        data: The data set.
+        target: The device, its limits, and the planner options.
+        folder: Folder of the run. If it holds an interrupted run of the same search, that run resumes.
+        options: Strategy, time limit and others.
+        progress: Called with (stage, number done, total), see `Progress`.
+
+    Returns:
+        The network, its accuracy, and its deployment.
+
+    Raises:
+        SystemExit: This process of torchrun is not the first. It is raised after the training of the supernet.
+        CompileError: No network of the space fits, an option is wrong, the folder holds another search, or another process
+            searches in it.
+
+    """
+    check_options(options, data.kind)
+    from .learning.team import is_launched, joined
+
+    with ExitStack() as stack:
+        team = stack.enter_context(joined()) if is_launched() else None
+        if team is not None and team.rank:
+            one_shot.join_training(data, team)
+            raise SystemExit(0)
+        stack.enter_context(_locked(folder))
+        workers = stack.enter_context(pool(options.processes, ray=options.ray))
+        begin = time.perf_counter()
+        options = replace(options, strategy=strategy_for(data.kind, options, folder, team))
+        this = _Search(data, space, target, folder, options, workers, team, begin, progress)
+        identity = _identity(this)
+        run = _read_run(folder, identity) or _start_run(this, identity)
+        this = replace(this, baselines=_fit_baselines(this), target=replace(target, overhead=Overhead(**run["overhead"])))
+        build = _builder(this.target, folder)
+        if options.strategy == "supernet":
+            with logged(folder / LOGS if options.tensorboard else None) as log:
+                training = TrainingRun(options.seed, team=team, log=log, progress=progress)
+                candidates, records = _train_supernet(this, run, build, training)
+        else:
+            candidates, records = _halve(this, run, build)
+        return _deploy_best(this, candidates, records, build)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder, which is created if it is missing; raise CompileError if another process holds it."""
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(folder / LOCK, timeout=0).acquire()
+    except Timeout as error:
+        raise CompileError(f"another process searches in '{folder}'", "wait until it ends, or give another folder") from error
+    with lock:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # on Windows it is in use until it is released
+                (folder / LOCK).unlink(missing_ok=True)
+
+
+def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
+    """Return simple classifiers fitted to the samples, which the network must beat, and report the accuracy of the best.
+
+    For detection, return ().
+    """
+    if this.data.kind == "detection":
+        return ()
+    found = baselines(this.data, this.progress)
+    best = max(found, key=lambda each: each.validation)
+    this.progress(f"to beat: {best.name}, {100 * best.validation:.1f} %", 1, 1)
+    return tuple(found)
+
+
+def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
+    """Start a new run: save the data set, measure the overhead, and choose the budget and the candidates of halving.
+
+    Write `identity` and these results to the file RUN, from which an interrupted run resumes, and return this record.
+    """
+    options = this.options
+    halving.save_data(this.data, this.folder / halving.DATA)
+    this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
+    run = identity | {"networks": networks_in(this.space), "overhead": this.target.overhead._asdict()}
+    if options.strategy == "supernet":
+        run |= _plan_supernet(this)
+        predicted = {} if options.supernet_budget else {"predicted": options.predicted}
+        run["supernet"]["evolution"] |= {"against": list(options.against)} | predicted
+    else:
+        run |= _plan_halving(this)
+    write_file(this.folder / RUN, json.dumps(run, indent=2))
+    return run
+
+
+def _plan_halving(this: _Search) -> dict[str, Any]:
+    """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
+
+    If `options.rungs` is set, these rungs are used, and the candidates are `options.archs` or sampled networks. Otherwise both
+    are chosen for the time limit, see `_plan_timed_halving`.
+    """
+    options, target = this.options, this.target
+    rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
+
+    def costs_of(archs: Sequence[Arch]) -> list[Costs | None]:
+        return this.workers.each(quick_costs, [(target, arch) for arch in archs])
+
+    sampling = Sampling(options.seed, costs_of=costs_of, rank=rank)
+    if options.rungs is None:
+        return _plan_timed_halving(this, sampling)
+    given = [(arch, costs(arch, target)) for arch in options.archs]
+    return _halving_record(options.rungs, given or _sampled(this, options.rungs[0].candidates, sampling))
+
+
+def _sampled(this: _Search, count: int, sampling: Sampling) -> Candidates:
+    """Return at most `count` sampled networks that fit; raise CompileError if none fits."""
+    return sample_fitting(this.space, this.target, this.classes, count, sampling, progress=this.progress)
+
+
+def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
+    """Choose rungs and candidates for the time limit; return them as JSON values for the run's record.
+
+    The candidates are, in this order: `first_network`, `pooled_network`, `flat_networks`, sampled networks, `fitted_networks`.
+    The record has more keys than that of `_halving_record`:
+
+    - `folds`: number of folds of the cross-validation, see `halving.folds_of`;
+    - `augmentations`: names of augmentations to compare first, by short trainings;
+    - `first`: number of leading candidates that are trained with each augmentation; all of them but the best are dropped;
+    - `trial_epochs`: epochs of each of these trainings;
+    - `final_epochs`: for each candidate, the epochs of its final training if it becomes the best.
+    """
+    data, target, workers, space, classes = this.data, this.target, this.workers, this.space, this.classes
+    least = arch_of(space, smallest(space), classes)
+    if not costs(least, target).fit:
+        _sampled(this, 1, sampling)  # if no network fits, this raises the error before the longer steps
+    this.progress("measuring how fast it trains", 0, 1)
+    folds, counts = halving.folds_of(data), data.counts()
+    slowdown, batch = machine_factor(workers), halving.batch_of(data)
+    sharing = halving.sharing(batch, workers)
+    budget = Budget(this.seconds, workers.count, slowdown, counts["train"], batch, folds, counts["validation"], sharing)
+
+    def is_trainable(arch: Arch) -> bool:
+        return budget.is_trainable(arch) or budget.step(arch) <= 2 * budget.step(least)
+
+    this.progress("choosing the first network", 0, 1)
+    build, augmentations = _builder(target, this.folder), halving.augmentations_of(data)
+    first = first_network(space, target, classes, is_trainable, lambda arch: build(arch).fit)
+    most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
+    sampled = _sampled(this, most, sampling._replace(tries=budget.sampled, is_trainable=is_trainable))
+    tried = budget.tried(first[0] if first else least, len(augmentations))
+    leading = [first, *pooled_network(space, target, first[0])] if first else []
+    count = max(0, tried - len(leading)) if folds > 1 else most // 3
+    leading += islice(flat_networks(space, target, classes, is_trainable), count)
+    candidates = [*leading, *(pair for pair in sampled if pair[0] not in {arch for arch, _ in leading})]
+    rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
+    tried = min(tried, max(1, len(leading)))
+    candidates = candidates[: rungs[0].candidates + tried - 1]
+    candidates += fitted_networks(data, target)
+    (arch, _), trials = candidates[0], tried * len(augmentations)
+    trial_epochs = budget.trial_epochs(arch, trials)
+    needed = budget.needed(arch, trials, trial_epochs, rungs, budget.final_epochs(arch)) / 60
+    this.progress(f"{NEEDS} {needed:.{int(needed < 10)}f} minutes", 1, 1)
+    return _halving_record(rungs, candidates) | {
+        "folds": folds,
+        "first": tried,
+        "augmentations": augmentations,
+        "trial_epochs": trial_epochs,
+        "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
+    }
+
+
+def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, Any]:
+    """Return rungs and candidates, with their costs, as a dict of JSON values with the keys `rungs` and `candidates`."""
+    records = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
+    return {"rungs": [astuple(rung) for rung in rungs], "candidates": records}
+
+
+def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
+    """Train the candidates of a run by successive halving; return (candidates, a record per training).
+
+    If the rungs were chosen for a time limit, there are two more steps. Before, the augmentations are compared on the first
+    `run["first"]` candidates, and all of these but the best are dropped. After, the best network is trained once more, on the
+    training and validation samples. `run` is the run's record. `build` returns the measured costs of a network.
+    """
+    rungs = [Rung(*pair) for pair in run["rungs"]]
+    candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+    archs, is_timed, starts, final_epochs = [arch for arch, _ in candidates], "final_epochs" in run, list[Path](), list[int]()
+    folds = run.get("folds", 1)
+    trainings = halving.Trainings(this.folder, this.workers, this.options.seed, folds=folds, progress=this.progress)
+    if is_timed:
+        tried = run["first"]
+        best, name = halving.choose_start(archs[:tried], run["augmentations"], run["trial_epochs"], trainings)
+        trainings, starts = trainings._replace(augmentation=name), [this.folder / halving.trial_file(best, name)]
+        candidates, final_epochs = ([each[best], *each[tried:]] for each in (candidates, run["final_epochs"]))
+        archs = [arch for arch, _ in candidates]
+    fits = None if this.options.archs else lambda number: build(archs[number]).fit
+    fitted = [number for number, arch in enumerate(archs) if is_timed and is_fitted(arch)]
+    kept, expenses = [0] if is_timed else (), [cost.product for _, cost in candidates]
+    records = halving.successive_halving(
+        archs, rungs, trainings, starts=starts, fits=fits, kept=kept, fitted=fitted, expenses=expenses
+    )
+    if is_timed:
+        good = halving.best_candidates([each for each in records if each["rung"] == len(rungs) - 1], folds, expenses)
+        if folds == 1:  # of nearly equal ones the one with the most final epochs
+            least = halving.clearly_worse_below(good[0]["accuracy"], this.data.counts()["validation"])
+            good = [each for each in good if each["accuracy"] >= least]
+            good.sort(key=lambda each: -final_epochs[each["candidate"]])
+        else:
+            counts = this.data.counts()
+            good = halving.fitted_first(good, fitted, counts["train"] + counts["validation"])
+        good = halving.cheapest_first(good, expenses)
+        winner = next((each for each in good if build(archs[each["candidate"]]).fit), good[0])
+        number = winner["candidate"]
+        records.append(halving.train_finally(archs[number], winner, final_epochs[number], trainings))
+    return candidates, records
+
+
+def _train_supernet(
+    this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
+) -> tuple[Candidates, Records]:
+    """Train the supernet of a run, evolve networks with its weights, and fine-tune the best.
+
+    Return all evaluated networks with their costs, and a record per training (`one_shot.evolve_and_fine_tune`).
+
+    `run` is the run's record. `build` returns the measured costs of a network.
+    """
+    budget, space = one_shot.from_record(run["supernet"]), replace(this.space, widths=tuple(run["widths"]))
+    one_shot.train_supernet(this.data, space, budget, this.folder, training, threads=this.options.processes)
+    return one_shot.evolve_and_fine_tune(
+        space,
+        this.target,
+        this.classes,
+        budget,
+        this.folder,
+        workers=this.workers,
+        fits=lambda arch: build(arch).fit,
+        run=training,
+    )
+
+
+def _deploy_best(this: _Search, candidates: Candidates, records: Records, build: Callable[[Arch], Costs]) -> SearchResult:
+    """Quantise and deploy trained candidates, best first, until one fits as measured.
+
+    If none fits, the result is the best, which does not fit. `records` are the records of all trainings. `build` returns the
+    measured costs of a network.
+    """
+    ordered = best_first(records, [cost.product for _, cost in candidates])
+    for best in (*ordered, *(ordered[:1] if len(ordered) > 1 else ())):  # the first once more if none fits
+        arch, _ = candidates[best["candidate"]]
+        this.progress("quantising the best network", 0, 1)
+        own = sized(this.data, arch.image[:2])
+        cost, evaluation = build(arch), evaluate_int8(arch, this.folder / best["weights"], own)
+        deployment = deploy(evaluation.model, this.target.with_plan(arch.plan), own, this.folder, this.progress)
+        if deployment.fits:  # code and stack are estimates until a network is built
+            break
+    return SearchResult(
+        arch,
+        cost,
+        evaluation.accuracy | {"validation": best["accuracy"]},
+        evaluation.interval,
+        evaluation.predicted,
+        this.baselines,
+        this.data,
+        deployment,
+        companion_bytes(own, deployment.model, this.target.device),
+        tuple(candidates),
+        tuple(records),
+        this.folder,
+    )
+
+
+def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
+    """Return a function that returns the measured costs of a network (`built_costs`), and caches them in the file BUILT."""
+    ledger = Ledger(folder / BUILT)
+
+    def build(arch: Arch) -> Costs:
+        if ledger(arch, "built") is None:
+            ledger.add(arch, "built", built_costs(arch, target).record())
+        return Costs(**ledger(arch, "built"))
+
+    return build
+
+
+def best_first(trained: Sequence[dict[str, Any]], expenses: Sequence[float]) -> list[dict[str, Any]]:
+    """Return the last record of each trained candidate, best first: by falling rung, falling accuracy, then rising expense.
+
+    `trained` are the records of all trainings. Records without weights (evaluations with a supernet's weights) are left out.
+    `expenses` are those of all candidates (`Costs.product`).
+    """
+    last = {record["candidate"]: record for record in trained if "weights" in record}
+    return sorted(last.values(), key=lambda each: (-each["rung"], -each["accuracy"], expenses[each["candidate"]]))
+
+
+def _plan_supernet(this: _Search) -> dict[str, Any]:
+    """Choose the width and the training budget of a supernet; return them as JSON values for the run's record.
+
+    The budget (`SupernetBudget`) is the number of epochs of training and generations of evolution. A budget in the options is
+    used unchanged. Without one, it is that of the TinyNAS paper if there is a GPU and no time limit. Otherwise the times of
+    training are measured, and the budget is chosen to fit the time limit (MINUTES by default).
+    """
+    data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
+    space, chosen = one_shot.choose_width(
+        this.space, target, this.classes, this.workers, this.progress, feasible=options.feasible
+    )
+    if budget is None and options.minutes is None and has_gpu():
+        budget = one_shot.paper_budget(data.kind)
+    elif budget is None:
+        (arch, _), *_ = sample_fitting(space, target, this.classes, 1, progress=this.progress)
+        size = this.team.size if this.team else 1
+        seconds = one_shot.supernet_seconds(
+            data, space, arch, this.folder, this.workers, threads=options.processes, size=size, progress=this.progress
+        )
+        finishing, start = quantisation_seconds(arch, data), time.perf_counter()
+        _builder(target, this.folder)(arch)
+        building = time.perf_counter() - start
+        left = this.seconds - (time.perf_counter() - this.begin)
+        left -= finishing + (one_shot.FINALISTS + DEPLOYING) * building
+        budget = one_shot.budget_within(max(0.0, left), seconds, data.kind, this.workers.count)
+    return chosen | {"supernet": budget.record(), "rungs": budget.record()["rungs"], "candidates": []}
+
+
+def _identity(this: _Search) -> dict[str, Any]:
+    """Return all settings that affect the result of a search, as JSON values; a run with other settings is not resumed."""
+    data, space, target, options = this.data, this.space, this.target, this.options
+    return {
+        "version": VERSION,
+        "data": {"kind": data.kind, "classes": list(data.classes), **data.counts(), "preparation": dict(data.preparation)},
+        "space": space.name,
+        "sizes": list(map(list, space.sizes)),
+        "device": target.device.name if target.device else None,
+        "limits": target.limits_by_name(),
+        "planning": {"stream_inputs": target.stream_inputs, "max_mac_overhead": target.max_mac_overhead},
+        "seed": options.seed,
+        "budget": _budget_record(options),
+        "archs": [json.loads(to_json(arch)) for arch in options.archs],
+        "strategy": options.strategy,
+        "against": list(options.against),
+        **({"predicted": options.predicted} if options.predicted != 1 else {}),
+        **({"feasible": options.feasible} if options.feasible != FEASIBLE else {}),
+        **({"proxies": list(options.proxies)} if tuple(options.proxies) != DEFAULT else {}),
+    }
+
+
+def _budget_record(options: SearchOptions) -> Any:
+    """Return the budget in the options as JSON values.
+
+    It is the supernet's budget, the list of rungs, or the time limit in minutes; None if the options have none of the three.
+    """
+    if options.supernet_budget:
+        return options.supernet_budget.record()
+    return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]
+
+
+def _read_run(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the record of the run in a folder, or None if the folder holds no run.
+
+    Raises:
+        CompileError: The folder holds a search with other settings than `identity`, or files of a search without its record.
+
+    """
+    path = folder / RUN
+    if not path.is_file():
+        if rest := [name for name in TRAINED if (folder / name).exists()]:
+            why = f"'{folder}' holds {rest[0]} of a search, but no {RUN}"
+            raise CompileError(why, f"give another folder, or delete '{folder}'")
+        (folder / BUILT).unlink(missing_ok=True)  # left by a search that was interrupted early, perhaps for another device
+        return None
+    try:
+        run = json.loads(path.read_text())
+        other = next((key for key in identity if run.get(key) != json.loads(json.dumps(identity[key]))), None)
+    except (ValueError, OSError, AttributeError) as error:
+        raise CompileError(f"'{path}' cannot be read: {error}", f"give another folder, or delete '{folder}'") from error
+    if other == "version":
+        raise CompileError(f"'{folder}' holds a search of another version of tinyweave", "give another folder")
+    if other:
+        raise CompileError(f"'{folder}' holds a search with another {other}", "give another folder, or the same command")
+    return dict(run)

@@ -1,0 +1,123 @@
+"""The C of a trained network: write and verify it, open the network again, run it on an emulated core.
+
+In: an int8 network and its data set, or the folder of a run. Out: verified C; the network and its data set. For some tasks,
+companion C is written too: it computes the network's input from sound, or decodes its output to boxes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinyweave import api
+from tinyweave.api.results import Deployment, Model
+from tinyweave.devices import Device
+from tinyweave.files import write_below, write_file
+from tinyweave.ir import CompileError
+from tinyweave.manifest import generated_folder
+from tinyweave.progress import Progress
+
+from .costs import NAME, Target
+from .halving import DATA, load_data
+from .int8 import int8_outputs, quant_of
+from .tasks import listening
+from .tasks.boxes import head_of
+from .tasks.dataset import Dataset
+from .tasks.features import LogMel
+
+FIRMWARE = "firmware"
+VERIFIED = 5  # test samples whose outputs are compared
+
+
+def open_trained(folder: Path, name: str = NAME) -> tuple[Model, Dataset]:
+    """Read the int8 network and the data set in the folder of a finished run; `name` is the model's name in C.
+
+    Raises:
+        CompileError: The folder holds no finished run.
+
+    """
+    path = folder / f"{NAME}.tflite"
+    if not path.is_file() or not (folder / DATA / "data.json").is_file():
+        raise CompileError(
+            f"'{folder}' holds no trained network", "give a folder that 'tinyweave search' or 'tinyweave train' wrote"
+        )
+    return api.load(path, io="int8", layout="nhwc", name=name), load_data(folder / DATA)
+
+
+def outputs_on_core(
+    model: Model, folder: Path, device: Device, samples: NDArray[np.int8]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Run the C of a trained network on the device's emulated core.
+
+    Args:
+        model: The int8 network.
+        folder: Folder of its run, which contains the C.
+        device: The device for which the network was planned.
+        samples: Samples [n, ...].
+
+    Returns:
+        The outputs [n, ...], and for each sample whether its output equals the reference output in every byte.
+
+    """
+    planned = api.plan(model, device)
+    inputs = [[np.ascontiguousarray(sample[None])] for sample in samples]
+    ran = api.run(model, planned, folder / FIRMWARE, inputs, api.emulated_core(device))
+    expected = int8_outputs(model.graph, samples)
+    outputs = np.concatenate([output for (output,) in ran]).reshape(expected.shape)
+    return outputs, (outputs == expected).reshape(len(samples), -1).all(axis=1)
+
+
+def companion(data: Dataset, model: Model) -> tuple[dict[str, str], str]:
+    """Return the companion C of a network: C that computes its input from sound, or decodes a detector's output to boxes.
+
+    Return (file name -> text, C text of the variables that this code needs in RAM). Both are empty for other networks.
+    """
+    if (head := head_of(data)) is not None:
+        return head.c_files(quant_of(model.graph)), '#include "boxes.h"\ntw_box boxes[BOXES_MOST];\n'
+    if features := data.preparation.get("features"):
+        kept = f'#include "log_mel_ring.h"\nlog_mel_ring ring;\nint8_t features[{data.values.shape[1]} * LOG_MEL_FEATURES];\n'
+        return LogMel(**features).c_files() | listening.c_files(), kept
+    return {}, ""
+
+
+def companion_bytes(data: Dataset, model: Model, device: Device | None) -> dict[str, int] | None:
+    """Return the `ram` and `flash` bytes of a network's companion C on a device's core, or None if the network has none.
+
+    The companion C computes the network's input from sound, or decodes its output to boxes. For sound, the RAM includes the
+    ring buffer of features. The stack is not counted, because the companion runs before or after the network.
+    """
+    c_files, kept = companion(data, model)
+    return api.compiled_bytes({**c_files, "kept.c": kept}, device) if c_files else None
+
+
+def deploy(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
+    """Write the .tflite file of an int8 network into `folder`, and its verified C into `folder`/firmware.
+
+    The C's outputs on some test samples are compared with the reference, byte by byte.
+
+    Args:
+        small: The int8 network, from `int8.evaluate_int8`.
+        target: The device, its limits, and the planner options.
+        data: The network's data set.
+        folder: Folder of the run.
+        progress: Called during long work.
+    """
+    write_file(folder / f"{NAME}.tflite", small.file)
+    model = api.with_io(small, "int8", "nhwc")
+    unseen, _ = data.part("test")
+    inputs = [[np.ascontiguousarray(sample[None])] for sample in unseen[:VERIFIED]]
+    with generated_folder(folder / FIRMWARE, "", {model.name: (f"{NAME}.tflite", model.sha256)}) as written:
+        done = api.deploy_model(
+            model,
+            written.scratch,
+            target.request,
+            target.device,
+            proof=api.ProofOptions(inputs, count=0),
+            earlier=api.EarlierPlan(target.plan(model), stays=True),
+            progress=progress,
+        )
+        write_below(written.scratch, companion(data, model)[0])
+    return done

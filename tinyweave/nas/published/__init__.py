@@ -1,1 +1,0 @@
-"""Networks of papers, described as Archs, or as layers and graphs if an Arch cannot describe them."""
