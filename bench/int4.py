@@ -1,9 +1,8 @@
-"""What int4 weights save in Flash and cost in instructions, and int4 maps in RAM.
+"""What int4 weights save in Flash and cost in instructions.
 
 In: a folder of .tflite files (--models). The weights of all convolutions and dense layers are rounded down to 4 bits; two files
 hold the same values, as int8 and as int4. Out: per model and core, of both: Flash of weights and in all, instructions of one
-invoke, estimated cycles. Then the same of a MobileNet of random weights, with int8 maps and weights and with int4 ones, and its
-arena. Exit code 1 when a byte differs from LiteRT, or of int4 maps from the numpy reference.
+invoke, estimated cycles. Exit code 1 when a byte differs from LiteRT.
 """
 
 from __future__ import annotations
@@ -17,21 +16,14 @@ from pathlib import Path
 import numpy as np
 from models import lcg_samples, number
 
-from tinynas.arch import blocks, mobilenet_v2
-from tinynas.network import to_graph
 from tinyweave import api
-from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import Graph, Tensor, verify
-from tinyweave.ops import check, spec_of
-from tinyweave.passes import run_passes
-from tinyweave.planning import Request, plan
-from tinyweave.simulate import compare, emulated
+from tinyweave.ir import Graph, Tensor
+from tinyweave.ops import spec_of
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("mlcommons__tiny__kws_ref_model", "mlcommons__tiny__ad01_int8", "mlcommons__tiny__pretrainedResnet_quant")
 COLUMNS = ("model", "core", "weights", "equal", "Flash: weights", "Flash", "instructions", "cycles, estimated")
-MAPS_COLUMNS = ("maps", "core", "equal", "arena", "Flash: weights", "instructions")
 
 
 def rounded(graph: Graph, dtype: str) -> Graph:
@@ -50,25 +42,6 @@ def _coarser(tensor: Tensor, by: int = 16) -> Tensor:
     data = None if tensor.data is None else tensor.data // np.array(by, tensor.data.dtype)
     scales, zeros = tuple(scale * by for scale in tensor.quant.scale), tuple(zero // by for zero in tensor.quant.zero_point)
     return replace(tensor, data=data, quant=replace(tensor.quant, scale=scales, zero_point=zeros))
-
-
-def int4_twin(graph: Graph) -> Graph:
-    """With maps and weights in steps 16 times as large, as int4."""
-    narrow = {n: replace(_coarser(t), dtype="int4") for n, t in graph.tensors.items() if t.dtype == "int8"}
-    biases = {n: _coarser(t, 256) for n, t in graph.tensors.items() if t.dtype == "int32" and t.quant}
-    return check(verify(replace(graph, tensors=graph.tensors | narrow | biases)))
-
-
-def maps_row(graph: Graph, core: str) -> tuple[object, ...]:
-    made, dtype = plan(graph, Request(core=core)), graph.tensors[graph.inputs[0]].dtype
-    with tempfile.TemporaryDirectory() as folder:
-        for file, text in emit(made, graph.name, Origin("maps", "0" * 64)).files.items():
-            (Path(folder) / file).write_text(text)
-        samples = compare.samples(graph, 2, 0)
-        equal = compare.verify(made, Path(folder), graph.name, samples, cores=[core]).ok
-        firmware = emulated.build(Path(folder), graph.name, core)
-        run = emulated.invoke(firmware, made.arena, compare.pack(graph, samples[0]), compare.output_bytes(graph))
-    return dtype, core, str(equal), sum(made.arena.values()), firmware.sizes["weights"], run.instructions
 
 
 def main() -> int:
@@ -93,12 +66,6 @@ def main() -> int:
                 cycles = number(profile.cycles.likely) if profile.cycles else "-"
                 print(f"| {' | '.join([name, core, dtype, str(equal), *flash, cycles])} |", flush=True)
                 failed |= not equal
-    print(f"\n| {' | '.join(MAPS_COLUMNS)} |\n|{'---|' * len(MAPS_COLUMNS)}", flush=True)
-    wide, _ = run_passes(to_graph("mobilenet", blocks(mobilenet_v2(64, 0.35))), float_io=True)
-    for core in options.cores:
-        for row in (maps_row(wide, core), maps_row(int4_twin(wide), core)):
-            print(f"| {' | '.join(map(number, row))} |", flush=True)
-            failed |= row[2] != "True"
     return failed
 
 

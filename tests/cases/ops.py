@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify
-from tinyweave.ops import SPECS, check, run
+from tinyweave.ir import Graph, Quant, Tensor, verify
+from tinyweave.ops import check, run
 from tinyweave.ops.extrema import COMPARISONS
 from tinyweave.tflite_schema import OPS
 
@@ -44,10 +44,6 @@ def cases(kind: str) -> Iterator[Case]:
         yield Case(f"{kind}-{number}-{about}", graph, inputs)
 
 
-INT4 = "int4_"  # prefix of a kind: its cases with int4 maps and weights
-
-INT4_KINDS = tuple(kind for kind, spec in SPECS.items() if spec.int4)
-
 INT16 = "int16_"  # prefix of a kind: its cases on int8 maps, with int16 maps of the same real numbers
 
 INT16_KINDS = ("relu", "relu6", "relu_n1_to_1", *COMPARISONS, "minimum", "maximum", "prelu", "batch_matmul", "resize_bilinear")
@@ -60,11 +56,9 @@ ZERO_POINTS = (-3, 5, -20, 1, 40, -128, 127)
 
 
 def all_cases(kind: str) -> Iterator[Case]:
-    """Return the cases of a kind; with a prefix, of int16, int4 or uint8; no LiteRT file can hold the latter two."""
+    """Return the cases of a kind; with a prefix, of int16 or uint8; no LiteRT file can hold the latter."""
     if kind.startswith(INT16):
         return int16_cases(kind.removeprefix(INT16))
-    if kind.startswith(INT4):
-        return int4_cases(kind.removeprefix(INT4))
     return uint8_cases(kind.removeprefix(UINT8)) if kind.startswith(UINT8) else cases(kind)
 
 
@@ -123,37 +117,6 @@ def fitted(graph: Graph) -> Graph:
     step = float(np.float32(coarse.scale * (high - low + 1) / 200))
     zero = int(np.clip(-100 - low * coarse.scale / step, -128, 127))
     return replace(graph, tensors={**graph.tensors, name: replace(out, quant=Quant((step,), (zero,)))})
-
-
-def int4_cases(kind: str) -> Iterator[Case]:
-    """Yield the cases on int8 maps that can have int4 maps; quantize has int4 on one side only."""
-    for number, case in enumerate(cases(kind)):
-        graph, op = case.graph, case.graph.ops[0]
-        if any(t.dtype == "int4" or (t.data is None and t.dtype != "int8") for t in graph.tensors.values()):
-            continue
-        kept = (op.outputs, op.inputs)[number % 2] if kind == "quantize" else ()
-        tensors = {n: t if n in kept or t.dtype not in ("int8", "int32") else narrowed(t) for n, t in graph.tensors.items()}
-        narrow = replace(graph, tensors=tensors)
-        try:
-            check(verify(narrow))
-        except CompileError:
-            continue
-        divisors = [16 if tensors[name].dtype == "int4" else 1 for name in graph.inputs]
-        inputs = [[x // np.int8(by) for x, by in zip(arrays, divisors, strict=True)] for arrays in case.inputs]
-        yield Case(f"{INT4}{case.id}", narrow, inputs)
-
-
-def narrowed(tensor: Tensor) -> Tensor:
-    """Return the tensor in int4 (a bias with the matching scale) with about the same real values; shapes are unchanged."""
-    quant, by = tensor.quant, 16 if tensor.dtype == "int8" else 256
-    if quant is None:
-        return tensor
-    if tensor.data is not None and tensor.dtype == "int8" and -8 <= tensor.data.min() <= tensor.data.max() <= 7:
-        return replace(tensor, dtype="int4")
-    scales, zeros = tuple(scale * by for scale in quant.scale), tuple(zero // by for zero in quant.zero_point)
-    data = None if tensor.data is None else tensor.data // np.array(by, tensor.dtype)
-    dtype = "int4" if tensor.dtype == "int8" else tensor.dtype
-    return replace(tensor, dtype=dtype, quant=replace(quant, scale=scales, zero_point=zeros), data=data)
 
 
 def _with_rows_near_zero(tensor: Tensor, x: Array, rng: Rng) -> Array:

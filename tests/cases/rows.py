@@ -9,7 +9,7 @@ from functools import cache
 from tinyweave.ir import CompileError, Graph, Op, verify
 from tinyweave.kernels.table import ASKED_FOR, VARIANTS, Variant, variant_for
 
-from .ops import GENERATORS, INT4, INT4_KINDS, INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case, all_cases
+from .ops import GENERATORS, INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case, all_cases
 
 
 def compilable(kind: str) -> Iterator[Case]:
@@ -36,10 +36,9 @@ def core_of(row: Variant) -> str:
 
 
 def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Iterator[Case]:
-    """Yield the cases that a row runs, by kind, including int4 and int16 maps and ops converted from uint8."""
+    """Yield the cases that a row runs, by kind, including int16 maps and ops converted from uint8."""
     for kind in row.kinds:
-        also = [INT16 + kind] * (kind in INT16_KINDS)
-        also += [INT4 + kind] * (kind in INT4_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
+        also = [INT16 + kind] * (kind in INT16_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
         for case in (case for name in [kind] * (kind in GENERATORS) + also for case in draw(name)):
             wanted = {which: getattr(row, which) for which in ASKED_FOR}
             if variant_for(case.graph, case.graph.ops[0], core_of(row), **wanted) is row:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.ops import INT4, INT4_KINDS, INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case
+from cases.ops import INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case
 from cases.rows import cases_of, compilable, core_of, union
 from kernels.traces import apart
 
@@ -71,13 +71,12 @@ def emit_to(made: Plan, folder: Path) -> Path:
     return folder
 
 
-KINDS = [(kind, "", "") for kind in (*sorted(set(ops.SPECS) - FOLDED), *(INT4 + kind for kind in INT4_KINDS))]
+KINDS = [(kind, "", "") for kind in sorted(set(ops.SPECS) - FOLDED)]
 KINDS += [
     (kind, core, "") for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
 ]
 KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
 KINDS += [(kind, "cortex-m7", "") for kind in sorted({k for row in VARIANTS if row.isa == "m7" for k in row.kinds})]
-KINDS += [(INT4 + "conv_2d", CORE, "")]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
@@ -93,7 +92,7 @@ NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: 
 @pytest.mark.parametrize(("kind", "core", "which"), KINDS)
 def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, which: str, tmp_path: Path) -> None:
     drawn = list(chosen_of(kind, core, which))
-    assert len(drawn) >= (6 if kind.startswith(INT4) else 8), f"only {len(drawn)} cases of {kind} have a kernel"
+    assert len(drawn) >= 8, f"only {len(drawn)} cases of {kind} have a kernel"
     same_bytes(kind, core, usual(drawn), tmp_path)
 
 
@@ -141,7 +140,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
 def test_a_kernel_whose_conditions_an_op_meets_gives_the_reference_bytes(tmp_path: Path) -> None:
     """The ops usually run another kernel. So a row must state all its conditions, whatever the order of rows."""
     drawn: list[tuple[Case, Variant]] = []
-    for kind in sorted({kind for kind, core, _ in KINDS if core or kind.startswith((INT4, UINT8))}):
+    for kind in sorted({kind for kind, core, _ in KINDS if core or kind.startswith(UINT8)}):
         met: dict[str, list[tuple[Case, Variant]]] = {}
         for case in (case for case in compilable(kind) if len(case.graph.ops) == 1 and not case.graph.init):
             operands = case.graph, case.graph.ops[0]

@@ -32,7 +32,7 @@ FED = ("int8", "uint8", "int16", "float32", "bool")  # types of inputs that the 
 
 @cache
 def graphs(draw: Callable[[np.random.Generator], Iterator[Any]], kind: str, seed: int) -> list[Graph]:
-    """Return the graphs of the cases that `draw` yields for a seed, without int4 maps and large maps.
+    """Return the graphs of the cases that `draw` yields for a seed, without large maps.
 
     `kind` is the kind of op if `draw` yields operands instead of a graph.
     """
@@ -40,7 +40,7 @@ def graphs(draw: Callable[[np.random.Generator], Iterator[Any]], kind: str, seed
     for _, *drawn in draw(np.random.default_rng(seed)):
         graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
         maps = [tensor for tensor in graph.tensors.values() if tensor.data is None]
-        if all(tensor.elements <= MAX_ELEMENTS and tensor.dtype != "int4" for tensor in maps):
+        if all(tensor.elements <= MAX_ELEMENTS for tensor in maps):
             found.append(graph)
     return found
 

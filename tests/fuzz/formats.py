@@ -1,4 +1,4 @@
-"""Growers of random networks beyond int8 and TFLite: other types, int4 weights and maps, ops converted from uint8, custom ops.
+"""Growers of random networks beyond int8 and TFLite: other types, int4 weights, ops converted from uint8, custom ops.
 
 `FILED` adds to generate.py the growers that a LiteRT file can hold; `ALL` has also those that only a graph can.
 """
@@ -30,7 +30,6 @@ from .growers import (
     pool,
     reshape_to,
     resize,
-    spatial,
     window_attrs,
 )
 from .growth import Growth
@@ -57,8 +56,6 @@ def converted(g: Growth, name: str, dtype: str) -> str:
         quant = Quant((x.scale,), (x.zero_point + (128 if dtype == "uint8" else -128),))
     if dtype == "int16":
         quant = Quant((float(np.float32(scale / 200)),), (0,))
-    if dtype == "int4":
-        quant = Quant((scale * 16,), (zero // 16,))
     return g.emit("quantize", [name], {}, quant, dtype=dtype)
 
 
@@ -300,58 +297,6 @@ def was_uint8(*growers: Grower) -> Grower:
     return grow
 
 
-def narrow_map(g: Growth) -> None:
-    """Convert a map to int4, add one or two ops on it, and convert it back."""
-    if (x := spatial(g)) is None:
-        return
-    live, name = list(g.live), converted(g, x.name, "int4")
-    for _ in range(g.rng.randint(1, 3)):
-        name = g.rng.choice((filtered_s4, filtered_s4, pooled_s4, sum_s4))(g, g.tensors[name])
-    if g.rng.random() < 0.3:
-        name = dense_s4(g, g.tensors[name])
-    g.live = [*live, converted(g, name, "int8")]
-
-
-def filters_s4(g: Growth, x: Tensor, shape: tuple[int, ...], axis: int, taps: int) -> tuple[str, str, Quant]:
-    scale = 0.25
-    weights = g.constant("weights", g.numpy.integers(-8, 8, shape, dtype=np.int8), Quant((scale,), (0,)))
-    g.tensors[weights] = replace(g.tensors[weights], dtype="int4")
-    product = float(np.float32(x.scale * scale))
-    bias = g.constant("bias", g.numpy.integers(-80, 80, shape[axis], dtype=np.int32), Quant((product,), (0,)))
-    return weights, bias, Quant((float(np.float32(product * taps**0.5 * 7)),), (g.rng.randint(-8, 7),))
-
-
-def filtered_s4(g: Growth, x: Tensor) -> str:
-    attrs, depthwise = window_attrs(g, x.shape[1], x.shape[2], dilate=False), g.rng.random() < 0.4
-    kernel = attrs.pop("kernel")
-    attrs["activation"] = g.rng.choice(ACTIVATIONS)
-    if depthwise:
-        weights, bias, out = filters_s4(g, x, (1, *kernel, x.shape[3]), 3, kernel[0] * kernel[1])
-        return g.emit("depthwise_conv_2d", [x.name, weights, bias], attrs, out, dtype="int4")
-    shape = (g.rng.choice((1, 3, 8, 8, 16)), *kernel, x.shape[3])
-    weights, bias, out = filters_s4(g, x, shape, 0, int(np.prod(shape[1:])))
-    return g.emit("conv_2d", [x.name, weights, bias], attrs, out, dtype="int4")
-
-
-def pooled_s4(g: Growth, x: Tensor) -> str:
-    attrs = window_attrs(g, x.shape[1], x.shape[2], dilate=False)
-    del attrs["dilation"]
-    kind = g.rng.choice(("average_pool_2d", "max_pool_2d"))
-    return g.emit(kind, [x.name], attrs | {"activation": "none"}, x.quant, dtype="int4")
-
-
-def sum_s4(g: Growth, x: Tensor) -> str:
-    quant = Quant((float(np.float32(x.scale * 1.5)),), (g.rng.randint(-8, 7),))
-    return g.emit(g.rng.choice(("add", "sub")), [x.name, x.name], {"activation": "none"}, quant, dtype="int4")
-
-
-def dense_s4(g: Growth, x: Tensor) -> str:
-    """Add a dense layer over the channels of each pixel."""
-    weights, bias, out = filters_s4(g, x, (g.rng.randint(1, 9), x.shape[-1]), 0, x.shape[-1])
-    attrs = {"activation": "none", "keep_num_dims": True}
-    return g.emit("fully_connected", [x.name, weights, bias], attrs, out, dtype="int4")
-
-
 def usual(g: Growth) -> None:
     """Add a 3 x 3 convolution of stride 1 on a multiple of 4 channels."""
     wide = [name for name in g.live if len(g.tensors[name].shape) == 4 and g.tensors[name].shape[3] % 4 == 0]
@@ -446,7 +391,6 @@ ALL: Growers = {
     **FILED,
     "chain": (3, chain(narrow_weights(*WEIGHTED), FORMER, was_uint8(fully_connected), pool("max_pool_2d"))),
     "functions": (0.5, chain(function)),
-    "int4 maps": (2.5, narrow_map),
     "sum": (0.3, total),
     "was uint8": (2, FORMER),
     "gru": (0.6, from_initial_state("gru")),

@@ -372,7 +372,7 @@ CONVERSIONS = sorted(
     path.stem
     for path in FILES.values()
     if path.match("tw_requantize_*.c") or path.match("tw_*quantize_*f32*.c")
-    if BY_NAME[path.stem].has_part and not BY_NAME[path.stem].cores and "s4" not in path.stem
+    if BY_NAME[path.stem].has_part and not BY_NAME[path.stem].cores
 )
 
 SIGMOIDS = ("tw_logistic_s16", "tw_tanh_s16")
@@ -381,24 +381,6 @@ ELEMENTWISE = (
     *("tw_lookup_s8", "tw_one_constant_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8"),
     *(*SIGMOIDS, "tw_l2_normalization_s8", *CONVERSIONS),
 )
-
-
-def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:
-    """Return the trial with int4 values in all maps, only in its inputs, or only in its output."""
-    (call,) = trial.calls
-    limits = {"out_min": -7, "out_max": 6} if "out" in ends else {}
-    zeros = {name: int(rng.integers(-8, 8)) for name, _ in call.params._fields_ if name.endswith("_zero")}
-    for name, value in (limits | zeros).items():
-        setattr(call.params, name, value)
-
-    def halved(shape: Shape) -> Shape:
-        return (*shape[:2], -(-shape[2] // 2))
-
-    inputs = [operand(rng, halved(x.shape), x.reads) for x in trial.inputs] if "in" in ends else trial.inputs
-    before, after = (("s4" if end in ends else "s8") for end in ("in", "out"))
-    kernel = call.kernel.replace("s8_s8", f"{before}_{after}") if "s8_s8" in call.kernel else call.kernel.replace("s8", "s4")
-    out = halved(trial.out) if "out" in ends else trial.out
-    return Trial([Call(kernel, call.params, call.inputs)], inputs, out, trial.keep)
 
 
 # kernel -> function that draws a trial of it, for each kernel that takes views
@@ -410,14 +392,6 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, False), "conv"),
     "tw_depthwise_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, True), "conv"),
     "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),
-    "tw_conv_2d_s4": lambda rng: with_int4_maps(rng, convolution(rng, False)),
-    "tw_depthwise_conv_2d_s4": lambda rng: with_int4_maps(rng, convolution(rng, True)),
-    "tw_fully_connected_s4": lambda rng: with_int4_maps(rng, fully_connected(rng)),
-    "tw_average_pool_2d_s4": lambda rng: with_int4_maps(rng, pool(rng, "tw_average_pool_2d_s8")),
-    "tw_max_pool_2d_s4": lambda rng: with_int4_maps(rng, pool(rng, "tw_max_pool_2d_s8")),
-    "tw_add_s4": lambda rng: with_int4_maps(rng, binary(rng, "tw_add_s8")),
-    "tw_requantize_s8_s4": lambda rng: with_int4_maps(rng, elementwise(rng, "tw_requantize_s8_s8"), ends="out"),
-    "tw_requantize_s4_s8": lambda rng: with_int4_maps(rng, elementwise(rng, "tw_requantize_s8_s8"), ends="in"),
     "tw_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, False)),
     "tw_depthwise_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, True)),
     "tw_fully_connected_s8_w4": lambda rng: with_int4_weights(fully_connected(rng)),

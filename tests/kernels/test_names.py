@@ -61,7 +61,7 @@ def test_no_code_inspects_the_name_of_a_kernel(path: Path) -> None:
     "line",
     [
         "variant.endswith('_dsp')",
-        "layer.kernel.endswith(('_w4', '_s4'))",
+        "layer.kernel.endswith(('_w4', '_s16'))",
         "name.removesuffix('_mve')",
         "key.replace('_s8_w4', '_s8')",
         "'float' in variant.name",

@@ -180,36 +180,6 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
-def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
-    """Return a pair of trials on int4 maps whose pixels are whole words."""
-    depth, units = 8 * int(rng.integers(1, 6)), int(rng.integers(1, 23))
-    geometry, inside, outside, reads = ring_views.windowed(rng, depth, False)
-    (rows, cols), most = geometry["kernel"], int(rng.choice([0, 100, 1 << 16]))
-    taps = rows * cols * depth
-    filters, bias = weights(rng, (units, taps), int4=True), rng.integers(-most, most + 1, units).astype(np.int32)
-    exponent = max(int(taps**0.5 * 20), most).bit_length() - 3 + rng.integers(-2, 3, units)
-    multiplier, shift = rng.integers(1 << 30, 1 << 31, units).astype(np.int32), -np.clip(exponent, 2, 31).astype(np.int8)
-    low, zero, high = sorted(int(n) for n in rng.integers(-8, 8, 3))
-    low, high = (low, high) if rng.integers(2) else (-8, 7)
-    quantised = {"in_zero": int(rng.integers(-8, 8)), "out_zero": zero, "out_min": low, "out_max": high}
-    flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
-    less = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    given = dense_w4.of_int4(less)
-    if not meets(given, dense_w4.EXACT):
-        return None
-    shapes = {"in": inside, "out": (*outside[:2], units), "groups": 1, "dilation": (1, 1)}
-    tables = {"weights": packed(filters), "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
-    bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = dense_w4.stream(given)
-    fast = ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
-    source, out = inputs(rng, ring_views.operand(rng, (*inside[:2], depth // 2), reads)), (*outside[:2], -(-units // 2))
-    return (
-        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], out, tuple(tables.values())),
-        Trial([Call(kernel, fast, (0,), dense_w4.scratch_of(taps, units))], [source], out, (words,)),
-    )
-
-
 def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     """Return a pair of trials for MVE: sums may wrap, a multiplier of 0 has any shift, depthwise windows may be dilated."""
     is_depthwise = "depthwise" in kernel
@@ -386,7 +356,6 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
         n: lambda rng, n=n: fully_connected(rng, n)
         for n in (f"tw_fully_connected_s8_{form}_dsp" for form in ("segments", "few", "raw"))
     },
-    "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in (*LEAN, *COLUMN)},
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),

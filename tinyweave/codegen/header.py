@@ -58,8 +58,6 @@ def banner(file: str, origin: Origin) -> list[str]:
 def type_text(tensor: Tensor) -> str:
     """Return a tensor's type, shape and quantisation as text, such as "int8 [1, 10], real = scale * (q - zero_point)"."""
     text = f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
-    if tensor.dtype == "int4":
-        text += f", two per byte, low half first, {tensor.pixel_bytes} bytes per pixel"
     return f"{text}, real = scale * (q - zero_point)" if _is_quantised(tensor) else text
 
 
@@ -371,8 +369,6 @@ def _feeding(name: str, label: str, position: int, tensor: Tensor, memory: str) 
     """
     macro = f"{name.upper()}_INPUT_{position}"
     pointer = f"{CTYPES[tensor.dtype]} *const {label} = {name}_input(&{memory}, {position});"
-    if tensor.dtype == "int4":
-        return [pointer, f"memset({label}, 0, {macro}_BYTES); // replace with your values"]
     number = f"{name}_quantize_{label}(0.5f)" if _converts(tensor) else "0"
     return [
         pointer,

@@ -47,11 +47,11 @@ def _apart(steps: Steps) -> int:
 
 # (function that lists reads and writes in order, names of the kernels that read and write in this order)
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
-    (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
+    (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8")),
     (partial(order.dense, at_once=1), ("tw_conv_2d_s16", "tw_conv_2d_s8_compact")),
     (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (order.vectors, ("tw_conv_2d_s8_mve",)),
-    (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7", "tw_conv_2d_s4_dsp")),
+    (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7")),
     (order.two_pixels, ("tw_conv_2d_s8_outliers_dsp",)),
     (order.two_pixels, ("tw_conv_2d_s8_copying_dsp", "tw_conv_2d_s8_copying_m7")),
     (order.winograd, ("tw_conv_2d_s8_winograd_dsp",)),
@@ -60,10 +60,9 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.channels, at_once=1), ("tw_average_pool_2d_s8_dsp", "tw_average_pool_2d_s16", "tw_max_pool_2d_s16")),
     (partial(order.channels, at_once=1), ("tw_max_pool_2d_s8_dsp",)),
     (partial(order.channels, at_once=order.LANES), ("tw_average_pool_2d_s8_mve", "tw_max_pool_2d_s8_mve")),
-    (partial(order.channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (
         partial(order.channels, at_once=4),
-        ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4"),
+        ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8"),
     ),
     (order.taps, ("tw_depthwise_conv_2d_s8_mve",)),
     (order.column, ("tw_depthwise_column_s8_dsp", "tw_depthwise_pixel_s8_dsp")),
@@ -73,7 +72,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.strips, ("tw_depthwise_conv_2d_s8_dsp", "tw_depthwise_3x3_s8_m7")),
     (order.strips, ("tw_depthwise_conv_2d_s8_outliers_dsp",)),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
-    (partial(order.rows, at_once=4), ("tw_fully_connected_s4", "tw_fully_connected_s8_raw_dsp")),
+    (partial(order.rows, at_once=4), ("tw_fully_connected_s8_raw_dsp",)),
     (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact", "tw_fully_connected_s16")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve", "tw_fully_connected_s8_offset_mve")),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_few_dsp",)),
@@ -106,7 +105,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.listed, ("tw_table_copy",)),
     (order.pixels, ("tw_resize_nearest_neighbor_s8",)),
     (order.any_way, ("tw_move",)),
-    (order.elements, ("tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
+    (order.elements, ("tw_add_s8", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
     (order.elements, ("tw_mul_s8_mve", "tw_extremum_s8_mve")),
     (order.elements, ("tw_add_s8_linear_dsp", "tw_add_s8_broadcast_dsp", "tw_extremum_s8_dsp", "tw_prelu_s8_dsp")),
     (order.elements, ("tw_squared_difference_s8", "tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8")),
@@ -114,7 +113,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.elements, ("tw_extremum_s16", "tw_prelu_s16", "tw_compare_s16")),
     (order.elements, ("tw_cast", "tw_requantize_any", "tw_requantize_table_dsp", "tw_one_constant_s8", "tw_flip_signs")),
     (order.elements, ("tw_requantize_s8_s8", "tw_requantize_s8_u8", "tw_requantize_u8_s8", "tw_requantize_u8_u8")),
-    (order.elements, ("tw_requantize_s8_s4", "tw_requantize_s4_s8", "tw_quantize_f32_s8", "tw_quantize_f32_u8")),
+    (order.elements, ("tw_quantize_f32_s8", "tw_quantize_f32_u8")),
     (order.elements, ("tw_quantize_f32_s16", "tw_dequantize_s8_f32", "tw_dequantize_u8_f32", "tw_dequantize_s16_f32")),
 )
 KERNELS = {kernel: order for order, kernels in ORDERS for kernel in kernels}

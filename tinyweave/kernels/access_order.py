@@ -112,16 +112,6 @@ def _hw(tensor: Tensor) -> Pair:
     return tensor.shape[1], tensor.shape[2]
 
 
-def _bytes(count: Numbers, tensor: Tensor) -> Numbers:
-    """Return the bytes of `count` elements; two int4 values share a byte."""
-    return -(-count // 2) if tensor.dtype == "int4" else count * itemsize(tensor.dtype)
-
-
-def _first_byte(element: Numbers, tensor: Tensor) -> Numbers:
-    """Return the byte offsets of elements, given by index in a tensor, or for int4 by index in a pixel."""
-    return element // 2 if tensor.dtype == "int4" else element * itemsize(tensor.dtype)
-
-
 def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
     """Return for each step of a pixel how many of its `count` outputs are complete when the step ends.
 
@@ -146,9 +136,10 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
     """
     units, depth = out.shape[-1] // groups, x.shape[-1] // groups
     group = np.arange(groups)
-    reads = lowest.reshape(-1, 1, 1) * x.pixel_bytes + _first_byte(group * depth, x)[:, None] + np.zeros(len(ends), np.int64)
+    of_group = (group * depth * itemsize(x.dtype))[:, None]
+    reads = lowest.reshape(-1, 1, 1) * x.pixel_bytes + of_group + np.zeros(len(ends), np.int64)
     begun = np.arange(lowest.size).reshape(-1, 1, 1) * out.pixel_bytes
-    writes = begun + _bytes(group[:, None] * units + np.array(ends), out)
+    writes = begun + (group[:, None] * units + np.array(ends)) * itemsize(out.dtype)
     return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
 
 
@@ -239,8 +230,8 @@ def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps
     """
     depth, units = x.shape[3], out.shape[3]
     begins = np.arange(0, units, at_once)
-    reads = lowest[:, None] * x.pixel_bytes + _first_byte(begins // (units // depth), x)
-    writes = np.arange(len(lowest))[:, None] * out.pixel_bytes + _bytes(np.minimum(begins + at_once, units), out)
+    reads = lowest[:, None] * x.pixel_bytes + begins // (units // depth) * itemsize(x.dtype)
+    writes = np.arange(len(lowest))[:, None] * out.pixel_bytes + np.minimum(begins + at_once, units) * itemsize(out.dtype)
     return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
 
 
@@ -434,13 +425,11 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 def elements(graph: Graph, op: Op) -> dict[int, Steps]:
     """List, by input index, the reads and writes of elementwise ops.
 
-    Each step reads the operands of one output element, then writes it. With int4 tensors a step computes two neighbouring
-    values. Constant operands are left out, and operands whose reads a C compiler may move behind writes (`_is_ordered`).
+    Each step reads the operands of one output element, then writes it. Constant operands
+    are left out, and operands whose reads a C compiler may move behind writes (`_is_ordered`).
     """
     out = graph.output(op)
     operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
-    if out.dtype == "int4" or any(x.dtype == "int4" for x in operands.values()):
-        return {index: _pairs(x, out) for index, x in operands.items()}
     writes = np.arange(1, out.elements + 1) * itemsize(out.dtype)
     shapes = {index: x.shape if x.elements == out.elements else out.shape for index, x in operands.items()}
     reads = {index: np.broadcast_to(_numbered(x), shapes[index]).ravel() for index, x in operands.items()}
@@ -452,21 +441,12 @@ def _is_ordered(x: Tensor, out: Tensor) -> bool:
 
     C's aliasing rules demand this if both have the same type, or if the elements of one of them are bytes.
     """
-    return x.dtype == out.dtype or "int4" in (x.dtype, out.dtype) or 1 in (itemsize(x.dtype), itemsize(out.dtype))
+    return x.dtype == out.dtype or 1 in (itemsize(x.dtype), itemsize(out.dtype))
 
 
 def _numbered(tensor: Tensor) -> Numbers:
     """Return the index of each element of a tensor, in the tensor's shape."""
     return np.arange(tensor.elements).reshape(tensor.shape)
-
-
-def _pairs(x: Tensor, out: Tensor) -> Steps:
-    """Return the steps of an elementwise op on int4 tensors: each step computes two neighbouring channels of a pixel."""
-    begins = np.arange(0, out.shape[-1], 2)
-    pixels = np.arange(prod(x.shape[:-1])).reshape(*x.shape[:-1], 1) * x.pixel_bytes
-    reads = pixels + _first_byte(np.minimum(begins, x.shape[-1] - 1), x)
-    writes = np.arange(prod(out.shape[:-1]))[:, None] * out.pixel_bytes + _bytes(np.minimum(begins + 2, out.shape[-1]), out)
-    return Steps(np.broadcast_to(reads, (*out.shape[:-1], len(begins))).ravel(), writes.ravel())
 
 
 def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:

@@ -5,8 +5,8 @@ still reads. Each function derives the smallest such distance of one kind of ker
 functions of a graph and an op return `Distances`; inputs that are missing in them must not overlap the output.
 tests/kernels/test_overlap_distance.py runs kernels at the distance and one element below it.
 
-In arguments, `at_once` is the number of output channels that a step computes, `depth` and `units` are the numbers of input and
-output channels, and `share` is the number of elements per byte (2 for int4). Source: vMCU (arXiv 2406.06542) and TFLite Micro's
+In arguments, `at_once` is the number of output channels that a step computes; `depth` and `units` are the numbers of input and
+output channels. Source: vMCU (arXiv 2406.06542) and TFLite Micro's
 memory planners have special cases; the general derivation is ours.
 """
 
@@ -67,8 +67,6 @@ def elementwise(graph: Graph, op: Op) -> Distances:
     C compiler may move the loads behind the stores.
     """
     out = graph.output(op)
-    if "int4" in (out.dtype, graph.input(op).dtype):
-        return {i: _two_by_two(x, out) for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None}
     size = itemsize(out.dtype)
     found = {}
     for index, x in enumerate(graph.inputs_of(op)):
@@ -98,24 +96,6 @@ def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out
     return trailing(read * size, np.arange(1, len(read) + 1) * out_size)
 
 
-def _two_by_two(x: Tensor, out: Tensor) -> int:
-    """Return how many bytes below operand `x` the output of an elementwise op must begin to overwrite no unread byte.
-
-    `x` or `out` is int4. The kernel reads two channels of a pixel before it writes them.
-    """
-    channel = np.arange(0, out.shape[-1], 2)
-    pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
-    read = pixels + np.minimum(channel, x.shape[-1] - 1) // _per_byte(x)
-    begun = np.arange(out.elements // out.shape[-1])[:, None] * out.pixel_bytes
-    written = begun + np.minimum(channel // _per_byte(out) + 2 // _per_byte(out), out.pixel_bytes)
-    return trailing(np.broadcast_to(read, (*out.shape[:-1], len(channel))).ravel(), written.ravel())
-
-
-def _per_byte(tensor: Tensor) -> int:
-    """Return how many elements of a tensor share a byte."""
-    return 2 if tensor.dtype == "int4" else 1
-
-
 def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph, Op], Distances]:
     """Decorate a function of (graph, op, its sliding windows) to take (graph, op) and return `Distances`.
 
@@ -134,9 +114,9 @@ def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph
 def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
     """Return how many bytes below its input a pool's or depthwise convolution's output must begin to overwrite no unread byte.
 
-    The kernel reads a window for one output channel at a time, or for two if the output is int4.
+    The kernel reads a window for one output channel at a time.
     """
-    return _by_some_channels(graph, op, windows, _per_byte(graph.output(op)))
+    return _by_some_channels(graph, op, windows, 1)
 
 
 @of_windows
@@ -154,7 +134,7 @@ def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> i
     The kernel computes `at_once` channels of a pixel at a time.
     """
     x, out, dilation = graph.input(op), graph.output(op), op.attrs.get("dilation", (1, 1))
-    channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once, "share": _per_byte(x)}
+    channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once}
     return itemsize(x.dtype) * windowed((x.shape[1:3], out.shape[1:3]), windows, dilation, **channels)
 
 
@@ -183,7 +163,7 @@ def shown(graph: Graph, op: Op) -> Distances:
     return {0: trailing(first * x.pixel_bytes, (np.arange(len(first)) + 1) * x.pixel_bytes)}
 
 
-def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:
+def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1) -> int:
     """Return how many bytes below its input the output must begin to overwrite no unread byte.
 
     The kernel computes `at_once` channels of a pixel at a time. An output channel depends only on its own input channel, as in
@@ -194,13 +174,12 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
         channels: The number of input channels.
         out_channels: The number of output channels, a multiple of `channels`.
         at_once: The output channels computed at a time.
-        share: The number of channels that are packed into a byte.
 
     """
-    pixel, begun = -(-channels // share), np.arange(len(first)) * -(-out_channels // share)
+    begun = np.arange(len(first)) * out_channels
     done = np.arange(0, out_channels, at_once)  # output channels of a pixel that are complete at the start of each step
-    own = begun - first * pixel + (done // share - done * channels // out_channels // share).max()
-    later = begun - np.minimum.accumulate(first[::-1])[::-1] * pixel
+    own = begun - first * channels + (done - done * channels // out_channels).max()
+    later = begun - np.minimum.accumulate(first[::-1])[::-1] * channels
     return int(np.maximum(own, later).max(initial=0))
 
 
@@ -226,7 +205,7 @@ def by_filter(graph: Graph, op: Op, windows: Windows) -> int:
 def _by_filters(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
     x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
-    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": at_once, "share": _per_byte(x)}
+    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": at_once}
     return size * windowed(shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)
 
 
@@ -295,7 +274,6 @@ def windowed(
     units: int,
     groups: int = 0,
     at_once: int = 1,
-    share: int = 1,
 ) -> int:
     """Return how far below its input a convolution's or pool's output must begin to overwrite no unread element.
 
@@ -308,16 +286,15 @@ def windowed(
         groups: The groups of a convolution, whose windows are read once per `at_once` output channels of a group. 0: each
             output channel depends only on its own input channel, as in pools and depthwise convolutions.
         at_once: The output channels computed at a time.
-        share: The number of elements that are packed into a byte.
 
     Returns:
-        The distance in elements if `share` is 1, else in bytes.
+        The distance in elements.
 
     """
     first = first_pixels(*sizes, windows, dilation)
     if groups:
-        return _dense(first, depth, units, groups, at_once, share=share)
-    return _channels(first, depth, units, at_once, share)
+        return _dense(first, depth, units, groups, at_once)
+    return _channels(first, depth, units, at_once)
 
 
 def by_row(graph: Graph, op: Op) -> Distances:
@@ -327,10 +304,10 @@ def by_row(graph: Graph, op: Op) -> Distances:
     """
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
-    return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
+    return {0: of_rows(x.elements // depth, depth, units)}
 
 
-def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
+def of_rows(count: int, depth: int, units: int) -> int:
     """Return how many bytes below its input the output of fully_connected must begin to overwrite no unread byte.
 
     The kernel reads an input row once per four outputs, then once per remaining output.
@@ -339,10 +316,9 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
         count: The number of rows, which is the batch.
         depth: The inputs per row.
         units: The outputs per row.
-        share: The number of values that are packed into a byte.
 
     """
-    return _dense(np.arange(count), depth, units, share=share)
+    return _dense(np.arange(count), depth, units)
 
 
 def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
@@ -429,7 +405,7 @@ def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> N
     return np.where(first <= np.minimum(at // stride, size - 1), first, NEVER)
 
 
-def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4, *, share: int = 1) -> int:
+def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4) -> int:
     """Return how many bytes below its input the output must begin to overwrite no unread byte.
 
     Each step reads a whole window, then writes `at_once` output channels of a group. If fewer than `at_once` channels remain, a
@@ -441,14 +417,13 @@ def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int
         units: The number of output channels.
         groups: The number of groups of the convolution.
         at_once: The output channels that a step writes.
-        share: The number of channels that are packed into a byte.
 
     """
     each, group = units // groups, np.arange(groups)
     last = each - (at_once if each % at_once == 0 else 1)
-    read = first[:, None] * -(-depth // share) + group * (depth // groups) // share
+    read = first[:, None] * depth + group * (depth // groups)
     done = group[:, None] * each + np.array([last, each])  # channels written before and after the last step of a group
-    steps = np.arange(len(first))[:, None, None] * -(-units // share) + -(-done // share)
+    steps = np.arange(len(first))[:, None, None] * units + done
     return trailing(read.repeat(2), steps.ravel())
 
 

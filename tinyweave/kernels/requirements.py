@@ -107,12 +107,6 @@ def input_channels_are_a_multiple_of_4(graph: Graph, op: Op) -> Check:
     return Check(channels % 4 == 0, f"it is {channels}")
 
 
-def input_channels_are_a_multiple_of_8(graph: Graph, op: Op) -> Check:
-    """The number of input channels is a multiple of 8."""
-    channels = graph.input(op).shape[3]
-    return Check(channels % 8 == 0, f"it is {channels}")
-
-
 def has_4_output_channels(graph: Graph, op: Op) -> Check:
     """The layer has at least 4 output channels."""
     channels = graph.output(op).shape[3]

@@ -25,7 +25,7 @@ from .requirements import Requirement
 FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
 
 # types of the input and the output; ANY: the kernel works on all types
-S4, S8, S16, BOOL, ANY = (2 * (dtype,) for dtype in ("int4", "int8", "int16", "bool", "any"))
+S8, S16, BOOL, ANY = (2 * (dtype,) for dtype in ("int8", "int16", "bool", "any"))
 VIEWS = tuple(kind for kind, spec in SPECS.items() if spec.family == "view")
 TABLE_BYTES = 256  # of a function of one byte
 RESCALE_BYTES = 5  # a multiplier (int32) and a shift (int8) per output channel

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from . import fully_connected
-from .constraints import arity, inputs_are_wide, output_has_input_type
+from .constraints import arity, inputs_are_int8_or_int16, output_has_input_type
 from .fixed_point import Rescale, quantize_multiplier, requantize, requantize_once, requantize_wide, wrap32
 from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish, on_integers
@@ -120,7 +120,7 @@ def wide_sums_fit(graph: Graph, op: Op) -> bool:
     return not op.attrs.get("once") and rescale(graph, op).shift < 8 and matrices(graph, op)[0][-1] <= 1 << 16
 
 
-CONSTRAINTS = (arity(2), inputs_are_wide, output_has_input_type, matrices_match, scale_is_small, wide_sums_fit)
+CONSTRAINTS = (arity(2), inputs_are_int8_or_int16, output_has_input_type, matrices_match, scale_is_small, wide_sums_fit)
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

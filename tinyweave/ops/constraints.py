@@ -58,7 +58,7 @@ def input_is_int8(graph: Graph, op: Op) -> bool:
 @on_integers
 def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
     """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
-    return graph.input(op).dtype != "int4" and is_narrow(graph.input(op))
+    return is_narrow(graph.input(op))
 
 
 @on_integers
@@ -68,27 +68,9 @@ def inputs_are_int8(graph: Graph, op: Op) -> bool:
 
 
 @on_integers
-def input_is_int8_or_int4(graph: Graph, op: Op) -> bool:
-    """the input must be int8 or int4, quantised with one scale and zero point"""
-    return graph.input(op).dtype != "int16" and is_narrow(graph.input(op))
-
-
-@on_integers
-def input_is_narrow(graph: Graph, op: Op) -> bool:
-    """the input must be int8, int4, or int16 with zero point 0, quantised with one scale and zero point"""
-    return is_narrow(graph.input(op))
-
-
-@on_integers
-def inputs_are_narrow(graph: Graph, op: Op) -> bool:
-    """all inputs must be int8, all int4, or all int16 with zero point 0, quantised with one scale and zero point each"""
-    return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and is_narrow(t) for t in graph.inputs_of(op))
-
-
-@on_integers
-def inputs_are_wide(graph: Graph, op: Op) -> bool:
+def inputs_are_int8_or_int16(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, or all int16 with zero point 0, quantised with one scale and zero point each"""
-    return graph.input(op).dtype != "int4" and inputs_are_narrow(graph, op)
+    return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and is_narrow(t) for t in graph.inputs_of(op))
 
 
 @on_integers
@@ -98,8 +80,8 @@ def output_has_input_type(graph: Graph, op: Op) -> bool:
 
 
 def is_narrow(tensor: Tensor) -> bool:
-    """Return whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
-    is_known = tensor.dtype in ("int8", "int4", "int16") and per_tensor(tensor)
+    """Return whether a tensor is int8, or int16 with zero point 0, quantised with one scale and zero point."""
+    is_known = tensor.dtype in ("int8", "int16") and per_tensor(tensor)
     return is_known and (tensor.dtype != "int16" or tensor.zero_point == 0)
 
 
@@ -126,12 +108,12 @@ def weights_are_constant(graph: Graph, op: Op) -> bool:
 
 @on_integers
 def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
-    """the weights must be int8, or int4 (on int4 inputs int4), with one scale or one per channel, zero point 0 unless uint8"""
+    """the weights must be int8, or int4 beside int8 inputs, with one scale or one per channel, zero point 0 unless uint8"""
     weights = graph.input(op, 1)
     channel_axis = 3 if op.kind == "depthwise_conv_2d" else 0
     if op.attrs.get("unsigned"):
         return weights.dtype == "int8" and per_tensor(weights)
-    types = {"int4": ("int4",), "int8": ("int8", "int4")}.get(graph.input(op).dtype, ("int8",))
+    types = ("int8", "int4") if graph.input(op).dtype == "int8" else ("int8",)
     quant = weights.quant
     return weights.dtype in types and quant is not None and not any(quant.zero_point) and quant.axis in (None, channel_axis)
 

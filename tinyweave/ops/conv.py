@@ -25,8 +25,8 @@ from .constraints import (
     bounds_fit,
     data,
     has_narrow_bias,
-    input_is_int8_or_int4,
-    input_is_narrow,
+    input_is_int8,
+    input_is_int8_or_int16,
     output_has_input_type,
     rank_is_4,
     weights_are_constant,
@@ -216,10 +216,10 @@ def bias_beside_int16_is_int64(graph: Graph, op: Op) -> bool:
     return graph.input(op).dtype != "int16" or bias is None or bias.dtype == "int64"
 
 
-FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
+FIRST = (arity(2, 3), input_is_int8, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
 LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, window_is_bounded, activation_is_known, bounds_fit)
 
-ALSO_INT16: dict[Constraint, Constraint] = {input_is_int8_or_int4: input_is_narrow, bias_is_constant_int32: bias_is_constant}
+ALSO_INT16: dict[Constraint, Constraint] = {input_is_int8: input_is_int8_or_int16, bias_is_constant_int32: bias_is_constant}
 CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST, sums_fit_int16))
 DEPTHWISE = (FIRST[0], bias_beside_int16_is_int64, *FIRST[1:], depthwise_channels_match, *LAST)
 
@@ -230,7 +230,6 @@ convolution = partial(
     windows=windows,
     family="convolution",
     rescale=requant,
-    int4=True,
     int16=True,
     batched=True,
     fuses_activation=True,

@@ -22,8 +22,7 @@ from .constraints import (
     bounds_fit,
     input_is_int8_or_int16,
     inputs_are_int8,
-    inputs_are_narrow,
-    inputs_are_wide,
+    inputs_are_int8_or_int16,
     output_has_input_type,
     output_is_int8,
 )
@@ -56,7 +55,7 @@ from .window import ONE_TO_ONE, Windows
 Real = NDArray[np.float32]
 
 MAX_AXES = 4  # of the kernels on two operands
-ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
+ADD_LEFT_SHIFT = {"int8": 20, "int16": 15}
 SQUARE_LEFT_SHIFT = 7  # the square of the largest difference stays below 2^30
 
 
@@ -223,10 +222,10 @@ def index_form(spec: OpSpec) -> OpSpec | None:
 
 UNARY = (arity(1), input_is_int8_or_int16, output_has_input_type)
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)
-PRODUCTS = (arity(2), inputs_are_wide, output_has_input_type, shapes_broadcast, activation_is_known, bounds_fit)
+PRODUCTS = (arity(2), inputs_are_int8_or_int16, output_has_input_type, shapes_broadcast, activation_is_known, bounds_fit)
 SUMS = (
     arity(2),
-    inputs_are_narrow,
+    inputs_are_int8_or_int16,
     output_has_input_type,
     shapes_broadcast,
     activation_is_known,
@@ -247,7 +246,6 @@ _sum = partial(
     _binary,
     reference=reference_add,
     constraints=SUMS,
-    int4=True,
     int16=True,
     fuses_activation=True,
     uint8="same",

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, inputs_are_wide, operands_are_constant, output_is_an_index, same_quantisation, same_type
+from .constraints import (
+    arity,
+    inputs_are_int8_or_int16,
+    operands_are_constant,
+    output_is_an_index,
+    same_quantisation,
+    same_type,
+)
 from .elementwise import shapes_broadcast, windows_binary
 from .fixed_point import Rescale, quantize_multiplier, requantize
 from .float32 import real_operand
@@ -198,7 +205,7 @@ def _comparison(kind: str, function: Function) -> OpSpec:
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return [function(real_operand(arrays), real_operand(arrays, 1))]
 
-    constraints = (arity(2), inputs_are_wide, output_is_bool, shapes_broadcast, scales_are_small)
+    constraints = (arity(2), inputs_are_int8_or_int16, output_is_bool, shapes_broadcast, scales_are_small)
     row = partial(_elementwise, kind, infer_broadcast, reference, constraints, windows=windows_binary)
     return row(rescale=compare_rescales, uint8="same", real=real)
 

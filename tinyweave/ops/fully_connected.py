@@ -15,7 +15,7 @@ from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
-    input_is_narrow,
+    input_is_int8_or_int16,
     is_bias,
     output_has_input_type,
     weights_are_constant,
@@ -101,12 +101,6 @@ def shapes_match(graph: Graph, op: Op) -> bool:
     return x.shape[-1] == depth if op.attrs["keep_num_dims"] else x.elements % depth == 0
 
 
-def rows_are_whole_bytes(graph: Graph, op: Op) -> bool:
-    """the channels of an int4 input must equal the columns of the weights, or both numbers must be even"""
-    x, depth = graph.input(op), graph.input(op, 1).shape[1]
-    return x.dtype != "int4" or x.shape[-1] == depth or x.shape[-1] % 2 == depth % 2 == 0
-
-
 @on_integers
 def scale_is_small(graph: Graph, op: Op) -> bool:
     """input scale * weight scale / output scale must be below 2^8"""
@@ -133,11 +127,10 @@ def sums_fit_32_bits(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (
     arity(2, 3),
-    input_is_narrow,
+    input_is_int8_or_int16,
     output_has_input_type,
     weights_are_constant,
     shapes_match,
-    rows_are_whole_bytes,
     weights_are_symmetric_int8,
     bias_is_constant,
     activation_is_known,
@@ -163,7 +156,6 @@ SPECS = (
         windows,
         family="dense",
         weights=Weights(0),
-        int4=True,
         int16=True,
         fuses_activation=True,
         uint8="unsigned",

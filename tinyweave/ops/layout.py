@@ -117,12 +117,6 @@ def elements_are_kept(graph: Graph, op: Op) -> bool:
     return graph.input(op).elements == graph.output(op).elements
 
 
-def pixels_keep_their_bytes(graph: Graph, op: Op) -> bool:
-    """the last axis of an int4 tensor must stay the same, or be even before and after"""
-    before, after = ((1, *tensor.shape)[-1] for tensor in (graph.input(op), graph.output(op)))
-    return graph.output(op).dtype != "int4" or before == after or before % 2 == after % 2 == 0
-
-
 def shape_holds_integers(graph: Graph, op: Op) -> bool:
     """a shape operand must be int32 or int64"""
     extents = graph.optional_input(op, 1)
@@ -205,20 +199,20 @@ def constant_indices_are_inside(graph: Graph, op: Op) -> bool:
 
 
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
-RESHAPE = (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers, pixels_keep_their_bytes)
+RESHAPE = (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers)
 
-view = partial(OpSpec, reference=reference_view, family="view", view=True, int4=True, int16=True, scale="shared")
+view = partial(OpSpec, reference=reference_view, family="view", view=True, int16=True, scale="shared")
 pad = partial(
     OpSpec, infer=infer_pad, reference=reference_pad, windows=windows_pad, family="pad", channelwise=True, scale="shared"
 )
 join = partial(OpSpec, family="join", int16=True, scale="shared")
 SPECS = (
     view("reshape", infer=infer_reshape, constraints=RESHAPE),
-    view("squeeze", infer=infer_squeeze, constraints=(arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes)),
+    view("squeeze", infer=infer_squeeze, constraints=(arity(1), *MOVES, squeezed_axes_are_one)),
     view(
         "expand_dims",
         infer=infer_expand_dims,
-        constraints=(arity(2), *MOVES, operands_are_constant, new_axis_is_in_range, pixels_keep_their_bytes),
+        constraints=(arity(2), *MOVES, operands_are_constant, new_axis_is_in_range),
     ),
     pad("pad", constraints=(arity(2), *MOVES, operands_are_constant, paddings_match)),
     pad("padv2", constraints=(arity(3), *MOVES, fill_is_constant, paddings_match)),

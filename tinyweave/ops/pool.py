@@ -1,4 +1,4 @@
-"""average_pool_2d and max_pool_2d on int8, int4 and int16 maps.
+"""average_pool_2d and max_pool_2d on int8 and int16 maps.
 
 The average is over the positions of a window inside the map, without padding. It rounds halves away from 0, or away from -128
 if the attribute `unsigned` is set, which means that the op was uint8 in the model file. Input and output share their
@@ -19,7 +19,7 @@ from .constraints import (
     activation_is_known,
     arity,
     bounds_fit,
-    input_is_narrow,
+    input_is_int8_or_int16,
     output_has_input_type,
     rank_is_4,
     same_quantisation,
@@ -90,7 +90,7 @@ def sums_fit(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (
     arity(1),
-    input_is_narrow,
+    input_is_int8_or_int16,
     output_has_input_type,
     rank_is_4,
     same_quantisation,
@@ -118,7 +118,6 @@ pool = partial(
     constraints=CONSTRAINTS,
     windows=windows,
     family="pool",
-    int4=True,
     batched=True,
     channelwise=True,
     fuses_activation=True,

@@ -21,7 +21,7 @@ from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_o
 INTEGERS = ("int8", "uint8", "int16")
 QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
 QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16"), ("int16", "int32"), ("int32", "int8"), ("int32", "int16")}
-QUANTIZE_PAIRS |= {("int8", "int4"), ("int4", "int8"), ("int8", "int16")}
+QUANTIZE_PAIRS |= {("int8", "int16")}
 
 
 def requant(graph: Graph, op: Op) -> Rescale:
@@ -71,7 +71,7 @@ def reference_cast(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
-    """must convert float32 to int8, uint8, int16; int8 to or from uint8, int4, int16; int16 to or from int32; int32 to int8"""
+    """must convert float32 to int8, uint8, int16; int8 to or from uint8, int16; int16 to or from int32; int32 to int8"""
     return (graph.input(op).dtype, graph.output(op).dtype) in QUANTIZE_PAIRS
 
 
@@ -97,7 +97,6 @@ SPECS = (
         family="conversion",
         reference=reference_quantize,
         constraints=(arity(1), quantize_types_are_supported, integers_are_per_tensor),
-        int4=True,
         channelwise=True,
         rescale=lambda graph, op: graph.input(op).dtype == "float32" or requant(graph, op),
     ),

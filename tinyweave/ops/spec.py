@@ -102,7 +102,6 @@ class OpSpec:
     view: bool = False  # the outputs hold the bytes of the first input unchanged
     cuts: bool = False  # each output is a box (a range along each axis) of the input
     resamples: bool = False  # the output may have several rows per input row
-    int4: bool = False  # takes int4 tensors
     int16: bool = False  # has a form on int16 activations that `quantize` uses
     batched: bool = False  # the first axis of input and output is the batch: several samples can be run in one call
     channelwise: bool = False  # output channel i reads only channel i of operands, unless an axis argument is the channel axis
@@ -156,7 +155,7 @@ class OpSpec:
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
-    """Raise CompileError if `op` breaks a constraint of `spec`, or has an int4 tensor that the kind does not take."""
+    """Raise CompileError if `op` breaks a constraint of `spec`, or has an int4 tensor besides weights that may be int4."""
     try:
         for constraint in spec.constraints:
             if not constraint(graph, op):
@@ -165,7 +164,7 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
     except CompileError as error:
         raise CompileError(error.why, error.what_to_do, op=op, tensor=error.tensor) from error
     for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
-        if tensor is not None and tensor.dtype == "int4" and not spec.int4:
+        if tensor is not None and tensor.dtype == "int4" and (tensor.data is None or not spec.takes_int4_weights):
             raise CompileError("is int4, which this op does not support", "quantise it to int8 first", op=op, tensor=tensor)
 
 

@@ -68,8 +68,7 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
     for index in inputs:
         tensor = layer.input(index)
         extents = f"{shapes or params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
-        view = "tw_whole_s4" if tensor.dtype == "int4" else "tw_whole"
-        constant = f"{view}({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
+        constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if layer.row.sums(layer.graph, layer.op):  # through void *, or -Wcast-align warns
         to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)(void *)({layer.sums})"

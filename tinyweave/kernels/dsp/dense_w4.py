@@ -6,17 +6,13 @@ tw_fully_connected_dsp.h.
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
-from ...ir import Graph, Op
 from ..requirements import (
     EachFilter,
     dilation_is_1,
     has_one_group,
     has_weights,
-    input_channels_are_a_multiple_of_8,
     weights_are_int4,
 )
 from .dense import (
@@ -26,7 +22,6 @@ from .dense import (
     Numbers,
     Words,
     check_sums,
-    filters,
     joined,
     of_op,
     rescales,
@@ -44,27 +39,10 @@ def packed_sums_fit(given: Filters) -> EachFilter:
     return check_sums(low, high, (low >= -most) & (high < most))
 
 
-def of_int4(given: Filters) -> Filters:
-    """Return the filters of a convolution of int4 maps, as the kernel needs them.
-
-    The kernel adds 8 to each input, so each bias has 8 times the sum of the weights subtracted. Weights are in the order of
-    inputs of tw_conv_dsp.h. The number of input channels is a multiple of 8.
-    """
-    weights = given.weights.reshape(len(given.bias), -1, 8)[..., [0, 1, 4, 5, 2, 3, 6, 7]].reshape(given.weights.shape)
-    return given._replace(weights=weights, bias=given.bias - 8 * weights.sum(axis=1))
-
-
 EXACT: tuple[FilterRequirement, ...] = (packed_sums_fit, *RESCALES_EXACTLY)
-# requirements of tw_conv_2d_s8_w4_dsp, tw_fully_connected_s8_w4_dsp and tw_conv_2d_s4_dsp
+# requirements of tw_conv_2d_s8_w4_dsp and tw_fully_connected_s8_w4_dsp
 FOURS = (weights_are_int4, has_one_group, dilation_is_1, has_weights, *map(of_op, EXACT))
 EIGHTS = (weights_are_int4, has_weights, *map(of_op, (packed_sums_fit, shifts_round_once)))
-INT4_MAPS = (
-    has_one_group,
-    dilation_is_1,
-    input_channels_are_a_multiple_of_8,
-    has_weights,
-    *(of_op(each, of_int4) for each in EXACT),
-)
 
 
 def stream(given: Filters) -> Words:
@@ -76,33 +54,12 @@ def stream(given: Filters) -> Words:
     return _joined(given, AT_ONCE, rescales(given, AT_ONCE))
 
 
-def scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch memory of tw_conv_2d_s4_dsp, in bytes."""
-    return scratch_of(prod(graph.input(op, 1).shape[1:]), graph.output(op).shape[3])
-
-
-def scratch_of(inputs: int, filters: int) -> int:
-    """Return the scratch memory of tw_conv_2d_s4_dsp, in bytes: two windows of 16-bit values and two output pixels.
-
-    Args:
-        inputs: The inputs of a window.
-        filters: The number of filters.
-
-    """
-    return 4 * inputs + 2 * (-(-filters // 4) * 4)
-
-
 def eight_at_a_time(given: Filters) -> Words:
     """Return the int4 weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
 
     A row has the initial sums and the weights, as words in the order in which the kernel reads them.
     """
     return _joined(given.padded(-(-len(given.bias) // 8) * 8), 8)
-
-
-def words_of_int4(graph: Graph, op: Op) -> Words:
-    """Return the weight stream of tw_pair_w4.h for a convolution of int4 maps."""
-    return stream(of_int4(filters(graph, op)))
 
 
 def _joined(given: Filters, at_once: int, *after: Numbers) -> Words:

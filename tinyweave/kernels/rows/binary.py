@@ -10,7 +10,7 @@ from .. import overlap_distance as distance
 from ..cycle_features import broadcast
 from ..dsp import dense, prelu, sums
 from ..requirements import Check, shapes_broadcast_in_4_axes
-from ..variant import ANY, BOOL, S4, S16, TABLE_BYTES, Variant
+from ..variant import ANY, BOOL, S16, TABLE_BYTES, Variant
 
 
 def shapes_are_equal(graph: Graph, op: Op) -> Check:
@@ -104,7 +104,6 @@ ROWS: tuple[Variant, ...] = (
         flash=lambda graph, op: prelu.LINE_BYTES * graph.output(op).shape[-1],
     ),
     row("tw_prelu_s8", ("prelu",), "tw_prelu"),
-    timed_row("tw_add_s4", SUM, "tw_add", S4, timed_as="tw_add_s8"),
     timed_row("tw_add_s16", SUM, "tw_add", S16, has_part=False),
     timed_row("tw_mul_s16", ("mul",), "tw_mul", S16, has_part=False),
     timed_row("tw_extremum_s16", ("minimum", "maximum"), "tw_extremum", S16, has_part=False, timed_as="tw_mul_s16"),

@@ -15,7 +15,7 @@ from ..requirements import (
     weights_have_a_zero_point,
 )
 from ..scalar import convolution as scalar
-from ..variant import DSP_FORMS, S4, S16, Variant, constant_bytes, packed_by_filter, packed_by_tap
+from ..variant import DSP_FORMS, S16, Variant, constant_bytes, packed_by_filter
 
 # kernels with the parameters of tw_conv.h: the window of a pixel is read once per four output channels
 by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", distance=distance.by_pixel, features=pixels)
@@ -101,16 +101,6 @@ ROWS: tuple[Variant, ...] = (
     by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
     by_pixel_and_fours("tw_conv_2d_s8", applies=COMPACT),
     transposed("tw_transpose_conv_s8", params="tw_conv", features=cycle_features.meetings),
-    by_pair(
-        "tw_conv_2d_s4_dsp",
-        types=S4,
-        applies=dense_w4.INT4_MAPS,
-        scratch=dense_w4.scratch,
-        flash=constant_bytes,
-        stream=dense_w4.words_of_int4,
-        timed_as="tw_conv_2d_s8_dsp",
-    ),
-    by_pixel_and_fours("tw_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),
     transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False, features=cycle_features.meetings),
 )

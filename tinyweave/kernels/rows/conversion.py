@@ -41,8 +41,6 @@ ROWS: tuple[Variant, ...] = (
     requantize("tw_requantize_s8_u8", types=("int8", "uint8")),
     requantize("tw_requantize_u8_s8", types=("uint8", "int8")),
     requantize("tw_requantize_u8_u8", types=("uint8", "uint8")),
-    requantize("tw_requantize_s8_s4", types=("int8", "int4"), timed_as="tw_requantize_s8_s8"),
-    requantize("tw_requantize_s4_s8", types=("int4", "int8"), timed_as="tw_requantize_s8_s8"),
     quantize("tw_quantize_f32_s8", types=("float32", "int8")),
     quantize("tw_quantize_f32_u8", types=("float32", "uint8")),
     dequantize("tw_dequantize_s8_f32", types=("int8", "float32")),

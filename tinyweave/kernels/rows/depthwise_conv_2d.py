@@ -12,7 +12,7 @@ from ..dsp import taps as taps_dsp
 from ..mve import weights as mve
 from ..requirements import COMPACT, weights_are_int4, weights_have_a_zero_point
 from ..scalar import convolution as scalar
-from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
+from ..variant import DSP_FORMS, Variant, packed_by_tap
 
 KIND = ("depthwise_conv_2d",)
 by_taps = partial(Variant, kinds=KIND, params="tw_conv", distance=distance.by_four_channels, features=taps)
@@ -94,5 +94,4 @@ ROWS: tuple[Variant, ...] = (
     ),
     by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE, distance=scalar.by_runs),
     by_taps("tw_depthwise_conv_2d_s8", applies=COMPACT),
-    by_taps("tw_depthwise_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_depthwise_conv_2d_s8"),
 )

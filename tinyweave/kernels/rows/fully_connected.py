@@ -10,7 +10,7 @@ from .. import overlap_distance as distance
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
 from ..requirements import COMPACT, Check, weights_are_int4, weights_have_a_zero_point
-from ..variant import DSP_FORMS, S4, S16, Variant, packed_by_tap
+from ..variant import DSP_FORMS, S16, Variant, packed_by_tap
 
 MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
@@ -123,5 +123,4 @@ ROWS: tuple[Variant, ...] = (
         has_part=False,
         distance=partial(distance.by_row_for_some, at_once=1),
     ),
-    row("tw_fully_connected_s4", types=S4, weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
 )

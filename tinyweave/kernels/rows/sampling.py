@@ -9,7 +9,7 @@ from ...ops import resize
 from .. import overlap_distance as distance
 from ..cycle_features import vectors
 from ..requirements import Check, has_4_output_channels
-from ..variant import S4, S16, Variant
+from ..variant import S16, Variant
 
 
 def input_was_uint8(graph: Graph, op: Op) -> Check:
@@ -61,8 +61,6 @@ ROWS: tuple[Variant, ...] = (
         distance=distance.none,
         timed_as="tw_resize_bilinear_s8",
     ),
-    average_pool("tw_average_pool_2d_s4", types=S4, timed_as="tw_average_pool_2d_s8"),
-    max_pool("tw_max_pool_2d_s4", types=S4, timed_as="tw_max_pool_2d_s8"),
     average_pool("tw_average_pool_2d_s16", types=S16, has_part=False),
     max_pool("tw_max_pool_2d_s16", types=S16, has_part=False),
 )

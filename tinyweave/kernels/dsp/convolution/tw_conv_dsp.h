@@ -33,14 +33,6 @@ void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, v
 void tw_conv_2d_s8_w4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_w4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* int4 convolution with int4 weights: one group, dilation 1, input channels a multiple of 8.
- * Stream: tw_pair_w4.h, for inputs plus 8, which are unsigned half bytes; so the biases have 8 times the sum of the weights
- * subtracted. Order of the inputs: tap by tap, inputs k .. k + 7 as k, k + 1, k + 4, k + 5, k + 2, k + 3, k + 6, k + 7.
- * scratch, aligned to words: the im2col buffer, 4 bytes per input of a window; then the outputs of two pixels as int8, each
- * rounded up to words. Both windows are read before either pixel is written. */
-void tw_conv_2d_s4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
-void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
-
 /* int8 convolution 3x3 by Winograd's algorithm: stride 1, one group, dilation 1, in.c a multiple of 4. Fewer multiplications
  * for more Flash. Stream: tw_winograd.h. scratch, aligned to words: per input channel 64 bytes for the windows of two tiles and
  * 32 for the columns of one tile, at least 512 since sums share them; a byte per output channel, rounded up to words; 2 bytes

@@ -1,6 +1,6 @@
 /* tw_pair_w4.h - inner loop of dense convolutions with int4 weights and the Arm DSP extension: two pixels times four filters.
  *
- * Layers: conv_2d with int4 weights, of int8 maps (tw_conv_2d_s8_w4_dsp) or int4 maps (tw_conv_2d_s4_dsp).
+ * Layers: conv_2d with int4 weights.
  *
  * Weights: one stream of words, read forward. Per group of four filters:
  *   4 words            the initial sums, as tw_lanes_w4.h combines the biases

@@ -70,4 +70,4 @@ void tw_mul_s8_dsp_part(const tw_mul_dsp *params, tw_view a, tw_view b, tw_view 
     }
 }
 
-TW_WHOLE_BROADCAST(tw_mul_s8_dsp, tw_mul_dsp, tw_whole, &p->mul)
+TW_WHOLE_BROADCAST(tw_mul_s8_dsp, tw_mul_dsp, &p->mul)

@@ -40,7 +40,7 @@ static inline void raw_products(const int8_t *pixel, int32_t first_in, int32_t z
 }
 
 TW_FORMS(tw_fully_connected_s8_raw_dsp, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_fully_connected_over(p, in, out, range, 8, 8, 0, raw_products, finish))
+         tw_fully_connected_over(p, in, out, range, 8, 0, raw_products, finish))
 
 void tw_fully_connected_s8_raw_dsp_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {

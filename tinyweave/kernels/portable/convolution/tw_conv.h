@@ -56,22 +56,6 @@ static inline void tw_window_cols(const tw_conv *p, tw_window *window, int32_t x
 /* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */
 void tw_conv_finish(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *to);
 
-/* The same for a pixel: how the kernels that share loops write it. */
-typedef void tw_conv_finish_pixel(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel);
-
-static inline void tw_conv_finish_s8(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
-{
-    tw_conv_finish(p, channel, sums, count, pixel + channel);
-}
-
-/* A tw_conv_finish_pixel of at most four channels. */
-static inline void tw_conv_finish_s4(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
-{
-    int8_t values[4];
-    tw_conv_finish(p, channel, sums, count, values);
-    tw_put_int4(pixel, channel, values, count);
-}
-
 /* Each _part form computes a range of the output between views. */
 
 /* int8 convolution.
@@ -88,11 +72,6 @@ void tw_conv_2d_s8_compact_part(const tw_conv *p, tw_view in, tw_view out, tw_ra
 void tw_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
 void tw_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
-/* int4 convolution with int4 weights.
- * weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each tap in bytes of its own. Needs no scratch. */
-void tw_conv_2d_s4(const tw_conv *p, const void *in, void *out);
-void tw_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
-
 /* int8 depthwise convolution.
  * weights: [kernel.h][kernel.w][out.c]; output channel k reads input channel k / (out.c / in.c). Needs no scratch. */
 void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out);
@@ -107,12 +86,6 @@ void tw_depthwise_conv_2d_s8_compact_part(const tw_conv *p, tw_view in, tw_view 
  * (out.c / in.c). Needs no scratch. */
 void tw_depthwise_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
 void tw_depthwise_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
-
-/* int4 depthwise convolution with int4 weights.
- * weights: [kernel.h][kernel.w][out.c], two to a byte, each tap in bytes of its own; output channel k reads input channel k /
- * (out.c / in.c). Needs no scratch. */
-void tw_depthwise_conv_2d_s4(const tw_conv *p, const void *in, void *out);
-void tw_depthwise_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
 /* int8 transposed convolution.
  * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output: input row y adds to the output rows y *

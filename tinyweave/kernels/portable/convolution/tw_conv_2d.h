@@ -8,30 +8,21 @@
 
 #include "tw_conv.h"
 
-/* From a tap of a filter to the next, in weights; a tap of an int4 map begins in a byte of its own. */
-static inline int32_t tw_conv_2d_tap(const tw_conv *p, int in_bits)
-{
-    const int32_t depth = p->in.c / p->groups;
-    return in_bits == 4 ? 2 * tw_int4_bytes(depth) : depth;
-}
-
 /* Bytes of a filter. */
-static inline int32_t tw_conv_2d_filter(const tw_conv *p, int in_bits, int weight_bits)
+static inline int32_t tw_conv_2d_filter(const tw_conv *p, int weight_bits)
 {
-    return tw_bytes(p->kernel.h * p->kernel.w * tw_conv_2d_tap(p, in_bits), weight_bits);
+    return tw_bytes(p->kernel.h * p->kernel.w * (p->in.c / p->groups), weight_bits);
 }
 
-/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. Where taps are as
- * long as they are apart, no half byte lies between pixels. */
+/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. */
 TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
-                              int32_t filters, int32_t *sums, int in_bits, int weight_bits, tw_products *dot)
+                              int32_t filters, int32_t *sums, int weight_bits, tw_products *dot)
 {
-    const int32_t tap = tw_conv_2d_tap(p, in_bits), filter = tw_conv_2d_filter(p, in_bits, weight_bits);
-    const int32_t depth = p->in.c / p->groups;
-    const int together = tap == depth && p->groups == 1 && p->dilation.w == 1;
+    const int32_t filter = tw_conv_2d_filter(p, weight_bits), depth = p->in.c / p->groups;
+    const int together = p->groups == 1 && p->dilation.w == 1;
     const int32_t run = together ? window->cols * depth : depth;
     const int32_t runs = together ? 1 : window->cols;
-    int32_t row_first = window->tap * tap;
+    int32_t row_first = window->tap * depth;
     int32_t offset = window->offset;
 
     for (int32_t row = 0; row < window->rows; ++row) {
@@ -40,9 +31,9 @@ TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_wind
         for (int32_t i = 0; i < runs; ++i) {
             dot(pixel, first_in, p->in_zero, weights, filter, first, run, filters, sums);
             pixel += p->dilation.w * window->pixel;
-            first += tap;
+            first += depth;
         }
-        row_first += p->kernel.w * tap;
+        row_first += p->kernel.w * depth;
         offset = tw_down(offset, window->step, window->ring);
     }
 }
@@ -68,15 +59,15 @@ static inline int32_t tw_conv_2d_inputs(const tw_conv *p, const tw_view *in, con
 
 /* The range of the output. Weights have a zero point: the sum of x * (weight - weights_zero) is that of x * weight, less
  * weights_zero times the sum of the window's x, which all filters share. */
-TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
-                               int32_t weights_zero, tw_products *dot, tw_conv_finish_pixel *finish)
+TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int weight_bits,
+                               int32_t weights_zero, tw_products *dot)
 {
     const int32_t group_in = p->in.c / p->groups, group_out = p->out.c / p->groups;
-    const int32_t filter = tw_conv_2d_filter(p, in_bits, weight_bits), out_pixel = tw_bytes(p->out.c, in_bits);
+    const int32_t filter = tw_conv_2d_filter(p, weight_bits);
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
-        tw_window window = tw_window_of(p, &in, y, tw_bytes(p->in.c, in_bits));
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             tw_window_cols(p, &window, x);
             int32_t channel = 0;
@@ -86,12 +77,12 @@ TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_ran
                 while (channel < end) {
                     const int32_t filters = end - channel >= 4 ? 4 : 1;
                     int32_t sums[4] = {shared, shared, shared, shared};
-                    tw_conv_2d_sum(p, &in, &window, first_in, p->weights + channel * filter, filters, sums, in_bits, weight_bits, dot);
-                    finish(p, channel, sums, filters, to);
+                    tw_conv_2d_sum(p, &in, &window, first_in, p->weights + channel * filter, filters, sums, weight_bits, dot);
+                    tw_conv_finish(p, channel, sums, filters, to + channel);
                     channel += filters;
                 }
             }
-            to += out_pixel;
+            to += p->out.c;
         }
     }
 }

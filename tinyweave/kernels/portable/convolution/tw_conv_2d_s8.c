@@ -5,4 +5,4 @@
 #include "tw_dot.h"
 
 TW_FORMS(tw_conv_2d_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_conv_2d_over(p, in, out, range, 8, 8, 0, tw_dot_s8, tw_conv_finish_s8))
+         tw_conv_2d_over(p, in, out, range, 8, 0, tw_dot_s8))

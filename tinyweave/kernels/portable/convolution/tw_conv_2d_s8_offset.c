@@ -5,4 +5,4 @@
 #include "tw_dot.h"
 
 TW_FORMS(tw_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out,
-         tw_conv_2d_over(&p->conv, in, out, range, 8, 8, p->weights_zero, tw_dot_s8, tw_conv_finish_s8))
+         tw_conv_2d_over(&p->conv, in, out, range, 8, p->weights_zero, tw_dot_s8))

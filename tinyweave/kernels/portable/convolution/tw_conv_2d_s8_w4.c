@@ -5,4 +5,4 @@
 #include "tw_dot_w4.h"
 
 TW_FORMS(tw_conv_2d_s8_w4, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_conv_2d_over(p, in, out, range, 8, 4, 0, tw_dot_w4, tw_conv_finish_s8))
+         tw_conv_2d_over(p, in, out, range, 4, 0, tw_dot_w4))

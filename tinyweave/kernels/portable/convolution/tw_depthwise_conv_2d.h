@@ -1,7 +1,7 @@
-/* tw_depthwise_conv_2d.h - the loops of depthwise convolutions, portable C, for kernels of int8 and int4 values.
+/* tw_depthwise_conv_2d.h - the loops of depthwise convolutions, portable C, for kernels with int8 or int4 weights.
  *
- * Without a depth multiplier four neighbouring channels are summed at once, or the last two or three. Inlined with types that are
- * known, so that each kernel gets loops of its own. A type is given by its bits.
+ * Without a depth multiplier four neighbouring channels are summed at once, or the last two or three. Inlined with bits of
+ * the weights that are known, so that each kernel gets loops of its own.
  */
 #ifndef TW_DEPTHWISE_CONV_2D_H
 #define TW_DEPTHWISE_CONV_2D_H
@@ -10,23 +10,23 @@
 
 /* The products of a window for `count` channels, two to four, from `channel` on, a multiple of four; depth multiplier 1. */
 TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel, int32_t count,
-                                 int32_t *sums, int in_bits, int weight_bits)
+                                 int32_t *sums, int weight_bits)
 {
     const int32_t step = p->dilation.w * window->pixel, zero = p->in_zero, tap = tw_bytes(p->out.c, weight_bits);
     const int8_t *row_taps = p->weights + window->tap * tap + tw_bytes(channel, weight_bits);
-    int32_t offset = window->offset + tw_bytes(channel, in_bits);
+    int32_t offset = window->offset + channel;
     int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
 
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
         for (int32_t i = 0; i < window->cols; ++i) {
-            sum0 += (tw_value(x, 0, in_bits) - zero) * tw_value(taps, 0, weight_bits);
-            sum1 += (tw_value(x, 1, in_bits) - zero) * tw_value(taps, 1, weight_bits);
+            sum0 += (x[0] - zero) * tw_value(taps, 0, weight_bits);
+            sum1 += (x[1] - zero) * tw_value(taps, 1, weight_bits);
             if (count > 2) {
-                sum2 += (tw_value(x, 2, in_bits) - zero) * tw_value(taps, 2, weight_bits);
+                sum2 += (x[2] - zero) * tw_value(taps, 2, weight_bits);
             }
             if (count == 4) {
-                sum3 += (tw_value(x, 3, in_bits) - zero) * tw_value(taps, 3, weight_bits);
+                sum3 += (x[3] - zero) * tw_value(taps, 3, weight_bits);
             }
             x += step;
             taps += tap;
@@ -46,7 +46,7 @@ TW_INLINE void tw_depthwise_some(const tw_conv *p, const tw_view *in, const tw_w
 
 /* The products of a window for one output channel, which reads the input channel `channel_in`. */
 static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel_in,
-                                       int32_t channel, int in_bits, int weight_bits)
+                                       int32_t channel, int weight_bits)
 {
     const int32_t tap = tw_bytes(p->out.c, weight_bits);
     const int8_t *row_taps = p->weights + window->tap * tap;
@@ -56,7 +56,7 @@ static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, cons
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
         for (int32_t i = 0; i < window->cols; ++i) {
-            sum += (tw_value(x, channel_in, in_bits) - p->in_zero) * tw_value(taps, channel, weight_bits);
+            sum += (x[channel_in] - p->in_zero) * tw_value(taps, channel, weight_bits);
             x += p->dilation.w * window->pixel;
             taps += tap;
         }
@@ -67,14 +67,13 @@ static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, cons
 }
 
 /* The range of the output. What up to four neighbouring channels read is read before they are written. */
-static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
-                                     tw_conv_finish_pixel *finish)
+static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int weight_bits)
 {
-    const int32_t depth_multiplier = p->out.c / p->in.c, out_pixel = tw_bytes(p->out.c, in_bits);
+    const int32_t depth_multiplier = p->out.c / p->in.c;
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
-        tw_window window = tw_window_of(p, &in, y, tw_bytes(p->in.c, in_bits));
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             tw_window_cols(p, &window, x);
             int32_t channel_in = 0, used = 0;
@@ -82,26 +81,26 @@ static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, 
                 const int32_t count = tw_min(p->out.c - channel, 4);
                 int32_t sums[4];
                 if (depth_multiplier == 1 && count == 4) {
-                    tw_depthwise_some(p, &in, &window, channel, 4, sums, in_bits, weight_bits);
+                    tw_depthwise_some(p, &in, &window, channel, 4, sums, weight_bits);
                     channel_in += 4;
                 } else {
                     int32_t i = depth_multiplier == 1 && count > 1 ? count : 0;
                     if (i == 3) {
-                        tw_depthwise_some(p, &in, &window, channel, 3, sums, in_bits, weight_bits);
+                        tw_depthwise_some(p, &in, &window, channel, 3, sums, weight_bits);
                     } else if (i == 2) {
-                        tw_depthwise_some(p, &in, &window, channel, 2, sums, in_bits, weight_bits);
+                        tw_depthwise_some(p, &in, &window, channel, 2, sums, weight_bits);
                     }
                     for (; i < count; ++i) {
-                        sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, in_bits, weight_bits);
+                        sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, weight_bits);
                         if (++used == depth_multiplier) {
                             used = 0;
                             ++channel_in;
                         }
                     }
                 }
-                finish(p, channel, sums, count, to);
+                tw_conv_finish(p, channel, sums, count, to + channel);
             }
-            to += out_pixel;
+            to += p->out.c;
         }
     }
 }

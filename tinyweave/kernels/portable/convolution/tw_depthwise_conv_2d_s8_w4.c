@@ -4,4 +4,4 @@
 #include "tw_depthwise_conv_2d.h"
 
 TW_FORMS(tw_depthwise_conv_2d_s8_w4, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_depthwise_over(p, in, out, range, 8, 4, tw_conv_finish_s8))
+         tw_depthwise_over(p, in, out, range, 4))

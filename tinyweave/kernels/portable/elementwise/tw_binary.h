@@ -113,13 +113,12 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
         }                                                                                                       \
     } while (0)
 
-/* Defines the form of a kernel for whole maps by its _part form; view: that of a whole map, shapes: the parameters that begin
- * with the extents. */
-#define TW_WHOLE_BROADCAST(kernel, params, view, shapes)                                                       \
-    void kernel(const params *p, const void *a, const void *b, void *out)                                      \
-    {                                                                                                          \
-        kernel##_part(p, view(a, tw_fold((shapes)->a)), view(b, tw_fold((shapes)->b)), view(out, tw_fold((shapes)->out)), \
-                      tw_all(tw_fold((shapes)->out)));                                                         \
+/* Defines the form of a kernel for whole maps by its _part form; shapes: the parameters that begin with the extents. */
+#define TW_WHOLE_BROADCAST(kernel, params, shapes)                                             \
+    void kernel(const params *p, const void *a, const void *b, void *out)                      \
+    {                                                                                          \
+        kernel##_part(p, tw_whole(a, tw_fold((shapes)->a)), tw_whole(b, tw_fold((shapes)->b)), \
+                      tw_whole(out, tw_fold((shapes)->out)), tw_all(tw_fold((shapes)->out)));  \
     }
 
 /* Defines both forms of an int8 kernel that computes a run of elements by run(p, a, its step, b, its step, to, count). */
@@ -128,7 +127,7 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
     {                                                                                                                        \
         TW_EACH_RUN(p, a, b, out, range, run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c)); \
     }                                                                                                                        \
-    TW_WHOLE_BROADCAST(kernel, params, tw_whole, p)
+    TW_WHOLE_BROADCAST(kernel, params, p)
 
 /* The index of the element of an operand that belongs to the output element at `at`, its index along each axis. */
 static inline int32_t tw_broadcast_index(tw_extents operand, const int32_t *at)
@@ -186,9 +185,6 @@ static inline int32_t tw_broadcast_index(tw_extents operand, const int32_t *at)
 void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);
 void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* int4 sum or difference with broadcasting. No scratch; out may alias an operand of the same extents. */
-void tw_add_s4(const tw_add *p, const void *a, const void *b, void *out);
-void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 /* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. No scratch; out
  * may alias an operand of its extents. */

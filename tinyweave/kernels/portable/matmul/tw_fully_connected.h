@@ -32,14 +32,13 @@ static inline void tw_fully_connected_finish_s8(const tw_fully_connected *p, int
 
 /* The range of the output. Four output channels share each input. Weights have a zero point: the sum of x * (weight -
  * weights_zero) is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
-TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range, int in_bits,
+TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range,
                                        int weight_bits, int32_t weights_zero, tw_products *dot, tw_fully_connected_finish *finish)
 {
     const int32_t depth = p->in.c, filter = tw_bytes(depth, weight_bits);
-    const int32_t in_pixel = tw_bytes(depth, in_bits), out_pixel = tw_bytes(p->out.c, in_bits);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, in_pixel);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             const int8_t *weights = p->weights;
             int32_t channel = 0, shared = 0;
@@ -54,8 +53,8 @@ TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, 
                 finish(p, channel, sums, filters, to);
                 channel += filters;
             }
-            from += in_pixel;
-            to += out_pixel;
+            from += depth;
+            to += p->out.c;
         }
     }
 }
@@ -115,10 +114,6 @@ void tw_fully_connected_s8_compact_rows(const tw_fully_connected *p, tw_view in,
 void tw_fully_connected_s8_w4(const tw_fully_connected *p, const void *in, void *out);
 void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 void tw_fully_connected_s8_w4_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums);
-
-/* int4 dense layer with int4 weights. Needs no scratch. */
-void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out);
-void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 
 /* Dense layer of int16 rows with int8 weights. All zero points are 0, and no sum with its bias exceeds 32 bits. Needs no
  * scratch. */

@@ -5,7 +5,7 @@
 
 TW_FORMS(tw_fully_connected_s8_offset, tw_fully_connected_offset,
          tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out,
-         tw_fully_connected_over(&p->dense, in, out, range, 8, 8, p->weights_zero, tw_dot_s8, tw_fully_connected_finish_s8))
+         tw_fully_connected_over(&p->dense, in, out, range, 8, p->weights_zero, tw_dot_s8, tw_fully_connected_finish_s8))
 
 void tw_fully_connected_s8_offset_rows(const tw_fully_connected_offset *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {

@@ -4,7 +4,7 @@
 #include "tw_dot_w4.h"
 
 TW_FORMS(tw_fully_connected_s8_w4, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_fully_connected_over(p, in, out, range, 8, 4, 0, tw_dot_w4, tw_fully_connected_finish_s8))
+         tw_fully_connected_over(p, in, out, range, 4, 0, tw_dot_w4, tw_fully_connected_finish_s8))
 
 void tw_fully_connected_s8_w4_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {

@@ -2,7 +2,6 @@
 #ifndef TW_POOL_H
 #define TW_POOL_H
 
-#include "tw_int4.h"
 #include "tw_sums.h"
 
 typedef struct {
@@ -26,15 +25,12 @@ typedef int32_t tw_pool_joining(int32_t joined, int32_t value);
 typedef int32_t tw_pool_output(const tw_pool *p, int32_t joined, int32_t count);
 
 /* Types of the values. */
-enum { TW_POOL_S8, TW_POOL_S4, TW_POOL_S16 };
+enum { TW_POOL_S8, TW_POOL_S16 };
 
 /* A channel of the pixel at `from`. */
 TW_INLINE int32_t tw_pool_value(const int8_t *from, int32_t channel, int type)
 {
-    if (type == TW_POOL_S16) {
-        return ((const int16_t *)(const void *)from)[channel];
-    }
-    return type == TW_POOL_S4 ? tw_int4(from, channel) : from[channel];
+    return type == TW_POOL_S16 ? ((const int16_t *)(const void *)from)[channel] : from[channel];
 }
 
 /* A window's values of a channel, joined to `joined`. */
@@ -78,13 +74,13 @@ TW_INLINE void tw_pool_join_four(const tw_view *in, const tw_pool_window *window
     joined[3] = fourth;
 }
 
-/* The range of the output. int4 outputs are written two at a time. */
+/* The range of the output. */
 TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int type, int32_t begin,
                             tw_pool_joining *join, tw_pool_output *output)
 {
-    const int32_t channels = p->in.c, pairs = type == TW_POOL_S4;
+    const int32_t channels = p->in.c;
     tw_pool_window window;
-    window.pixel = pairs ? tw_int4_bytes(channels) : type == TW_POOL_S16 ? 2 * channels : channels;
+    window.pixel = type == TW_POOL_S16 ? 2 * channels : channels;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, window.pixel);
         const int32_t top = y * p->stride.h - p->pad.h;
@@ -98,19 +94,12 @@ TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range 
             const int32_t count = window.rows * window.cols;
             int32_t joined[4];
             for (int32_t channel = 0, at_once; channel < channels; channel += at_once) {
-                if (!pairs && channel <= channels - 4) {
+                if (channel <= channels - 4) {
                     at_once = 4;
                     tw_pool_join_four(&in, &window, channel, type, joined, begin, join);
                 } else {
-                    at_once = pairs && channel + 1 < channels ? 2 : 1;
-                    for (int32_t i = 0; i < at_once; ++i) {
-                        joined[i] = tw_pool_join(&in, &window, channel + i, type, begin, join);
-                    }
-                }
-                if (pairs) {
-                    const int8_t low = (int8_t)output(p, joined[0], count);
-                    *to++ = tw_int4_pair(low, (int8_t)(at_once == 2 ? output(p, joined[1], count) : 0));
-                    continue;
+                    at_once = 1;
+                    joined[0] = tw_pool_join(&in, &window, channel, type, begin, join);
                 }
                 for (int32_t i = 0; i < at_once; ++i) {
                     const int32_t value = output(p, joined[i], count);
@@ -182,17 +171,9 @@ void tw_average_pool_2d_s8_compact_part(const tw_pool *p, tw_view in, tw_view ou
  * to sums[c], which row 0 sets up, and writes out with the last row. */
 void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums);
 
-/* int4 average over a window. Needs no scratch. */
-void tw_average_pool_2d_s4(const tw_pool *p, const void *in, void *out);
-void tw_average_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
-
 /* int8 maximum over a window. Needs no scratch. */
 void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out);
 void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
-
-/* int4 maximum over a window. Needs no scratch. */
-void tw_max_pool_2d_s4(const tw_pool *p, const void *in, void *out);
-void tw_max_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
 
 /* int16 average over a window of at most 65,535 positions. Needs no scratch. */
 void tw_average_pool_2d_s16(const tw_pool *p, const void *in, void *out);
