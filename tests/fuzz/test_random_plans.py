@@ -27,7 +27,7 @@ UNREACHED = {
     ),
 }
 IN_SWEEPS = 60
-SEEDS = (0, 1, 3, 4, 5)  # under a wrong plan a kernel of seed 2 reads far outside of its arena
+SEEDS = (1, 2, 3, 4, 5)  # under a wrong plan a kernel of seed 0 reads far outside of its arena
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
