@@ -176,12 +176,11 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
         if not all(disjoint(scratch, region_of(plan, name)) for name in (*operands, *op.outputs)):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps an operand")
         spoil(held, scratch)
-    only = [name for name in op.outputs if graph.tensors[name].role != "state"]
     for number, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
         read = [(i, region_of(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
         over = [(i, other) for i, other in read if not disjoint(region, other)]
-        distances = distance(graph, op, variant) if over and [name] == only else {}
+        distances = distance(graph, op, variant) if over else {}
         for position, other in over if op.kind not in VIEWS else ():  # a copy to another place may overlap in any way
             if position not in distances or region[1] + distances[position] > other[1]:
                 raise UnsoundPlanError(f"{op.name} writes over its own operand")
