@@ -132,3 +132,21 @@ def test_indices_of_maxima_and_minima_are_those_of_torch(case: tuple[nn.Module, 
     (found,) = ops.run(graph, {graph.inputs[0]: np.ascontiguousarray(given.numpy())}).values()
     assert found.dtype == np.int32 and np.array_equal(found, module(x).numpy())
     assert [op.kind for op in graph.ops if op.kind not in ("reduce_max", "reduce_min")] == kinds
+
+
+@pytest.mark.parametrize(
+    ("resize", "attrs"),
+    [
+        (nn.Upsample(scale_factor=2, mode="bilinear"), {"align_corners": False, "half_pixel_centers": True}),
+        (nn.Upsample(size=(3, 11), mode="bilinear"), {"align_corners": False, "half_pixel_centers": True}),
+        (nn.Upsample(size=(9, 11), mode="bilinear", align_corners=True), {"align_corners": True, "half_pixel_centers": False}),
+    ],
+)
+def test_a_resize_that_tflite_has_becomes_one_op(resize: nn.Module, attrs: dict[str, bool]) -> None:
+    (op,) = from_module(resize.eval(), torch.randn(1, 3, 5, 6)).ops
+    assert op.kind == "resize_bilinear" and {key: op.attrs[key] for key in attrs} == attrs
+
+
+def test_a_resize_by_another_factor_than_that_of_the_sizes_is_no_resize_of_tflite() -> None:
+    graph = from_module(nn.Upsample(scale_factor=(1.5, 2.3), mode="bilinear").eval(), torch.randn(1, 3, 5, 6))
+    assert "resize_bilinear" not in {op.kind for op in graph.ops}
