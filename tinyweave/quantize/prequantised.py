@@ -66,6 +66,11 @@ def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Qua
         makers = [graph.ops[graph.producer[name]] for name in lacking if name in graph.producer]
         names = ", ".join(f"'{name}'" for name in lacking[:5]) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
         kinds = ", ".join(sorted({op.kind for op in makers}))
+        if {*lacking} <= {*graph.outputs}:
+            raise CompileError(
+                f"the model was quantised without a scale for its output{'s' * (len(lacking) > 1)} {names}, made by {kinds}",
+                "int8 networks have int8 outputs: quantise and dequantise each output with a scale, or give the float model",
+            )
         raise CompileError(
             f"the model was quantised without a scale for {names}" + (f", made by {kinds}" if kinds else ""),
             "it cannot be inferred from its neighbours; quantise these tensors as well, or give the float model",
