@@ -266,7 +266,8 @@ REFUSED: dict[str, tuple[list[Op], str]] = {
         "without a scale for its output 'y', made by conv_2d; int8 networks have int8 outputs: quantise and dequantise",
     ),
     "inner tensors without a scale": (
-        [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", {}), ("LeakyRelu", ["c"], "d", {}), *pair("d", "y", "ys", "yz")],
+        [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", {}), ("LeakyRelu", ["c"], "d", {}),
+         *pair("d", "y", "ys", "yz")],
         "the model was quantised without a scale for 'c', made by conv_2d; it cannot be inferred from its neighbours",
     ),
     "an op without a rule": (

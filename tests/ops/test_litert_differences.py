@@ -119,6 +119,12 @@ def mixed(kind: str) -> Graph:
     return replace(graph, tensors=graph.tensors | changed)
 
 
+def of_stored_integers(kind: str) -> Graph:
+    """Return an op of a kind that moves elements, with a quantised int8 constant and a float32 output."""
+    table = constant("table", np.array([[5, -7], [90, 3]], np.int8), Quant((0.5,), (3,)))
+    return graph_of(kind, [table, Tensor("indices", (2, 1), "int32")], Tensor("out", (2, 2), "float32"), {})
+
+
 def with_options(graph: Graph, **options: Any) -> bytes:
     """Return the file of a graph of one op with other fields of its options."""
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="needs LiteRT: pip install '.[verify]'")
@@ -152,6 +158,7 @@ EXAMPLES: dict[str, tuple[Callable[[str], Graph], dict[str, Any]]] = {
     "outputs inside the network": (lambda kind: detection(False), {}),
     "different scales": (lambda kind: pair(kind, "int8", (0.5, 0.25, 1.0)), {}),
     "int8 and uint8 in one op": (mixed, {}),
+    "quantised constants, float32 output": (of_stored_integers, {}),
     "int16 slopes": (lambda kind: pair(kind, "int16", (2.0**-9, 2.0**-12, 2.0**-9)), {}),
     "int16, scales that are powers of two, pot_scale_int16": (
         lambda kind: pair(kind, "int16", (2.0**-9, 2.0**-11, 2.0**-9), **PLAIN),

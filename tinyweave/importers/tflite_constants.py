@@ -12,10 +12,19 @@ import tflite
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Op, Tensor
+from ..ops import SPECS
 
 Numbers = NDArray[np.int64]
 Vector = Callable[[Any, str], NDArray[Any]]  # reads the vector of a flatbuffer table by its field's name
-TAKES_INTEGERS = ("cast", "dequantize", "detection_postprocess")  # kinds with float32 outputs that read integers as integers
+# kinds with float32 outputs whose LiteRT kernels read the stored integers of a quantised constant, as all kinds that move do
+TAKES_INTEGERS = (
+    "cast",
+    "dequantize",
+    "detection_postprocess",
+    "one_hot",
+    *(kind for kind, spec in SPECS.items() if spec.moves),
+)
+HYBRID = ("int4", "int8", "uint8")  # types of weights that LiteRT's kernels of float32 activations read
 # tables that hold the integers of a sparse axis
 INDEX_TABLES = {
     tflite.SparseIndexVector.Int32Vector: tflite.Int32Vector,
@@ -48,7 +57,7 @@ def real_weights(op: Op, tensors: dict[str, Tensor], claim: Callable[[int, bool,
     names = list(op.inputs)
     for index, name in enumerate(names):
         tensor = tensors[name] if name is not None else None
-        if tensor is None or tensor.data is None or tensor.quant is None or tensor.dtype == "float32":
+        if tensor is None or tensor.data is None or tensor.quant is None or tensor.dtype not in HYBRID:
             continue
         real = f"{name}.real"
         if real not in tensors:

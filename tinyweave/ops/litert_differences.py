@@ -77,6 +77,12 @@ DIFFERENCES = (
         "reads int8 and uint8 tensors of an op as one type",
         "refuse",
     ),
+    Difference(
+        ("gather_nd",),
+        "quantised constants, float32 output",
+        "copies the stored integers",
+        "refuse",
+    ),
     Difference(("prelu",), "int16 slopes", "reads int16 slopes as int8", "refuse"),
     Difference(
         ("add", "sub"),
