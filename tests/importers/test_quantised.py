@@ -119,11 +119,9 @@ QDQ: dict[str, list[Op]] = {
     ],
 }  # fmt: skip
 QDQ["norm-of-quantised-factors"] = [
-    *pair("x", "a"),
-    ("DequantizeLinear", ["factor", "ms", "mz"], "f.real", {}),
-    ("BatchNormalization", ["a", "f.real", "shift", "middle", "spread"], "c", {}),
-    *pair("c", "y", "ys", "yz"),
-]
+    *pair("x", "a"), ("DequantizeLinear", ["factor", "ms", "mz"], "f.real", {}),
+    ("BatchNormalization", ["a", "f.real", "shift", "middle", "spread"], "c", {}), *pair("c", "y", "ys", "yz"),
+]  # fmt: skip
 QDQ["conv-of-a-quantised-bias-only"] = [
     *WEIGHTS[1:], *pair("x", "a"), ("Conv", ["a", "filters", "b.real"], "c", CONV), ("Mul", ["c", "factors"], "d", {}),
     *pair("d", "y", "ys", "yz"),
@@ -266,8 +264,7 @@ REFUSED: dict[str, tuple[list[Op], str]] = {
         "without a scale for its output 'y', made by conv_2d; int8 networks have int8 outputs: quantise and dequantise",
     ),
     "inner tensors without a scale": (
-        [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", {}), ("LeakyRelu", ["c"], "d", {}),
-         *pair("d", "y", "ys", "yz")],
+        [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", {}), ("Elu", ["c"], "d", {}), *pair("d", "y", *Y)],
         "the model was quantised without a scale for 'c', made by conv_2d; it cannot be inferred from its neighbours",
     ),
     "an op without a rule": (

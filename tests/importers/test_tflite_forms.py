@@ -211,18 +211,6 @@ def test_an_embedding_in_int8_gives_floats(litert: ModuleType) -> None:
     assert np.array_equal(ours, theirs.outputs[0])
 
 
-@pytest.mark.parametrize("dtype", ["INT16", "INT32"])
-def test_an_embedding_in_wider_integers_is_refused(dtype: str) -> None:
-    """LiteRT's kernel copies such integers as if they were floats."""
-    table = constant("table", RNG.normal(size=(9, 4)).astype(np.float32))
-    tokens, out = Tensor("tokens", (3,), "int32"), Tensor("out", (3, 4), "float32")
-    file = edited(
-        to_tflite(graph_of("embedding_lookup", [tokens, table], out, {})), lambda model: quantised(model, "table", dtype, None)
-    )
-    with pytest.raises(CompileError, match="must have the input's type"):
-        check(from_tflite(file, "net"))
-
-
 @pytest.mark.litert
 def test_the_first_of_several_signatures_is_imported(litert: ModuleType) -> None:
     def doubled(model: Any) -> None:

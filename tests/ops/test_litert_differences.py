@@ -229,6 +229,15 @@ def same(ours: Iterable[list[np.ndarray]], theirs: Iterable[list[np.ndarray]]) -
     )
 
 
+@pytest.mark.parametrize("dtype", ["int16", "int32"])
+def test_an_embedding_in_wider_integers_is_refused(dtype: str) -> None:
+    """LiteRT's kernel copies such integers as if they were floats."""
+    table = constant("table", np.arange(12, dtype=dtype).reshape(4, 3), Quant((0.5,), (0,)))
+    graph = graph_of("embedding_lookup", [Tensor("tokens", (2,), "int32"), table], Tensor("out", (2, 3), "float32"), {})
+    with pytest.raises(CompileError, match="must have the input's type"):
+        ops.check(from_tflite(to_tflite(graph), "network"))
+
+
 def test_every_form_has_an_example() -> None:
     assert {row.form for row in DIFFERENCES} == set(EXAMPLES)
     assert all(kind in ops.SPECS for row in DIFFERENCES for kind in row.kinds)
