@@ -18,6 +18,7 @@ from cases.strict import CPP, INCLUDE, WARNINGS, c99
 from kernels import on_core, ring_calls, ring_views, swapped, variant_pairs
 
 from tinyweave.ir import Graph, Op, Tensor, itemsize
+from tinyweave.kernels.access import overlap_distances
 from tinyweave.kernels.dsp import dense, winograd
 from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS, sources
 from tinyweave.kernels.variant import ANY, S8
@@ -290,7 +291,10 @@ def test_output_may_overlap_the_input_at_the_declared_distance(name: str, librar
         types = S8 if row.types == ANY else row.types
         x, out = (Tensor(tensor, shape, dtype) for tensor, dtype in zip("xy", types, strict=True))
         op = Op("op", row.kinds[0], ("x",), ("y",))
-        distance, align = row.distance(Graph("g", {"x": x, "y": out}, (op,), ("x",), ("y",)), op)[0], itemsize(out.dtype)
+        distance, align = (
+            overlap_distances(Graph("g", {"x": x, "y": out}, (op,), ("x",), ("y",)), op, row.name)[0],
+            itemsize(out.dtype),
+        )
         distances.append(distance)
         expected = overlapped(library, trial, source, 4096)
         assert np.array_equal(overlapped(library, trial, source, -(-distance // align) * align), expected), number

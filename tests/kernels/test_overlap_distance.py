@@ -22,9 +22,9 @@ from cases.sweeps import rest_in_sweeps
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, array_type, itemsize, limits, verify
-from tinyweave.kernels.overlap_distance import NEVER, _first_meeting, first_pixels
+from tinyweave.kernels.access import overlap_distances
+from tinyweave.kernels.access_order import NOTHING, first_inputs, first_pixels
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
-from tinyweave.ops.window import Window
 from tinyweave.passes import run_passes
 from tinyweave.planning import Buffer, Place, Plan, Stage, plan, scratch_name
 from tinyweave.simulate import compare, emulated, host
@@ -60,7 +60,7 @@ class Trial(NamedTuple):
 
     @property
     def distance(self) -> int:
-        return self.row.distance(self.case.graph, self.case.graph.ops[0])[self.index]
+        return overlap_distances(self.case.graph, self.case.graph.ops[0], self.row.name)[self.index]
 
 
 def aligned(size: int, align: int) -> int:
@@ -75,7 +75,7 @@ def trials(row: Variant) -> list[Trial]:
         several = sum(graph.tensors[name].role != "state" for name in op.outputs) - (op.kind == "stateless_lstm")
         if several != 1 or not graph.output(op).bytes:
             continue
-        for index in row.distance(graph, op):
+        for index in overlap_distances(graph, op, row.name):
             tensor = graph.input(op, index)
             if tensor.data is None and tensor.bytes and op.inputs.count(tensor.name) == 1:
                 drawn.append(Trial(case, row, index))
@@ -190,9 +190,8 @@ def test_outputs_at_the_declared_distance_equal_the_reference_on_the_core(core: 
 def test_outputs_at_a_smaller_distance_differ_from_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One element less gives other bytes in at least half of the trials."""
     chosen = [trial for row in VARIANTS if row.name == "tw_conv_2d_s8" for trial in trials(row)]
-    monkeypatch.setattr(
-        Trial, "distance", property(lambda trial: trial.row.distance(trial.case.graph, trial.case.graph.ops[0])[0] - 1)
-    )
+    enough = Trial.distance.fget
+    monkeypatch.setattr(Trial, "distance", property(lambda trial: enough(trial) - 1))
     found = failing_trials(chosen, tmp_path)
     assert len({text.partition(",")[2] for text in found}) >= len(chosen) // 2
 
@@ -241,10 +240,8 @@ def test_first_pixels_of_windows_equal_those_of_brute_force() -> None:
                 [at for i in range(kernel[a]) if 0 <= (at := o * stride[a] - pad[a] + i * dilation[a]) < size[a]]
                 for a, o in ((0, y), (1, x))
             )
-            first.append(min((r * size[1] + c for r in rows for c in cols), default=NEVER))
-        found = first_pixels(size, out, tuple(map(Window, extent, stride, pad)), dilation)
-        inside = np.array(first) < NEVER
-        assert (found == first)[inside].all(), (size, extent, stride, pad, out)
+            first.append(min((r * size[1] + c for r in rows for c in cols), default=NOTHING))
+        assert first_pixels(size, out, kernel, stride, dilation=dilation, pad=pad).ravel().tolist() == first
 
 
 def test_first_inputs_of_a_transposed_convolution_equal_those_of_brute_force() -> None:
@@ -253,8 +250,8 @@ def test_first_inputs_of_a_transposed_convolution_equal_those_of_brute_force() -
         for pad in range(kernel):
             out = size * stride + kernel
             reached = [{i * stride - pad + tap for tap in range(kernel)} for i in range(size)]
-            first = [next((i for i, outputs in enumerate(reached) if at in outputs), NEVER) for at in range(out)]
-            assert _first_meeting(size, out, kernel, stride, pad).tolist() == first, (size, kernel, stride, pad)
+            first = [next((i for i, outputs in enumerate(reached) if at in outputs), NOTHING) for at in range(out)]
+            assert first_inputs(size, out, kernel, stride, pad).tolist() == first, (size, kernel, stride, pad)
 
 
 def test_a_batch_of_several_maps_has_no_overlap_distance() -> None:
@@ -262,4 +259,4 @@ def test_a_batch_of_several_maps_has_no_overlap_distance() -> None:
     x = case.graph.tensors[case.graph.inputs[0]]
     several = {**case.graph.tensors, x.name: replace(x, shape=(2, *x.shape[1:]))}
     graph = replace(case.graph, tensors=several)
-    assert variant_for(case.graph, case.graph.ops[0]).distance(graph, graph.ops[0]) == {}
+    assert overlap_distances(graph, graph.ops[0], variant_for(case.graph, case.graph.ops[0]).name) == {}

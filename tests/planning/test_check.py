@@ -12,7 +12,7 @@ from cases.tiny import graph as tiny
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import CompileError, Op
-from tinyweave.kernels.table import VARIANTS
+from tinyweave.kernels.access import overlap_distances
 from tinyweave.planning import Plan, Request, Stage, check, from_json, plan, plan_in_stages, to_json
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.plan import Place
@@ -49,7 +49,7 @@ def test_best_is_never_larger_and_its_overlap_distances_are_minimal(seed: int) -
         at = best.offset(y)
         index = best.graph.producer[y]
         op, variant = best.graph.ops[index], best.variants[index]
-        distances = next((row.distance(best.graph, op) for row in VARIANTS if row.name == variant), {})
+        distances = overlap_distances(best.graph, op, variant)
         distance = distances.get(op.inputs.index(x)) if x in op.inputs else None
         apart = at + best.graph.tensors[y].bytes <= begin or end <= at or best.places[x].buffer == best.places[y].buffer
         assert apart or variant == "tw_move" or (distance is not None and at + distance <= begin), (x, y, at, begin, distance)

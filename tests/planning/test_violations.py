@@ -23,7 +23,7 @@ from planning.violations import ROOM, RULES, WORD, Violation, above, overwritten
 
 from tinyweave import api
 from tinyweave.ir import Op
-from tinyweave.kernels.access import distance
+from tinyweave.kernels.access import overlap_distances
 from tinyweave.passes import run_passes
 from tinyweave.planning import Plan, Request, Tile, check, plan, plan_in_stages
 from tinyweave.planning.check import UnsoundPlanError
@@ -113,7 +113,7 @@ def test_a_row_computed_from_several_rows_may_overlap_none_of_them() -> None:
     tensors = [activation("x", (1, 8, 6, 4)), activation("pooled", (1, 4, 3, 4)), activation("y", (1, 4, 3, 4))]
     ops = [Op("max_pool_2d_0", "max_pool_2d", ("x",), ("pooled",), pool), Op("relu_1", "relu", ("pooled",), ("y",))]
     staged = plan_in_stages(tiny("pooled", tensors, ops, ("x",), ("y",)), [(0, 1)])
-    assert distance(staged.graph, ops[0], staged.variants[0]) == {0: 0}
+    assert overlap_distances(staged.graph, ops[0], staged.variants[0]) == {0: 0}
     row, first = row_bytes(staged.graph.tensors["pooled"]), staged.offsets["x"]
     for below in (row, row - WORD):  # its end is the begin of the map, or one word after it
         apart = moved(staged, x=first + ROOM, y=above(staged) + 2 * ROOM, pooled=first + ROOM - below)

@@ -18,7 +18,7 @@ from cases.tiny import activation
 from planning.damage import moved, placed
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.kernels.access import distance
+from tinyweave.kernels.access import overlap_distances
 from tinyweave.kernels.table import BY_NAME, VIEWS
 from tinyweave.planning import Buffer, Place, Plan, Stage, scratch_name
 from tinyweave.planning.plan import RowSchedule
@@ -219,7 +219,7 @@ def outputs_closer_than_their_overlap_distance(plan: Plan) -> Iterator[Violation
                 says = re.escape(f"{op.name} writes over its own operand")
                 if above_it and plan.buffer(plan.places[x].buffer).bytes > WORD:  # else it starts at the operand's offset
                     yield Violation("an output in its operand's last bytes", above_it.touching, says, (above_it.apart,))
-                apart = [distance(graph, op, kernel).get(i) for i, name in enumerate(op.inputs) if name == x]
+                apart = [overlap_distances(graph, op, kernel).get(i) for i, name in enumerate(op.inputs) if name == x]
                 least = None if None in apart else max(apart)
                 low, high = plan.buffer(plan.places[y].buffer), plan.buffer(plan.places[x].buffer)
                 if below and least is None:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave import toolchain
-from tinyweave.kernels import overlap_distance as distance
+from tinyweave.ir import Graph, Op, Tensor
+from tinyweave.kernels.access import overlap_distances
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import Window, all_taps_inside
 from tinyweave.planning.search import stage_growth, tiles
@@ -89,13 +90,19 @@ def distance_of(step: Step) -> int:
 
     The output may overwrite the input while it is read, if the output starts at least this many bytes below the input's start.
     """
-    if step.kind == "fully_connected":
-        return distance.of_rows(1, step.c_in, step.c_out)
     if SPECS[step.kind].weights is None:
         return 0
-    sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
-    dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
-    return distance.windowed(sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
+    taps, dense = (step.kernel,) * 2, step.kind == "fully_connected"
+    filters = (1, *taps, step.c_out) if step.kind == "depthwise_conv_2d" else (step.c_out, *taps, step.c_in)
+    shapes = {
+        "x": (1, step.c_in) if dense else (1, step.side, step.side, step.c_in),
+        "w": (step.c_out, step.c_in) if dense else filters,
+        "y": (1, step.c_out) if dense else (1, step.side_out, step.side_out, step.c_out),
+    }
+    attrs = {"stride": (step.stride,) * 2, "dilation": (1, 1), "padding": ((step.pad, step.pad),) * 2}
+    op = Op("op", step.kind, ("x", "w"), ("y",), attrs)
+    graph = Graph("step", {name: Tensor(name, shape, "int8") for name, shape in shapes.items()}, (op,), ("x",), ("y",))
+    return overlap_distances(graph, op, f"tw_{step.kind}_s8")[0]  # the portable kernel
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,8 +1,11 @@
-"""Overlap distances for the check of plans, derived from the order of each kernel's reads and writes.
+"""Overlap distances: how many bytes below a dying input an output must begin to overwrite it safely.
 
-The overlap distance of an input is how many bytes below it the output must begin, so that no unread byte is overwritten. The
-planner takes these distances from `overlap_distance.py`. The check takes them from `distance` instead, so that an error in one
-of the two derivations is found. `ORDERS` names the function of `access_order.py` for each kernel.
+A dying input is one whose last use is this op. At the overlap distance or more, a kernel overwrites no byte that it has yet to
+read. The distance follows from the order of the kernel's reads and writes. `ORDERS` names the function of access_order.py that
+lists them. tests/kernels/test_access.py compares both with the addresses that the C reads and writes as it runs, and
+tests/kernels/test_overlap_distance.py runs kernels at the distance and one element below it.
+
+Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners have special cases; the general derivation is ours.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from .access_order import Order, Steps
 _DISTANCES: WeakKeyDictionary[Graph, dict[tuple[Op, str], dict[int, int]]] = WeakKeyDictionary()
 
 
-def distance(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
+def overlap_distances(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
     """Return by input index how many bytes below the input the output must begin, so that no unread byte is overwritten.
 
     Inputs that the output must not overlap are left out: constants, all inputs of ops with several outputs and of kernels that

@@ -1,9 +1,9 @@
 """The order in which each kind of kernel reads its inputs and writes its output, as a list of steps.
 
 Each step reads, then writes. Each public function returns a dict from the index of an input to its `Steps`. Inputs whose order
-is not defined are left out, for example if the batch is above 1. Nothing here depends on `overlap_distance.py`: `access.py`
-maps kernels to these functions and derives overlap distances from the steps. tests/kernels/test_access.py compares the steps
-with the addresses that the C reads and writes as it runs.
+is not defined are left out, for example if the batch is above 1. Steps may be left out that read nothing below what the step
+after them reads, and write nothing that it does not. `access.py` maps kernels to these functions and derives overlap distances.
+tests/kernels/test_access.py compares these with the addresses that the C reads and writes as it runs.
 
 In arguments, `at_once` is the number of outputs that a step computes. `lowest` is an array of shape (output rows, output
 columns): the index of the first input pixel in the window of each output pixel.
@@ -51,7 +51,7 @@ Order = Callable[[Graph, Op], dict[int, Steps]]
 
 
 @lru_cache(maxsize=1 << 12)
-def _lowest(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
+def first_pixels(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
     """Return the index of the first input pixel in the window of each output pixel; `NOTHING` if the window holds only padding.
 
     Args:
@@ -90,7 +90,7 @@ def _windows(graph: Graph, op: Op) -> Numbers | None:
     kernel = tuple(attrs["kernel"]) if "kernel" in attrs else kernel_size(graph, op)
     (top, _), (left, _) = attrs["padding"]
     dilation = tuple(attrs.get("dilation", (1, 1)))
-    return _lowest(_hw(x), _hw(out), kernel, tuple(attrs["stride"]), dilation=dilation, pad=(top, left))
+    return first_pixels(_hw(x), _hw(out), kernel, tuple(attrs["stride"]), dilation=dilation, pad=(top, left))
 
 
 def of_windows(steps: Callable[..., Steps]) -> Callable[..., dict[int, Steps]]:
@@ -134,7 +134,7 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
         groups: The number of groups of the convolution.
 
     """
-    units, depth = out.shape[-1] // groups, x.shape[-1] // groups
+    units, depth, ends = out.shape[-1] // groups, x.shape[-1] // groups, ends[-2:]  # of equal reads the last two writes suffice
     group = np.arange(groups)
     of_group = (group * depth * itemsize(x.dtype))[:, None]
     reads = lowest.reshape(-1, 1, 1) * x.pixel_bytes + of_group + np.zeros(len(ends), np.int64)
@@ -178,24 +178,24 @@ def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
     return Steps(np.minimum(reads * x.pixel_bytes, NOTHING), np.append(begins[1:], len(lowest)) * out.pixel_bytes)
 
 
+def first_inputs(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
+    """Return for each output of a transposed convolution along an axis the first input that reaches it; `NOTHING` if none."""
+    reached = (np.arange(size) * stride - pad)[:, None] + np.arange(kernel)
+    meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
+    return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
+
+
 def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     """List, by input index, the reads and writes of transpose_conv.
 
     Each step reads an output pixel's inputs and writes `at_once` channels. If fewer than `at_once` output channels remain, one
     step writes each.
     """
-
-    def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
-        """Return for each output position along an axis the first input position that contributes; `NOTHING` if none does."""
-        reached = (np.arange(size) * stride - pad)[:, None] + np.arange(kernel)
-        meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
-        return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
-
     x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
     if x.shape[0] != 1:
         return {}
     rows, cols = (
-        along(x.shape[a], out.shape[a], weights.shape[a], op.attrs["stride"][a - 1], op.attrs["padding"][a - 1][0])
+        first_inputs(x.shape[a], out.shape[a], weights.shape[a], op.attrs["stride"][a - 1], op.attrs["padding"][a - 1][0])
         for a in (1, 2)
     )
     lowest = np.minimum(rows[:, None] * x.shape[2] + cols, NOTHING)
@@ -230,6 +230,8 @@ def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps
     """
     depth, units = x.shape[3], out.shape[3]
     begins = np.arange(0, units, at_once)
+    if depth == units and len(begins) > 3:  # reads and writes advance alike between the first channels and the last
+        begins = begins[[0, 1, -1]]
     reads = lowest[:, None] * x.pixel_bytes + begins // (units // depth) * itemsize(x.dtype)
     writes = np.arange(len(lowest))[:, None] * out.pixel_bytes + np.minimum(begins + at_once, units) * itemsize(out.dtype)
     return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
@@ -247,8 +249,8 @@ def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
         return {}
     (h, w), (out_h, out_w), ((top, _), (left, _)) = _hw(x), _hw(out), op.attrs["padding"]
     tiles = -(-out_h // 2), -(-out_w // 2)
-    whole = _lowest((h, w), tiles, (4, 4), (2, 2), pad=(top, left))
-    right = _lowest((h, w), tiles, (4, 2), (2, 2), pad=(top, left - 2))
+    whole = first_pixels((h, w), tiles, (4, 4), (2, 2), pad=(top, left))
+    right = first_pixels((h, w), tiles, (4, 2), (2, 2), pad=(top, left - 2))
     reads = np.concatenate([whole[:, :1], right[:, 1:]], axis=1)
     last_row, last_col = (np.minimum(np.arange(0, n, 2) + 1, n - 1) for n in (out_h, out_w))
     writes = (last_row[:, None] * out_w + last_col + 1) * out.pixel_bytes
@@ -270,7 +272,7 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
     (h, w), (out_h, out_w), kernel, stride, pad = depthwise.whole(graph, op)
     c, rows_, cols = x.shape[3], depthwise.rows_at_a_time(graph, op), depthwise.columns_at_a_time(graph, op)
     tops, lefts = np.arange(0, out_h, rows_), np.arange(0, out_w, cols)
-    lowest = _lowest((h, w), (out_h, out_w), kernel, stride, pad=pad)
+    lowest = first_pixels((h, w), (out_h, out_w), kernel, stride, pad=pad)
     lowest = np.minimum.reduceat(np.minimum.reduceat(lowest, tops, axis=0), lefts, axis=1)
     last = (np.minimum(tops + rows_, out_h)[:, None] - 1) * out_w + np.minimum(lefts + cols, out_w) - 1
     begins = np.minimum(np.arange(0, c, 4), c - 4)
@@ -430,10 +432,14 @@ def elements(graph: Graph, op: Op) -> dict[int, Steps]:
     """
     out = graph.output(op)
     operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
-    writes = np.arange(1, out.elements + 1) * itemsize(out.dtype)
-    shapes = {index: x.shape if x.elements == out.elements else out.shape for index, x in operands.items()}
-    reads = {index: np.broadcast_to(_numbered(x), shapes[index]).ravel() for index, x in operands.items()}
-    return {index: Steps(reads[index] * itemsize(x.dtype), writes) for index, x in operands.items()}
+    whole = np.arange(out.elements)
+    ends = whole if out.elements < 4 else whole[[0, 1, -2, -1]]  # an operand of as many elements advances evenly
+    steps = {
+        index: (ends, ends) if x.elements == out.elements else (np.broadcast_to(_numbered(x), out.shape).ravel(), whole)
+        for index, x in operands.items()
+    }
+    sizes = {index: itemsize(x.dtype) for index, x in operands.items()}
+    return {index: Steps(read * sizes[index], (write + 1) * itemsize(out.dtype)) for index, (read, write) in steps.items()}
 
 
 def _is_ordered(x: Tensor, out: Tensor) -> bool:

@@ -16,9 +16,7 @@ from ..ir import Graph, Op, packed
 from ..ops import SPECS, spec_of
 from ..ops.reduce import axes
 from . import cycle_features, geometry
-from . import overlap_distance as distance
 from .cycle_features import Features
-from .overlap_distance import Distances
 from .requirements import Requirement
 
 # C files and headers by file name; an emitted project has them in one folder
@@ -83,7 +81,6 @@ class Variant:
     applies: tuple[Requirement, ...] = ()  # conditions on the op, checked in this order: one may rely on earlier ones
 
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0  # bytes of RAM that a call uses beside input and output
-    distance: Callable[[Graph, Op], Distances] = distance.none  # overlap distance of each input that may overlap the output
     flash: Callable[[Graph, Op], int] = constant_bytes  # bytes of constants in Flash
     # words that hold weights, biases and multipliers in the order in which the kernel reads them
     stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None  # builds the weight stream; None if the kernel has none

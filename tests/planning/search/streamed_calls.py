@@ -15,6 +15,7 @@ from itertools import product
 from typing import NamedTuple
 
 from tinyweave.ir import Graph, Op
+from tinyweave.kernels.access import overlap_distances
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS
 from tinyweave.planning.fuse.row_access import RowGraph, row_bytes, tile_offsets
@@ -280,7 +281,7 @@ class Call:
             owner = {name: home.buffer for name, home in homes.items()}
             return distances(row_graph, schedule.timings, ops, owner)
         op, found = graph.ops[ops[0]], dict[str, int | None]()
-        by_input = BY_NAME[self.row_graph.variants[ops[0]]].distance(graph, op) if not self._is_free[ops[0]] else {}
+        by_input = overlap_distances(graph, op, self.row_graph.variants[ops[0]]) if not self._is_free[ops[0]] else {}
         for number, name in enumerate(op.inputs):
             if name in homes:
                 moved = homes[op.outputs[0]].offset - homes[name].offset

@@ -12,8 +12,6 @@ import numpy as np
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size
-from ...ops.window import Windows
-from .. import overlap_distance as distance
 from ..requirements import (
     Check,
     depth_multiplier_is_1,
@@ -231,19 +229,3 @@ def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.
 def flash_with_outliers(graph: Graph, op: Op) -> int:
     """Return the bytes of a depthwise convolution's weight stream, and of the table of filters computed by slow code."""
     return flash(graph, op) + dense.outlier_bytes(graph, op)
-
-
-@distance.of_windows
-def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the kernels of tw_line.h must begin to overwrite no unread byte.
-
-    The kernels read four channels of a strip of rows and a block of columns, then write their outputs.
-    """
-    (h, w), (out_h, out_w), _, stride, pad = whole(graph, op)
-    c, columns, rows = graph.input(op).shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
-    tops, begins = np.arange(0, out_h, rows), np.arange(0, out_w, columns)
-    channel = np.minimum(np.arange(0, c, PLANES), c - PLANES)
-    first = distance.first_inside(tops * stride[0] - pad[0], 1, h)[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
-    last = np.minimum(tops + rows, out_h)[:, None] * out_w - out_w + np.minimum(begins + columns, out_w) - 1
-    read, written = (pixel[..., None] * c + channel for pixel in (first, last))
-    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size
-from ...ops.window import Windows
-from .. import overlap_distance as distance
 from ..requirements import Check, Requirement, horizontal_stride_is_1_or_2
 from . import dense, depthwise
 
@@ -133,33 +131,3 @@ def column_begins(graph: Graph, op: Op) -> NDArray[np.int64]:
     inside = np.flatnonzero((tops >= 0) & (tops + taps <= height))
     second = inside[1 : 2 * (len(inside) // 2) : 2] if stride == 1 else inside[:0]
     return np.setdiff1d(np.arange(rows), second)
-
-
-@distance.of_windows
-def column_distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output must begin to overwrite no unread byte.
-
-    This is for the depthwise kernel for maps of one column, which computes four channels of one or two outputs at a time.
-    """
-    (height, _), (rows, _), _, (stride, _), (above, _) = depthwise.whole(graph, op)
-    c, firsts = graph.input(op).shape[3], column_begins(graph, op)
-    channel = begins(c)
-    read = distance.first_inside(firsts * stride - above, 1, height)[:, None] * c + channel
-    written = np.append(firsts[1:], rows)[:, None] * c - c + channel
-    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + CHANNELS))
-
-
-@distance.of_windows
-def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the kernels of tw_taps.h must begin to overwrite no unread byte.
-
-    The kernels read four channels of two neighbouring outputs of a row, then write them.
-    """
-    (h, w), (out_h, out_w), _, (down, across), (top, left) = depthwise.whole(graph, op)
-    c = graph.input(op).shape[3]
-    channel = begins(c)
-    cols = np.arange(0, out_w, OUTPUTS)
-    first = distance.first_inside(np.arange(out_h) * down - top, 1, h)[:, None] * w + np.maximum(cols * across - left, 0)
-    last = np.arange(out_h)[:, None] * out_w + np.minimum(cols + OUTPUTS, out_w) - 1
-    read, written = (pixel[..., None] * c + channel for pixel in (first, last))
-    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + CHANNELS))

@@ -6,13 +6,9 @@ multiplications, more Flash. Source: Winograd's F(2x2, 3x3) (arXiv 1509.09308), 
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from ...ir import Graph, Op
-from ...ops.window import Window, Windows
-from .. import overlap_distance as distance
 from ..requirements import (
     EachFilter,
     dilation_is_1,
@@ -81,34 +77,3 @@ def scratch_of(depth: int, units: int) -> int:
     """
     half = max(2 * WINDOW * 2 * depth, 4 * SUMS)
     return 2 * POSITIONS * 2 * depth + 2 * half + -(-units // 4) * 4 + 2 * depth
-
-
-@distance.of_windows
-def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of the Winograd kernel must begin to overwrite no unread byte.
-
-    The kernel reads the windows of two successive 2x2 tiles before it writes either tile.
-    """
-    return _distance(graph.input(op).shape[1:], graph.output(op).shape[1:], (windows[0].pad, windows[1].pad))
-
-
-@lru_cache(maxsize=1 << 12)
-def _distance(size: tuple[int, ...], out: tuple[int, ...], pad: tuple[int, int]) -> int:
-    """Return how many bytes below its input the output of the Winograd kernel must begin to overwrite no unread byte.
-
-    Args:
-        size: Rows, columns and channels of the input.
-        out: Rows, columns and channels of the output.
-        pad: Rows of padding above and columns of padding to the left.
-
-    """
-    (h, w, depth), (out_h, out_w, units) = size, out
-    tiles = -(-out_h // TILE), -(-out_w // TILE)
-    # the first window of a row reads all columns; the others read the last two, since the window before has read the first two
-    down = Window(WINDOW, TILE, pad[0])
-    across = (Window(WINDOW - skip, TILE, pad[1] - skip) for skip in (0, WINDOW - TILE))
-    first, read = (distance.first_pixels((h, w), tiles, (down, window), (1, 1)).reshape(tiles) for window in across)
-    read[:, 0] = first[:, 0]
-    rows, cols = (np.minimum(np.arange(1, count + 1) * TILE, extent) for count, extent in zip(tiles, out, strict=False))
-    written = (rows[:, None] - 1) * out_w + cols
-    return distance.in_twos(read.ravel() * depth, written.ravel() * units)

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size
-from ...ops.window import Windows
-from .. import overlap_distance as distance
 from ..dsp import dense
 from ..requirements import (
     Check,
@@ -132,42 +130,6 @@ def last_filters_first(pixels: int, units: int, depth: int) -> bool:
     return (rest == 1 and pixels > 2) or (rest == 2 and pixels >= TWO_PIXELS and up(depth) >= TWO_BYTES)
 
 
-@distance.of_windows
-def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of tw_conv_2d_s8_mve must begin to overwrite no unread byte.
-
-    The kernel copies several windows to scratch before it writes their outputs. 1x1 windows are read in place, two per four
-    output channels. The last windows of a run are copied if a vector load would reach beyond the input. A run is the whole
-    output at stride 1, else a row.
-    """
-    x, out, first = graph.input(op), graph.output(op), distance.firsts_of(graph, op, windows)
-    (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
-    inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
-    are_pixels = rows == cols == 1 and all(window.pad == 0 for window in windows) and inside
-    steps_right, wide = stride[1], out.shape[2]
-    if x.shape[2] == wide == cols == 1 and out.shape[1] > 1:  # the kernel turns a column into a row (tw_conv_turn_column)
-        steps_right, wide = stride[0], out.shape[1]
-    at_once, run = windows_at_once(rows, cols, depth), wide if are_pixels and stride != (1, 1) else len(first)
-    direct = together = (
-        0  # pixels of a run that are read in place, and those of them that are all read before outputs are written
-    )
-    if are_pixels:
-        step = steps_right * depth
-        vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
-        direct = run if vectors_fit >= run else max(vectors_fit, 0) // 2 * 2
-        together = next((count for count in (run, direct) if reads_all_first(count, units, depth)), 0)
-    begins = np.array([0, *range(together, run, at_once)] if together else range(0, run, at_once))
-    begins = (np.arange(0, len(first), run)[:, None] + begins).ravel()
-    ends = np.append(begins[1:], len(first)) * units
-    read = np.minimum.reduceat(first, begins) * depth
-    rest = units % FILTERS
-    last = FILTERS + rest if last_filters_first(direct, units, depth) else rest or FILTERS  # outputs of a pixel's last step
-    if are_pixels and units > last:
-        again = np.where((begins % run >= together) & (begins % run < direct), read, distance.NEVER)
-        read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - last, ends), axis=1).ravel()
-    return distance.trailing(read, ends)
-
-
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
     """Return the weight stream of tw_mve_pair.h: one row per group of four filters, padded with filters of 0.
 
@@ -224,26 +186,3 @@ def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
 def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
     """Return the weight stream of tw_mve_taps.h for a depthwise convolution."""
     return taps_stream(dense.filters(graph, op), op.attrs["stride"][1])
-
-
-@distance.of_windows
-def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of tw_depthwise_conv_2d_s8_mve must begin to overwrite no unread byte.
-
-    The kernel reads 16 channels of one or several pixels, then writes their outputs.
-    """
-    x, (h, w), first = graph.input(op), graph.output(op).shape[1:3], distance.firsts_of(graph, op, windows)
-    c = x.shape[3]
-    at_once = pixels_at_once(c, op.attrs["stride"][1])
-    if at_once == 1:
-        begins = np.arange(0, c, LANES)
-        read = np.minimum(first[:, None] * c + begins, distance.NEVER)
-        return distance.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())
-    # several pixels at a time if all of their windows are inside the map's columns
-    extent, pad = windows[1].extent, windows[1].pad
-    end = min(w, x.shape[2] - extent + pad + 1)
-    together = range(pad, end - at_once + 1, at_once)
-    cols = [*range(min(pad, w)), *together, *range(max(pad, pad + len(together) * at_once), w)]
-    begins = (np.arange(0, h * w, w)[:, None] + cols).ravel()
-    read = np.minimum(np.minimum.reduceat(first, begins) * c, distance.NEVER)
-    return distance.trailing(read, np.append(begins[1:], h * w) * c)

@@ -6,7 +6,6 @@ from functools import partial
 
 from ...ir import Graph, Op
 from ...ops import elementwise, extrema
-from .. import overlap_distance as distance
 from ..cycle_features import broadcast
 from ..dsp import dense, prelu, sums
 from ..requirements import Check, shapes_broadcast_in_4_axes
@@ -54,7 +53,7 @@ def operand_is_one_constant(graph: Graph, op: Op) -> Check:
 MAPS_ALIKE = (shapes_are_equal, operands_are_computed)
 MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_shift_fits)
 
-row = partial(Variant, applies=(shapes_broadcast_in_4_axes,), distance=distance.elementwise)
+row = partial(Variant, applies=(shapes_broadcast_in_4_axes,))
 timed_row = partial(row, features=broadcast)  # fitted cycles differ if the operands' shapes differ
 SUM = ("add", "sub")
 TABLED = (*SUM, "mul", "squared_difference", "minimum", "maximum", "prelu")

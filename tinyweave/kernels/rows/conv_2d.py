@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from .. import cycle_features
-from .. import overlap_distance as distance
 from ..cycle_features import pairs, pixels, pixels_by_fours, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
@@ -18,7 +17,7 @@ from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S16, Variant, constant_bytes, packed_by_filter
 
 # kernels with the parameters of tw_conv.h: the window of a pixel is read once per four output channels
-by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", distance=distance.by_pixel, features=pixels)
+by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", features=pixels)
 # kernels of tw_conv_2d.h
 by_pixel_and_fours = partial(by_pixel, features=pixels_by_fours)
 # kernels of tw_conv_pairs.h: im2col of two output pixels at a time
@@ -29,12 +28,11 @@ by_pair = partial(
     isa="dsp",
     applies=dense.PAIRED,
     scratch=dense.scratch,
-    distance=distance.by_two_pixels,
     flash=dense.flash,
     stream=dense.of_rows(dense.stream),
     features=pairs,
 )
-transposed = partial(Variant, kinds=("transpose_conv",), distance=distance.by_meeting)
+transposed = partial(Variant, kinds=("transpose_conv",))
 
 ROWS: tuple[Variant, ...] = (
     by_pixel(
@@ -43,10 +41,9 @@ ROWS: tuple[Variant, ...] = (
         isa="mve",
         applies=mve.DENSE,
         scratch=mve.scratch,
-        distance=mve.distances,
         stream=dense.of_filters(mve.stream),
     ),
-    by_pixel("tw_conv_2d_s8_compact", applies=COMPACT, distance=distance.by_filter, compact=True),
+    by_pixel("tw_conv_2d_s8_compact", applies=COMPACT, compact=True),
     by_pair(
         "tw_conv_2d_s8_w4_dsp",
         applies=dense_w4.FOURS,
@@ -58,7 +55,6 @@ ROWS: tuple[Variant, ...] = (
         "tw_conv_2d_s8_winograd_dsp",
         applies=winograd.REQUIREMENTS,
         scratch=winograd.scratch,
-        distance=winograd.distances,
         flash=winograd.flash,
         flash_heavy=True,
         stream=dense.of_filters(winograd.stream),
@@ -70,7 +66,6 @@ ROWS: tuple[Variant, ...] = (
         "tw_conv_lean_dsp",
         isa="dsp",
         applies=(dense.has_short_list_of_parts, *dense.PAIRED),
-        distance=distance.by_pixel_of_fours,
         flash=dense.lean_flash,
         stream=dense.lean_stream,
         features=cycle_features.windows,
@@ -98,7 +93,7 @@ ROWS: tuple[Variant, ...] = (
     ),
     by_pixel_and_fours("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel_and_fours("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
-    by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
+    by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE),
     by_pixel_and_fours("tw_conv_2d_s8", applies=COMPACT),
     transposed("tw_transpose_conv_s8", params="tw_conv", features=cycle_features.meetings),
     by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),

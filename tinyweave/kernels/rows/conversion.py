@@ -8,7 +8,6 @@ import numpy as np
 
 from ...ir import Graph, Op
 from ...ops.quantization import each_byte
-from .. import overlap_distance as distance
 from ..requirements import Check, types_are_bytes, types_are_signed
 from ..variant import ANY, S16, TABLE_BYTES, Variant
 
@@ -21,14 +20,13 @@ def values_are_offset_by_128(graph: Graph, op: Op) -> Check:
 
 
 CLAMPS = ("relu", "relu6", "relu_n1_to_1")
-row = partial(Variant, distance=distance.elementwise)
-requantize = partial(row, kinds=("quantize",), params="tw_requantization")
-quantize = partial(row, kinds=("quantize",), params="tw_quantization")
-dequantize = partial(row, kinds=("dequantize",), params="tw_quantization")
+requantize = partial(Variant, kinds=("quantize",), params="tw_requantization")
+quantize = partial(Variant, kinds=("quantize",), params="tw_quantization")
+dequantize = partial(Variant, kinds=("dequantize",), params="tw_quantization")
 
 ROWS: tuple[Variant, ...] = (
-    row("tw_flip_signs", ("quantize",), "tw_flip", ANY, applies=(types_are_bytes, values_are_offset_by_128)),
-    row(
+    Variant("tw_flip_signs", ("quantize",), "tw_flip", ANY, applies=(types_are_bytes, values_are_offset_by_128)),
+    Variant(
         "tw_requantize_table_dsp",
         ("quantize",),
         "tw_lookup",
@@ -45,9 +43,9 @@ ROWS: tuple[Variant, ...] = (
     quantize("tw_quantize_f32_u8", types=("float32", "uint8")),
     dequantize("tw_dequantize_s8_f32", types=("int8", "float32")),
     dequantize("tw_dequantize_u8_f32", types=("uint8", "float32")),
-    row("tw_cast", ("cast",), "tw_casting", ANY, has_part=False),
+    Variant("tw_cast", ("cast",), "tw_casting", ANY, has_part=False),
     quantize("tw_quantize_f32_s16", types=("float32", "int16"), has_part=False),
     dequantize("tw_dequantize_s16_f32", types=("int16", "float32"), has_part=False),
-    row("tw_requantize_any", ("quantize",), "tw_requantization_any", ANY, has_part=False, applies=(types_are_signed,)),
-    row("tw_requantize_any", CLAMPS, "tw_requantization_any", S16, has_part=False, applies=(types_are_signed,)),
+    Variant("tw_requantize_any", ("quantize",), "tw_requantization_any", ANY, has_part=False, applies=(types_are_signed,)),
+    Variant("tw_requantize_any", CLAMPS, "tw_requantization_any", S16, has_part=False, applies=(types_are_signed,)),
 )

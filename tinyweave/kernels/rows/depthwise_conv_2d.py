@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from .. import cycle_features
-from .. import overlap_distance as distance
 from ..cycle_features import lines, lines_in_pairs, pixels, taps
 from ..dsp import dense, depthwise
 from ..dsp import taps as taps_dsp
@@ -15,15 +14,12 @@ from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, Variant, packed_by_tap
 
 KIND = ("depthwise_conv_2d",)
-by_taps = partial(Variant, kinds=KIND, params="tw_conv", distance=distance.by_four_channels, features=taps)
+by_taps = partial(Variant, kinds=KIND, params="tw_conv", features=taps)
 # kernels of tw_taps.h: they read the taps in place and need no scratch
-in_place = partial(
-    Variant, kinds=KIND, isa="dsp", distance=taps_dsp.distances, flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream)
-)
+in_place = partial(Variant, kinds=KIND, isa="dsp", flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream))
 in_column = partial(
     in_place,
     params="tw_conv_dsp",
-    distance=taps_dsp.column_distances,
     flash=taps_dsp.stream_bytes,
     features=cycle_features.column,
 )
@@ -33,7 +29,6 @@ by_lines = partial(
     kinds=KIND,
     params="tw_depthwise_dsp",
     scratch=depthwise.scratch,
-    distance=depthwise.distances,
     flash=depthwise.flash,
     stream=depthwise.words,
     features=lines_in_pairs,
@@ -42,7 +37,6 @@ ROWS: tuple[Variant, ...] = (
     by_taps(
         "tw_depthwise_conv_2d_s8_compact",
         applies=COMPACT,
-        distance=distance.by_channel,
         features=pixels,
         compact=True,
     ),
@@ -52,7 +46,6 @@ ROWS: tuple[Variant, ...] = (
         isa="mve",
         applies=mve.TAPS,
         scratch=mve.taps_scratch,
-        distance=mve.taps_distances,
         stream=mve.words_of_taps,
     ),
     *(
@@ -84,7 +77,6 @@ ROWS: tuple[Variant, ...] = (
         "tw_depthwise_conv_2d_s8_offset",
         params="tw_conv_offset",
         applies=(weights_have_a_zero_point,),
-        distance=distance.by_channel,
     ),
     by_taps(
         "tw_depthwise_conv_2d_s8_w4",
@@ -92,6 +84,6 @@ ROWS: tuple[Variant, ...] = (
         weights=packed_by_tap,
         timed_as="tw_depthwise_conv_2d_s8",
     ),
-    by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE, distance=scalar.by_runs),
+    by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE),
     by_taps("tw_depthwise_conv_2d_s8", applies=COMPACT),
 )

@@ -6,7 +6,6 @@ from functools import partial
 
 from ...ir import Graph, Op
 from ...ops import batch_matmul
-from .. import overlap_distance as distance
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
 from ..requirements import COMPACT, Check, weights_are_int4, weights_have_a_zero_point
@@ -14,10 +13,10 @@ from ..variant import DSP_FORMS, S16, Variant, packed_by_tap
 
 MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 
-row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
+row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected")
 by_map_rows = partial(row, has_rows=True)
 by_row_words = partial(by_map_rows, row_grain=4)
-by_eights = partial(by_row_words, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
+by_eights = partial(by_row_words, params="tw_fully_connected_dsp")
 matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul")
 
 
@@ -47,21 +46,18 @@ ROWS: tuple[Variant, ...] = (
     by_map_rows(
         "tw_fully_connected_s8_compact",
         applies=COMPACT,
-        distance=partial(distance.by_row_for_some, at_once=1),
         compact=True,
     ),
     by_map_rows(
         "tw_fully_connected_s8_mve",
         isa="mve",
         applies=mve.FULLY_CONNECTED,
-        distance=partial(distance.by_row_for_some, at_once=4),
     ),
     by_map_rows(
         "tw_fully_connected_s8_offset_mve",
         params="tw_fully_connected_offset",
         isa="mve",
         applies=mve.FULLY_CONNECTED_OFFSET,
-        distance=partial(distance.by_row_for_some, at_once=4),
         timed_as="tw_fully_connected_s8_mve",
     ),
     by_eights(
@@ -76,7 +72,6 @@ ROWS: tuple[Variant, ...] = (
         params="tw_fully_connected_dsp",
         isa="dsp",
         applies=dense.FEW,
-        distance=partial(distance.by_row_for_some, at_once=4),
         flash=dense.flash_of_few,
         stream=dense.of_filters(dense.few),
     ),
@@ -113,14 +108,12 @@ ROWS: tuple[Variant, ...] = (
         "tw_batch_matmul_s8_dsp",
         isa="dsp",
         applies=(rows_are_contiguous, sums_are_rounded_twice, shift_is_in_range, sums_are_in_range),
-        distance=partial(distance.multiplied, at_once=4),
     ),
-    matmul("tw_batch_matmul_s8", distance=distance.multiplied),
+    matmul("tw_batch_matmul_s8"),
     matmul("tw_batch_matmul_s16", types=S16, has_part=False, timed_as="tw_batch_matmul_s8"),
     row(
         "tw_fully_connected_s16",
         types=S16,
         has_part=False,
-        distance=partial(distance.by_row_for_some, at_once=1),
     ),
 )

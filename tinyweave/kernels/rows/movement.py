@@ -6,7 +6,6 @@ from functools import partial
 
 from ...ops.data_movement import PIECES
 from .. import cycle_features
-from .. import overlap_distance as distance
 from ..requirements import copies_in_equal_steps, padding_is_a_repeated_byte, padding_is_in_4_axes
 from ..variant import ANY, VIEWS, Variant
 
@@ -18,27 +17,24 @@ ROWS: tuple[Variant, ...] = (
         ("pad", "padv2"),
         "tw_pad",
         applies=(padding_is_a_repeated_byte, padding_is_in_4_axes),
-        distance=distance.padded,
         features=cycle_features.runs,
     ),
     row(
         "tw_concatenation_s8",
         ("concatenation", "pack"),
         "tw_concatenation",
-        distance=distance.joined,
         features=cycle_features.runs,
     ),
-    row("tw_resize_nearest_neighbor_s8", ("resize_nearest_neighbor",), "tw_resize_nearest", distance=distance.shown),
+    row("tw_resize_nearest_neighbor_s8", ("resize_nearest_neighbor",), "tw_resize_nearest"),
     row(
         "tw_strided_copy",
         tuple(PIECES),
         "tw_strides",
         has_part=False,
         applies=(copies_in_equal_steps,),
-        distance=distance.gathered,
         features=cycle_features.strides,
     ),
-    row("tw_move", VIEWS, "tw_move", has_part=False, distance=distance.moved),  # the output may also begin above its input
+    row("tw_move", VIEWS, "tw_move", has_part=False),  # the output may also begin above its input
     row("tw_gather_nd", ("gather_nd",), "tw_slices", has_part=False),
     row(
         "tw_table_copy",
@@ -46,7 +42,6 @@ ROWS: tuple[Variant, ...] = (
         "tw_tables",
         has_part=False,
         applies=(padding_is_a_repeated_byte,),
-        distance=distance.looked_up,
         features=cycle_features.tables,
     ),
 )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from .. import overlap_distance as distance
 from ..cycle_features import selections, sums
 from ..mve import weights as mve
 from ..requirements import reduced_axes_form_2_runs
 from ..variant import BOOL, S16, Variant
 
-row = partial(Variant, applies=(reduced_axes_form_2_runs,), distance=distance.reduced)
+row = partial(Variant, applies=(reduced_axes_form_2_runs,))
 mean = partial(row, kinds=("mean", "sum"), params="tw_mean", has_rows=True, features=partial(sums, at_once=4))
 extremum = partial(row, "tw_reduce_extremum_s8", params="tw_reduce_extremum", has_part=False)
-arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", has_part=False, distance=distance.reduced)
+arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", has_part=False)
 
 ROWS: tuple[Variant, ...] = (
     mean("tw_mean_s8_mve", isa="mve", features=partial(sums, at_once=mve.LANES)),

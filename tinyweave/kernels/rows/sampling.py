@@ -6,7 +6,6 @@ from functools import partial
 
 from ...ir import Graph, Op
 from ...ops import resize
-from .. import overlap_distance as distance
 from ..cycle_features import vectors
 from ..requirements import Check, has_4_output_channels
 from ..variant import S16, Variant
@@ -28,9 +27,9 @@ def window_has_at_most_2048_pixels(graph: Graph, op: Op) -> Check:
     return Check(rows * columns <= 2048, f"it is {rows}x{columns}")
 
 
-average_pool = partial(Variant, kinds=("average_pool_2d",), params="tw_pool", distance=distance.by_channel)
-max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool", distance=distance.by_channel)
-resize_bilinear = partial(Variant, kinds=("resize_bilinear",), distance=distance.resized)
+average_pool = partial(Variant, kinds=("average_pool_2d",), params="tw_pool")
+max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool")
+resize_bilinear = partial(Variant, kinds=("resize_bilinear",))
 
 ROWS: tuple[Variant, ...] = (
     average_pool("tw_average_pool_2d_s8_compact", compact=True),
@@ -58,7 +57,6 @@ ROWS: tuple[Variant, ...] = (
         params="tw_resize_bilinear",
         types=S16,
         has_part=False,
-        distance=distance.none,
         timed_as="tw_resize_bilinear_s8",
     ),
     average_pool("tw_average_pool_2d_s16", types=S16, has_part=False),

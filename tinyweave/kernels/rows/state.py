@@ -10,7 +10,6 @@ from ...ops.recurrent import lstm as lstm_layer
 from ...ops.recurrent import sequence as layers
 from ...ops.recurrent import svdf as svdf_layer
 from .. import cycle_features
-from .. import overlap_distance as distance
 from ..dsp import dense
 from ..requirements import Check
 from ..variant import ANY, Variant, constant_bytes
@@ -70,13 +69,12 @@ def hidden_bytes(graph: Graph, op: Op) -> int:
     return graph.output(op).shape[-1]
 
 
-lstm = partial(Variant, kinds=("unidirectional_sequence_lstm",), params="tw_lstm", has_part=False, distance=distance.by_time)
+lstm = partial(Variant, kinds=("unidirectional_sequence_lstm",), params="tw_lstm", has_part=False)
 sequence = partial(
     Variant,
     params="tw_sequence",
     has_part=False,
     weights=dense.in_words,
-    distance=distance.by_step,
     flash=with_factors,
     features=cycle_features.steps,
 )
@@ -95,7 +93,7 @@ ROWS: tuple[Variant, ...] = (
         flash=with_recurrent_bias,
         features=cycle_features.cells_in_vectors,
     ),
-    lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed, distance=partial(distance.by_time, at_once=4)),
+    lstm("tw_unidirectional_sequence_lstm_s8_dsp", **packed),
     lstm("tw_unidirectional_sequence_lstm_s8"),
     gru("tw_gru_s8_mve", **vectors),
     gru("tw_gru_s8_dsp", **packed),

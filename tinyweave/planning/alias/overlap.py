@@ -2,17 +2,15 @@
 
 In: a Graph and the order of its ops. Out: the tensor that owns each activation's memory; how the output of each op may overlap
 operands whose last use is that op. The overlap distance says by how many bytes the output must start below the operand, so that
-the kernel overwrites only bytes that it has read (`kernels/overlap_distance.py`).
+the kernel overwrites only bytes that it has read (`kernels/access.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from weakref import WeakKeyDictionary
 
 from ...ir import Graph, Op, is_constant
-from ...kernels.overlap_distance import Distances
-from ...kernels.table import BY_NAME
+from ...kernels.access import overlap_distances
 from ...ops import SPECS
 from ..place.place import Rule
 from ..place.relocation_ops import is_move
@@ -21,8 +19,6 @@ from .subtensors import ALIGN, Aliases, with_parts
 
 ANY_DISTANCE = 1 << 62
 FORBIDDEN = ANY_DISTANCE // 2  # distances of at least this much mean that the two must not overlap
-# graph -> (op, kernel) -> the kernel's overlap distances
-_KNOWN: WeakKeyDictionary[Graph, dict[tuple[Op, str], Distances]] = WeakKeyDictionary()
 
 
 def is_view(op: Op) -> bool:
@@ -142,10 +138,7 @@ def distances(
 def _distances(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
     if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
         return {}
-    known, by_owner = _KNOWN.setdefault(graph, {}), dict[str, int]()
-    if (op, variant) not in known:
-        known[op, variant] = BY_NAME[variant].distance(graph, op)
-    of_inputs = known[op, variant]
+    of_inputs, by_owner = overlap_distances(graph, op, variant), dict[str, int]()
     for index, name in enumerate(op.inputs):
         if name is not None and name in owner:
             inside = offset.get(op.outputs[0], 0) - offset.get(name, 0)

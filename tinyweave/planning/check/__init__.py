@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import Graph, Op, itemsize
-from ...kernels.access import distance
+from ...kernels.access import overlap_distances
 from ...kernels.table import BY_NAME, VIEWS, misfit
 from ...ops import SPECS
 from ..plan import Plan, scratch_name
@@ -180,7 +180,7 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
         read = [(i, region_of(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
         over = [(i, other) for i, other in read if not disjoint(region, other)]
-        distances = distance(graph, op, variant) if over else {}
+        distances = overlap_distances(graph, op, variant) if over else {}
         for position, other in over if op.kind not in VIEWS else ():  # a copy to another place may overlap in any way
             if position not in distances or region[1] + distances[position] > other[1]:
                 raise UnsoundPlanError(f"{op.name} writes over its own operand")

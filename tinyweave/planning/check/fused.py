@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...ir import Op
-from ...kernels.access import distance
+from ...kernels.access import overlap_distances
 from ...kernels.table import BY_NAME
 from ...ops import SPECS
 from ...ops.window import Windows
@@ -284,7 +284,7 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
         for other in rows:
             read = _read(fused, op, name, other)
             in_place = len(rows) == 1 and region[1] <= read[1]  # then each byte must be read before the same one is written
-            if not disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
+            if not disjoint(region, read) and not (in_place and overlap_distances(graph, op, variant).get(position) == 0):
                 raise UnsoundPlanError(f"row {row} of {op.name} is written over row {other} of '{name}', which it reads")
     fused.report(op, out, row, region, writes=True)
     fused.write(region, fused.number[out] + row)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import CompileError, Graph, Op, Tensor
+from ...kernels.access import overlap_distances
 from ...kernels.table import BY_NAME
 from ...ops import SPECS, macs_per_op, transpose_conv
 from ...ops.window import ONE_TO_ONE, Spans, Window, Windows, positions
@@ -159,10 +160,8 @@ class RowGraph:
         Only elementwise ops have any.
         """
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
-        distance = [BY_NAME[variant].distance(self.graph, op) if _is_elementwise(reads) else {} for op, variant, reads in ops]
-        return [
-            {op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, distance, strict=True)
-        ]
+        apart = [overlap_distances(self.graph, op, variant) if _is_elementwise(reads) else {} for op, variant, reads in ops]
+        return [{op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, apart, strict=True)]
 
     @cached_property
     def known_spans(self) -> dict[Any, tuple[dict[int, Spans], dict[str, int]]]:
