@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cases.graphs import Net
+from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
 from tinylesson.networks import graph_of
@@ -41,6 +42,15 @@ def bottleneck() -> tuple[Graph, tuple[str, ...]]:
 
 def tiles_of(made: Plan) -> list[Tile]:
     return [tile for stage in made.stages for tile in stage.tiles or ()]
+
+
+@pytest.mark.parametrize(("name", "streamed", "most"), [("chain", True, 4), ("residual", False, 8)])
+def test_no_grid_of_patches_needs_less_ram_than_the_chosen_one(name: str, streamed: bool, most: int) -> None:
+    """The input counts, too: if it is streamed, smaller patches read fewer of its rows at a time."""
+    graph = NETWORKS[name]()
+    ways = "patch", *(f"patch:{grid}" for grid in range(2, most + 1))
+    chosen, *given = (plan(graph, Request(way, stream_inputs=streamed)).lower_bound for way in ways)
+    assert chosen == min(given) < max(given)
 
 
 def test_the_sizes_of_a_patch_computed_by_hand() -> None:
