@@ -236,9 +236,9 @@ def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Touched]
 
 
 def _popped(events: list[Touched], op: Op, tensor: str, *, writes: bool) -> Touched:
-    """Pop the next event, which must be of this op and tensor."""
+    """Pop the next event, which must be of this op and tensor; scratch has no columns."""
     event = events.pop(0)
-    assert (event.op, event.tensor, event.writes) == (op.name, tensor, writes)
+    assert (event.op, event.tensor, event.writes, bool(event.cols)) == (op.name, tensor, writes, bool(tensor))
     return event
 
 
