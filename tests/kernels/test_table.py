@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -224,3 +225,10 @@ def test_an_op_that_no_kernel_runs_is_refused_with_the_supported_types() -> None
         tensors = {name: Tensor(name, shape, dtype, Quant((1.0,), (3,))) for name, shape in shapes.items()}
         with pytest.raises(CompileError, match="more than four axes"):
             variant_for(Graph("g", tensors, (add,), ("a", "b"), ("c",)), add)
+
+
+def test_the_page_of_kernels_names_a_user_of_each_row() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "KERNELS.md").read_text()
+    users = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", page, re.MULTILINE)
+    assert [name for name, _ in users] == list(BY_NAME), "bench/kernel_users.py --write writes the page"
+    assert all(user.strip() for _, user in users)
