@@ -111,6 +111,16 @@ def test_no_two_packages_import_each_other() -> None:
     assert order.index("api") < order.index("tinynas") < order.index("tinylesson")
 
 
+def test_no_modules_import_each_other() -> None:
+    """Neither directly nor through others, at module level or inside functions; packages that only list names are left out."""
+    names = {name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in modules()}
+    graph = {}
+    for name, path in names.items():
+        found = {each if each in names else each.rpartition(".")[0] for each, _ in imports(path)}
+        graph[name] = {each for each in found & set(names) - {name} if "attributes(" not in names[each].read_text()}
+    tuple(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
 def test_the_compiler_does_not_know_what_is_built_on_it() -> None:
     """No string of tinyweave names a module of the other packages, so nothing imports them by name, except its lazy names."""
     for path in sorted(ROOT.rglob("*.py")):

@@ -228,7 +228,7 @@ def train_shared(
     note = None if meeting.rank else _noting(state_file(Path(end)), 0)
     module = module_of(architecture)
     module.load_state_dict(torch.load(start, weights_only=True))
-    with met(meeting) as team:
+    with met(*meeting) as team:
         fit(module, values, labels, recipe, TrainingRun(seed, checkpoint, team, after_step=note))
     if not meeting.rank:
         save(on_cpu(recalibrate(module, values)), Path(end))

@@ -19,8 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ..training_run import Meeting
-
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # name of the network interface, by platform
 PATIENCE = timedelta(days=30)  # timeout of collective operations, in effect none: torchrun ends all processes if one fails
 
@@ -86,15 +84,15 @@ def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
 
 
 @contextmanager
-def met(meeting: Meeting) -> Iterator[Team | None]:
-    """Join the other processes of a meeting and yield the Team; yield None if this process is alone."""
-    if meeting.size == 1:
+def met(rank: int, size: int, file: str) -> Iterator[Team | None]:
+    """Join the other processes of a Meeting, whose fields are the arguments; yield the Team, or None if there are no others."""
+    if size == 1:
         yield None
         return
     if loopback := LOOPBACK.get(sys.platform):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # or gloo would look up the name of the machine
-    store = distributed.FileStore(meeting.file, meeting.size)  # type: ignore[attr-defined]  # not in torch's stubs
-    with joined(store=store, rank=meeting.rank, world_size=meeting.size) as team:
+    store = distributed.FileStore(file, size)  # type: ignore[attr-defined]  # not in torch's stubs
+    with joined(store=store, rank=rank, world_size=size) as team:
         yield team
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..planning.ablation import ablation
     from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
+    from .code import CodeOptions, compiled_bytes, emit_c, emulated_core, merge_files, write
     from .exports import PackageOptions, package
     from .guarding import guard_models
     from .models import inspect_file, load_file, load_float_module, load_module, origins, read, streamed, with_io
@@ -56,25 +57,10 @@ if TYPE_CHECKING:
         prepare_qat,
         quantize_model,
     )
+    from .references import ProofOptions, samples
     from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
     from .row_sources import row_source_bytes
-    from .runs import (
-        CodeOptions,
-        EarlierPlan,
-        ProofOptions,
-        boards_that_fit,
-        compare_boards,
-        compiled_bytes,
-        deploy_model,
-        emit_c,
-        emulated_core,
-        merge_files,
-        profile_plan,
-        run,
-        samples,
-        verify_plan,
-        write,
-    )
+    from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run, verify_plan
     from .second_emulator import qemu_board, run_program
     from .verbs import (
         compare,
@@ -110,8 +96,9 @@ __getattr__ = attributes(
         "estimate_layer_cycles limits_of make_plan read_plan reorder_model request_of baseline_plans",
         ".pruning": "PruneOptions prune_model",
         ".row_sources": "row_source_bytes",
-        ".runs": "CodeOptions EarlierPlan ProofOptions boards_that_fit compare_boards compiled_bytes deploy_model "
-        "emulated_core emit_c profile_plan merge_files run samples verify_plan write",
+        ".code": "CodeOptions compiled_bytes emit_c emulated_core merge_files write",
+        ".references": "ProofOptions samples",
+        ".runs": "EarlierPlan boards_that_fit compare_boards deploy_model profile_plan run verify_plan",
         ".second_emulator": "qemu_board run_program",
         "..packages": "cascade check_format export_files listening looking",
         "..planning": "Limits Request",

@@ -12,12 +12,12 @@ from ..ir import CompileError
 from ..packages import Package, PackagedModel, Trial, checked_name, checked_version
 from ..planning import Plan
 from ..simulate import compare
+from .code import PLAIN, CodeOptions, emit_c, merge_files
 from .options import PACKAGE_VERSION
 from .plans import DEFAULT_CORE
+from .references import reference_outputs, samples
 from .results import Model
-from .runs import CodeOptions, emit_c, merge_files, reference_outputs, samples
 
-PLAIN = CodeOptions()
 EXAMPLES = 10  # most samples in the example program
 
 

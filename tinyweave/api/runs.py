@@ -12,66 +12,24 @@ from typing import TypeVar
 import numpy as np
 
 from .. import planning
-from ..codegen import Frames, Origin, Source, emit
 from ..devices import Device, all_devices
-from ..files import named, write_below
-from ..ir import CompileError
+from ..files import named
 from ..kernels.layer_cycles import cost_model_core
 from ..kernels.table import foreign
-from ..passes import source as tensor_source
-from ..passes.edges import as_in_file, as_other_sign
 from ..planning import Limits, Plan, Progress, Request
-from ..simulate import compare, emulated, litert, target
+from ..simulate import compare, emulated, target
 from ..simulate.compare import Verification
 from ..simulate.cores import CORES
 from ..simulate.run import StepPart
-from .options import SAMPLES, SEED
+from .code import PLAIN, CodeOptions, compiled_bytes, emit_c, emulated_core, write
 from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, other_objectives, with_defaults
+from .references import USUAL, ProofOptions, reference_outputs, samples
 from .results import Deployment, Fit, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
+from .second_emulator import second_emulator
 
 REBUILDS = 2  # most rebuilds with measured Flash, and most rebuilds with limits that a run exceeded
 Count = TypeVar("Count")
-
-
-@dataclass(frozen=True)
-class CodeOptions:
-    """Options of the emitted C.
-
-    Attributes:
-        command: the command that writes the C, for its header comments; "" for none.
-        kernel_prefix: prefix of all kernel names.
-        row_source: camera or JPEG format of the input, such as `jpeg:640x480`; C that converts it to the network's input is
-            added (see docs/CAMERA.md). None adds no such C.
-        pixels: input values of black and white pixels, such as `0..1`; only with a row source. None uses the ends of the
-            input's range.
-    """
-
-    command: str = ""
-    kernel_prefix: str = ""
-    row_source: str | None = None
-    pixels: str | None = None
-
-
-@dataclass(frozen=True)
-class ProofOptions:
-    """The samples, and the emulators, with which the C of a model is compared with the reference.
-
-    Attributes:
-        inputs: samples to run first, all of them, each with one array per network input.
-        count: number of samples in all; after `inputs` follow all minima, all maxima, all zero points, then random samples.
-        seed: seed of the random samples.
-        second_emulator: also run complete firmware on a board that QEMU emulates.
-    """
-
-    inputs: Sequence[Sequence[np.ndarray]] = ()
-    count: int = SAMPLES
-    seed: int = SEED
-    second_emulator: bool = False
-
-    def samples(self, model: Model) -> list[list[np.ndarray]]:
-        """Return the samples for a model, each with one array per input; see the function `samples`."""
-        return samples(model, self.count, self.seed, self.inputs)
 
 
 @dataclass(frozen=True)
@@ -89,76 +47,10 @@ class EarlierPlan:
     stays: bool = False
 
 
-def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = CodeOptions()) -> Source:
-    """Return the C files of a plan, and if the options name a row source, its C files.
-
-    A row source is C that converts a camera's picture or a JPEG file to the network's input, row by row.
-
-    Raises:
-        CompileError: the row source does not suit the model's input, or two files would have the same name.
-    """
-    stream = model.stream
-    frames = Frames(stream.frames, stream.hop, stream.calls_until_full, stream.returns_new_rows) if stream else None
-    named, core = (device.name, device.core) if device else ("", "")
-    origin = Origin(model.path.name, model.sha256, code.command, named, frames, core)
-    emitted = emit(plan, model.name, origin, code.kernel_prefix)
-    beside = row_source_files(model, code.row_source, code.pixels) if code.row_source else {}
-    if code.pixels and not code.row_source:
-        raise CompileError("--pixels needs --source, whose pixels it describes", "add --source")
-    own = tuple(name for name in beside if name.startswith(f"{model.name}_source."))
-    if clash := sorted(set(beside) & set(emitted.files)):
-        raise CompileError(f"two files would be called {clash[0]}", "rename the model")
-    return Source(emitted.name, (*emitted.own, *own), {**emitted.files, **beside})
-
-
-def merge_files(sources: Sequence[Source]) -> dict[str, str]:
-    """Return the files of several models (name -> text) for one folder, with one copy of each shared kernel.
-
-    Raises:
-        CompileError: two models have a file of the same name that is not a shared kernel.
-    """
-    for index, one in enumerate(sources):
-        for other in sources[:index]:
-            if clash := sorted(set(one.own) & set(other.files) | set(other.own) & set(one.files)):
-                both = f"the models '{other.name}' and '{one.name}' both have a file {clash[0]}"
-                raise CompileError(both, "rename one of the files")
-    return {file: text for source in sources for file, text in source.files.items()}
-
-
-def write(source: Source, folder: Path) -> None:
-    """Write the emitted C files of a model into an existing folder."""
-    write_below(folder, source.files)
-
-
-def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
-    """Return samples for a comparison, each with one array per network input.
-
-    If the model streams in time, `count` is raised by the number of calls before the first with a full window of frames.
-
-    Args:
-        count: number of samples. If it is less than the number of `inputs`, all `inputs` are still returned.
-        seed: seed of the random samples.
-        inputs: the first samples. After them follow all minima, all maxima and all zero points, as far as `count` allows, and
-            at least one random sample.
-
-    Raises:
-        CompileError: there would be no sample, the seed is negative, or an array does not fit its input.
-    """
-    if max(count, len(inputs)) < 1 or seed < 0:
-        raise CompileError(
-            f"cannot run {count} samples with the seed {seed}", "give at least 1 sample and a seed of at least 0"
-        )
-    for sample in inputs:
-        if len(sample) != (count_of_inputs := len(model.graph.inputs)):
-            raise CompileError(f"a sample has {len(sample)} arrays, the model {count_of_inputs} inputs", "give one for each")
-    more = model.stream.calls_until_full - 1 if model.stream else 0
-    return compare.samples(model.graph, count + more, seed, inputs)
-
-
 def verify_plan(
     model: Model,
     plan: Plan,
-    proof: ProofOptions = ProofOptions(),
+    proof: ProofOptions = USUAL,
     *,
     core: str | Sequence[str] | None = DEFAULT_CORE,
     progress: Progress | None = None,
@@ -178,69 +70,6 @@ def verify_plan(
         write(emit_c(model, plan), Path(folder))
         right = reference_outputs(model, cases, progress)
         return compare.verify(plan, Path(folder), model.name, cases, cores=cores, right=right, progress=progress)
-
-
-def reference_outputs(
-    model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None, *, use_litert: bool = True
-) -> compare.Truth:
-    """Return the outputs of LiteRT on the imported file, or of the numpy reference if LiteRT cannot run it.
-
-    If LiteRT runs, the result also says how far the numpy reference differs. A model that streams in time is run on the whole
-    window of each call; from its outputs, only the rows that the call returns are kept. If `use_litert` is not set, only the
-    numpy reference runs.
-    """
-    litert = _litert(model.whole) if use_litert else None
-    right = compare.truth(model.whole.graph, network_inputs(model, cases), litert, progress)
-    return replace(right, outputs=[model.stream.new_rows(each) for each in right.outputs]) if model.stream else right
-
-
-def network_inputs(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:
-    """Convert the inputs of a model's successive calls to inputs of the reference, which computes each call from scratch.
-
-    For a model that streams in time (takes a few new frames per call), they are the whole window of frames at each call; for
-    other models they are `cases` unchanged.
-    """
-    return model.stream.windows(cases) if model.stream else cases
-
-
-def _litert(model: Model) -> compare.Reference:
-    """Return a function that runs the imported file with LiteRT, and takes and returns arrays as the C of `model` does.
-
-    The types and layout of inputs and outputs may differ between file and C, depending on the options `io` and `layout`.
-    """
-
-    def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        litert.check_kernels(model.original)
-        fed = [
-            [_file_input(model, name, values) for name, values in zip(model.graph.inputs, case, strict=True)] for case in cases
-        ]
-        as_filed = model.io == "model" and model.layout == "model"
-        runs = litert.run(model.file, fed, keep=not as_filed)
-        if as_filed:
-            return [run.outputs for run in runs]
-        homes = [tensor_source(model.tensors, name)[0] for name in model.graph.outputs]
-        if hidden := [home for home in homes if home not in runs[0].layers]:
-            raise litert.CannotRunError(
-                "LiteRT does not return this tensor of the file", "verify with --io model", tensor=hidden[0]
-            )
-        wanted = [(home, model.graph.tensors[name].dtype) for home, name in zip(homes, model.graph.outputs, strict=True)]
-        return [[as_other_sign(run.layers[home], dtype) for home, dtype in wanted] for run in runs]
-
-    return run
-
-
-def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """Convert int8 `values` of the network's input `name` to values of the file's input, whose type and layout may differ.
-
-    Raises:
-        CannotRunError: the file's input has no values that become the int8 `values`.
-    """
-    fed = as_in_file(model.original, model.tensors, name, values)
-    if fed is None:
-        raise litert.CannotRunError(
-            "no input of the file corresponds to these int8 values", "verify with --io model", tensor=name
-        )
-    return fed
 
 
 def run(
@@ -389,8 +218,8 @@ def deploy_model(
     request: Request,
     device: Device | None = None,
     *,
-    code: CodeOptions = CodeOptions(),
-    proof: ProofOptions = ProofOptions(),
+    code: CodeOptions = PLAIN,
+    proof: ProofOptions = USUAL,
     earlier: EarlierPlan = EarlierPlan(),
     progress: Progress | None = None,
 ) -> Deployment:
@@ -430,9 +259,7 @@ def deploy_model(
     here = run(target.build(there.build.plan, folder, model.name, target.HOST), caches=None)
     verification = compare.verdict(right, cases, [here, there], progress)
     if proof.second_emulator:
-        from . import second_emulator as other
-
-        board, compiler, text = other.second_emulator(model, there.build.plan, device, cases, right)
+        board, compiler, text = second_emulator(model, there.build.plan, device, cases, right)
         difference = verification.first_difference or text
         verification = replace(verification, boards={board: compiler}, first_difference=difference)
     measured = _profile(there, device)
@@ -583,17 +410,3 @@ def boards_that_fit(profile: Profile, more_ram: int = 0, more_flash: int = 0) ->
     C that reads the input from a camera.
     """
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), more_ram, more_flash).values())]
-
-
-def compiled_bytes(files: Mapping[str, str], device: Device | None) -> dict[str, int]:
-    """Compile C files for a device's core and return their bytes of `flash` and `ram`, without the compiler's library."""
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
-        write_below(Path(folder), files)
-        return emulated.compiled_bytes(Path(folder), emulated_core(device))
-
-
-def emulated_core(device: Device | None) -> str:
-    """Return the core that is emulated for a device: its own, or the nearest one; DEFAULT_CORE without a device."""
-    if device is None:
-        return DEFAULT_CORE
-    return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

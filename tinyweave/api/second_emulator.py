@@ -18,9 +18,9 @@ from ..packages import BOARDS, Package, firmware_files
 from ..planning import Plan
 from ..simulate import compare, firmware
 from ..simulate.run import Fault
+from .code import emulated_core
 from .exports import packaged
 from .results import Model
-from .runs import emulated_core
 
 LIMIT_S = 600.0  # seconds that a firmware may run
 # lines that the firmware prints: the most bytes of stack, and (model, sample, output, hexadecimal bytes)

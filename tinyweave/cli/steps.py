@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..api.advice import Remedy
-    from ..api.runs import CodeOptions
+    from ..api.code import CodeOptions
 
     Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
 
