@@ -296,16 +296,20 @@ def _int4_graph(graph: Graph) -> Graph:
         if weights is None or weights.data is None or weights.dtype != "int8" or len(graph.consumers[weights.name]) > 1:
             continue
         narrow = replace(weights, dtype="int4", data=(weights.data & 15) - 8)
-        alone = replace(graph, tensors={**graph.tensors, weights.name: narrow})
-        if narrow.bytes < weights.bytes and not any(reason.op is op for reason in without_kernel(alone)):
+        if narrow.bytes < weights.bytes:
             small[weights.name] = narrow
+    for reason in without_kernel(replace(graph, tensors={**graph.tensors, **small})):
+        small.pop((reason.op and reason.op.inputs[1]) or "", None)
     return replace(graph, tensors={**graph.tensors, **small})
 
 
 def _with_int4_weights(search: _Search, start: Proposal) -> list[Remedy]:
     """Return the remedy of 4-bit weights with the options of `start` as a list, empty if the network does not fit then."""
     model = search.with_io(start.changes)
-    candidate = search.candidate(start.changes, model=replace(model, graph=_int4_graph(model.graph)))
+    small = replace(model, graph=_int4_graph(model.graph))
+    if search.limits.flash is not None and plans.weight_bytes(small.graph) > search.limits.flash:
+        return []  # every plan exceeds the Flash
+    candidate = search.candidate(start.changes, model=small)
     return [Remedy("quantize", proposal, changes=start.changes) for proposal in _fitting(candidate, needs_flash=True)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from .order.order_search import MOST_SETS, file_order
 from .place.place import TRIES
 from .plan import Plan, Stage
 from .request import Request
-from .search.channels_once import best_channels_once
+from .search.channels_once import Known, best_channels_once
 from .search.orders import orders_of, stage_cycles_of
 from .search.pareto import ParetoSearch
 from .search.path_search import ChosenStage, PathSearch, Solution
@@ -146,6 +146,15 @@ def scaled_macs(macs: int, overhead: float) -> int:
     return math.floor(overhead * macs + ROUNDING)
 
 
+class Rematerialised(NamedTuple):
+    """A graph that computes all but `channels_once` (map -> channels) of the channels of some maps twice, and its orders."""
+
+    graph: Graph
+    channels_once: Mapping[str, int]
+    aliases: Aliases
+    orders: Sequence[tuple[int, ...]]
+
+
 @dataclass(frozen=True, eq=False)
 class SearchedOrders:
     """The orders of a graph's ops that are searched, and which tensors share memory. They are the same for all kernel sets.
@@ -157,6 +166,22 @@ class SearchedOrders:
     graph: Graph
     streams: StreamedIO
     fast: bool
+    _channels: Known = field(default_factory=lambda: Known({}, {}))
+    _rematerialised: dict[frozenset[tuple[str, int]], Rematerialised] = field(default_factory=dict)
+
+    def rematerialised(self, budgets: Sequence[int]) -> Iterator[Rematerialised]:
+        """Yield the graphs that compute some channels of maps twice, the best for each budget of MACs to recompute.
+
+        The budgets rise. A graph that is best for several budgets is yielded once.
+        """
+        found = best_channels_once(self.graph, self.streams.streamed_inputs, budgets, self._channels)
+        for key in dict.fromkeys(frozenset(once.items()) for once in found if once):
+            if key not in self._rematerialised:
+                graph = with_channels_once(self.graph, dict(key))
+                aliases = shared_in(graph, file_order(graph), parts=False)
+                orders = orders_of(graph, aliases, FEW_SETS, self.streams)
+                self._rematerialised[key] = Rematerialised(graph, dict(key), aliases, orders)
+            yield self._rematerialised[key]
 
     @cached_property
     def aliases(self) -> Aliases:
@@ -285,17 +310,12 @@ class PlanSpaces:
         """
         if not budget or overhead is None:
             return
-        graph, streams = self.graph, self.streams
+        graph = self.graph
         budgets = [recomputable_macs(macs(graph), each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
-        seen = list[Mapping[str, int]]()
-        for channels_once in best_channels_once(graph, streams.streamed_inputs, budgets):
-            if channels_once and channels_once not in seen:
-                seen.append(channels_once)
-                rematerialised = with_channels_once(graph, channels_once)
-                left = budget - macs(rematerialised) + macs(graph)
-                aliases = shared_in(rematerialised, file_order(rematerialised), parts=False)
-                for order in orders_of(rematerialised, aliases, FEW_SETS, streams):
-                    yield self._space(rematerialised, order, aliases, budget=left, channels_once=channels_once)
+        for each in self.orders.rematerialised(budgets):
+            left = budget - macs(each.graph) + macs(graph)
+            for order in each.orders:
+                yield self._space(each.graph, order, each.aliases, budget=left, channels_once=each.channels_once)
 
     def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
         """Return the plan spaces with the fused stages of a published planner, or `unfused` if their least RAM is not smaller.

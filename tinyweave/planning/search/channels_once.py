@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from typing import NamedTuple
 
 from ...ir import Graph, rebuild
 from ...ops import macs
@@ -28,7 +28,19 @@ ALIGNED = 4  # channels that kernels compute at a time
 PRECISE = 1 / 128  # of the arena: where the bisection ends
 
 
-def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
+class Known(NamedTuple):
+    """Results of `best_channels_once` for one graph."""
+
+    costs: dict[tuple[str, int], tuple[int, int]]  # (map, channels computed once) -> (bytes around it, MACs recomputed)
+    best: dict[tuple[int, ...], tuple[Mapping[str, int], int]]  # budgets -> (channels for the last budget, RAM)
+
+
+def best_channels_once(
+    graph: Graph,
+    streamed_inputs: Collection[str],
+    budgets: Sequence[int],
+    known: Known | None = None,
+) -> list[Mapping[str, int]]:
     """Return, for each budget, how many channels of each map to compute once (map -> channels); all others are computed twice.
 
     Maps of which no channel is computed twice are left out.
@@ -36,17 +48,20 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
     Args:
         streamed_inputs: network inputs that arrive row by row.
         budgets: multiply-accumulates that may be recomputed, also by tiles, in rising order.
+        known: a cache for this graph and these streamed inputs, which is filled.
     """
+    costs, results = known or Known({}, {})
     parts = _ops_around_maps(graph, streamed_inputs) if any(budgets) else {}
     if not parts:
         return [{} for _ in budgets]
 
-    @cache
     def cost(name: str, once: int) -> tuple[int, int]:
         """Return (RAM of the ops around a map, MACs recomputed) if all but `once` of its channels are computed twice."""
-        part = parts[name]
-        rematerialised = with_channels_once(part, _rematerialised(part, {name: once}))
-        return _stage_bytes(rematerialised, (), 0), macs(rematerialised) - macs(part)
+        if (name, once) not in costs:
+            part = parts[name]
+            rematerialised = with_channels_once(part, _rematerialised(part, {name: once}))
+            costs[name, once] = _stage_bytes(rematerialised, (), 0), macs(rematerialised) - macs(part)
+        return costs[name, once]
 
     def fitting(name: str, byte_limit: int) -> int:
         """Return how many channels of a map can be computed once, if the ops around it may need `byte_limit` bytes of RAM.
@@ -67,9 +82,14 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
         left = budget - sum(cost(name, count)[1] for name, count in once.items())
         return NEVER if left < 0 else _stage_bytes(with_channels_once(graph, once), streamed_inputs, left, byte_limit)
 
-    best, high, every = dict[str, int](), needed({}, budgets[0]), list[Mapping[str, int]]()
-    for budget in budgets:
-        low = 0
+    best: Mapping[str, int] = {}
+    high, every = NEVER, list[Mapping[str, int]]()
+    for number, budget in enumerate(budgets, 1):
+        if (done := tuple(budgets[:number])) in results:
+            best, high = results[done]
+            every.append(best)
+            continue
+        low, high = 0, high if every else needed({}, budget)
         while high - low > max(1, high * PRECISE):
             byte_limit = (low + high) // 2
             once, left = dict[str, int](), budget
@@ -86,6 +106,7 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
         for name in list(best):  # drop rematerialisations that save nothing
             without = {other: count for other, count in best.items() if other != name}
             best = without if needed(without, budget, high) <= high else best
+        results[done] = best, high
         every.append(best)
     return every
 
