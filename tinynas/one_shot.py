@@ -11,7 +11,7 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, islice
@@ -108,6 +108,12 @@ def budget_within(seconds: float, costs: dict[str, float], kind: str, processes:
         evolution,
         (Rung(FINALISTS, short), Rung(2, 2 * short)),
     )
+
+
+def needed_seconds(budget: SupernetBudget, costs: Mapping[str, float], processes: int) -> float:
+    """Predict the seconds that a supernet and its evolution take with this budget, from the times of `supernet_seconds`."""
+    parallel = budget.evolution.evaluations * costs["evolution"] + halving.total_epochs(budget.rungs) * costs["rungs"]
+    return budget.warm_up * costs["warm_up"] + budget.epochs * costs["epochs"] + parallel / processes
 
 
 def choose_width(

@@ -316,8 +316,7 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     candidates += fitted_networks(data, target)
     (arch, _), trials = candidates[0], tried * len(augmentations)
     trial_epochs = budget.trial_epochs(arch, trials)
-    needed = budget.needed(arch, trials, trial_epochs, rungs, budget.final_epochs(arch)) / 60
-    this.progress(f"{NEEDS} {needed:.{int(needed < 10)}f} minutes", 1, 1)
+    _tell_time(this, budget.needed(arch, trials, trial_epochs, rungs, budget.final_epochs(arch)))
     return _halving_record(rungs, candidates) | {
         "folds": folds,
         "first": tried,
@@ -325,6 +324,11 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
         "trial_epochs": trial_epochs,
         "final_epochs": [1 if is_fitted(arch) else budget.final_epochs(arch) for arch, _ in candidates],
     }
+
+
+def _tell_time(this: _Search, seconds: float) -> None:
+    """Report the wall-clock time that a search needs."""
+    this.progress(f"{NEEDS} {seconds / 60:.{int(seconds < 600)}f} minutes", 1, 1)
 
 
 def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, Any]:
@@ -453,16 +457,14 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
     """Choose the width and the training budget of a supernet; return them as JSON values for the run's record.
 
     The budget (`SupernetBudget`) is the number of epochs of training and generations of evolution. A budget in the options is
-    used unchanged. Without one, it is that of the TinyNAS paper if there is a GPU and no time limit. Otherwise the times of
-    training are measured, and the budget is chosen to fit the time limit (MINUTES by default).
+    used unchanged. Without one, the times of training are measured, and the time that the search needs is reported. The budget
+    is that of the TinyNAS paper if there is a GPU and no time limit, else it fits the time limit (MINUTES by default).
     """
     data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
     space, chosen = one_shot.choose_width(
         this.space, target, this.classes, this.workers, this.progress, feasible=options.feasible
     )
-    if budget is None and options.minutes is None and has_gpu():
-        budget = one_shot.paper_budget(data.kind)
-    elif budget is None:
+    if budget is None:
         (arch, _), *_ = sample_fitting(space, target, this.classes, 1, progress=this.progress)
         size = this.team.size if this.team else 1
         seconds = one_shot.supernet_seconds(
@@ -471,9 +473,12 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
         finishing, start = quantisation_seconds(arch, data), time.perf_counter()
         _builder(target, this.folder)(arch)
         building = time.perf_counter() - start
-        left = this.seconds - (time.perf_counter() - this.begin)
-        left -= finishing + (one_shot.FINALISTS + DEPLOYING) * building
-        budget = one_shot.budget_within(max(0.0, left), seconds, data.kind, this.workers.count)
+        fixed = time.perf_counter() - this.begin + finishing + (one_shot.FINALISTS + DEPLOYING) * building
+        if options.minutes is None and has_gpu():
+            budget = one_shot.paper_budget(data.kind)
+        else:
+            budget = one_shot.budget_within(max(0.0, this.seconds - fixed), seconds, data.kind, this.workers.count)
+        _tell_time(this, fixed + one_shot.needed_seconds(budget, seconds, this.workers.count))
     return chosen | {"supernet": budget.record(), "rungs": budget.record()["rungs"], "candidates": []}
 
 

@@ -21,13 +21,14 @@ from tinynas import (  # noqa: E402
     one_shot,
     search_options,
     search_report,
+    searching,
     training_run,
 )
 from tinynas.arch import Arch, macs, to_json  # noqa: E402
 from tinynas.costs import Costs, Target, costs  # noqa: E402
 from tinynas.evolution import Evolution  # noqa: E402
 from tinynas.halving import Rung  # noqa: E402
-from tinynas.one_shot import SupernetBudget, budget_within, choose_width, from_record, paper_budget  # noqa: E402
+from tinynas.one_shot import SupernetBudget, budget_within, choose_width, from_record, needed_seconds, paper_budget  # noqa: E402
 from tinynas.search_options import SearchOptions  # noqa: E402
 from tinynas.search_report import card, search_record  # noqa: E402
 from tinynas.searching import SearchResult, search  # noqa: E402
@@ -218,7 +219,31 @@ def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:
         assert from_record(json.loads(json.dumps(numbers.record()))) == numbers
         training = numbers.warm_up * 10 + numbers.epochs * 20
         alone = (numbers.evolution.evaluations * 1 + halving.total_epochs(numbers.rungs) * 5) / 2
+        assert needed_seconds(numbers, costs, 2) == pytest.approx(training + alone)
         assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
+
+
+@pytest.mark.parametrize("minutes", [0.5, None])
+def test_a_search_by_supernet_reports_the_minutes_that_it_needs(
+    minutes: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a time limit, a GPU trains a supernet as long as the paper does."""
+    monkeypatch.setattr(one_shot, "supernet_seconds", lambda *_, **__: dict.fromkeys(one_shot.SHARES, 6000.0))
+    monkeypatch.setattr(searching, "has_gpu", lambda: True)
+    said = list[str]()
+
+    def progress(what: str, done: int, total: int) -> None:
+        said.append(what)
+        if what.startswith(searching.NEEDS):
+            raise KeyboardInterrupt
+
+    options = SearchOptions("supernet", minutes=minutes, processes=1)
+    with pytest.raises(KeyboardInterrupt):
+        search(waves(400), SPACE, TARGET, tmp_path, options, progress=progress)
+    least = SupernetBudget(1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2)))
+    budget = least if minutes else paper_budget("sensors")
+    needed = 100 * (budget.warm_up + budget.epochs + budget.evolution.evaluations + halving.total_epochs(budget.rungs))
+    assert 0 <= int(said[-1].removeprefix(f"{searching.NEEDS} ").removesuffix(" minutes")) - needed <= 5
 
 
 def test_the_seconds_of_all_phases_of_a_supernet_are_measured(one_worker: Workers, tmp_path: Path) -> None:
