@@ -63,6 +63,7 @@ class ModelConfig:
         options: options of the planner.
         io: as for `load`.
         layout: as for `load`.
+        shapes: as for `load`; None if no input has dynamic axes.
         accuracy: how to measure the accuracy; None to leave it out.
     """
 
@@ -73,6 +74,7 @@ class ModelConfig:
     options: PlanOptions
     io: str
     layout: str
+    shapes: Mapping[str, tuple[int, ...]] | None
     accuracy: Accuracy | None
 
 
@@ -143,7 +145,8 @@ def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) 
 
     `before` is None if the lock file does not have the model.
     """
-    loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
+    loaded = api.load(watched.file, io=watched.io, layout=watched.layout, shapes=watched.shapes)
+    board = find(watched.device)
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         done = api.deploy_model(model, Path(folder), api.request_of(watched.options, board), board, progress=progress)
@@ -157,7 +160,9 @@ def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) 
     }
     if given is not None:
         read_as = api.SampleOptions(given.scale, given.offset, given.labels)
-        of_float, of_int8 = api.accuracies(api.read(given.float_model), api.read(watched.file), given.samples, read_as)
+        of_float, of_int8 = api.accuracies(
+            api.read(given.float_model), api.read(watched.file, shapes=watched.shapes), given.samples, read_as
+        )
         now |= {"accuracy": of_int8, "accuracy_drop": 100 * (of_float - of_int8)}
     values, limits = before or (None, None)
     return GuardResult(watched, model.sha256, profile.compiler, done.verification.ok, now, values, limits)
@@ -321,6 +326,7 @@ def _watched(table: _Table) -> ModelConfig:
         options=options,
         io=table.take("io", str, "model"),
         layout=table.take("layout", str, "model"),
+        shapes=table.take("shapes", dict, convert=_shapes),
         accuracy=_accuracy(table, folder),
     )
     table.end()
@@ -348,6 +354,14 @@ def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
     )
     inner.end()
     return accuracy
+
+
+def _shapes(given: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return input name -> shape; raise CompileError unless each shape is a list of positive integers."""
+    for name, shape in given.items():
+        if not isinstance(shape, list) or not all(type(extent) is int and extent > 0 for extent in shape):
+            raise CompileError(f"{name}: {str(shape)[:40]} is no shape", "write shapes = { images = [1, 3, 160, 160] }")
+    return {name: tuple(shape) for name, shape in given.items()}
 
 
 def _not_empty(name: str) -> str:
