@@ -1,11 +1,12 @@
 """Break the code in many places and see that a test fails each time.
 
 In: a seed. 60 changes are drawn over ROOMS, or those of `--rooms`, each of one place by one operator: an integer one more or
-less, `<` for `<=`, a term dropped, two operands swapped, another argument of the call. Each runs in a copy of the tree until a
-test fails: of a Python file first the tests named after it, then those that import it, then the others of its room; of a C file
-the cases of its op kinds, then the tests of all kernels. Out: a line for each change, the survivors, and a table by room. A
-change that cannot be told from the original is listed with its reason in mutants_equivalent.json and not run. Results are
-appended to --record and not computed again. Exit code 1 when less than 90 % of those not shown to be equivalent die.
+less, `<` for `<=`, a term dropped, two operands swapped, another argument of the call. Each change is made in a copy of the
+tree, and tests run there until one fails. If a Python file was changed, the tests named after the file run first, then those
+that import it, then the other tests of its room. If a C file was changed, the test cases of its op kinds run first, then the
+tests of all kernels. Out: a line for each change, the survivors, and a table by room. A change that cannot be told from the
+original is listed with its reason in mutants_equivalent.json, and no tests run for it. Results are appended to --record and not
+computed again. The exit code is 1 if tests fail for less than 90 % of the other changes.
 """
 
 from __future__ import annotations

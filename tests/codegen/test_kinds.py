@@ -27,7 +27,7 @@ from tinyweave.simulate.run import Inference, noise
 FOLDED = {"shape"}  # always known at compile time, so no C is emitted for it
 AT_A_TIME = 72
 USUAL = 48  # number of evenly drawn cases per run; sweeps run the others
-OF_KERNEL = 12  # least number of cases of each kernel, as far as there are so many
+OF_KERNEL = 12  # least number of cases per run for each kernel; a kernel that has fewer cases runs them all
 CORE = "cortex-m4"
 CORES = (CORE, "cortex-m55", "rv32imc")  # cores with their own kernels
 SMALL = "cortex-m0plus"  # portable kernels have loops in assembly on this core

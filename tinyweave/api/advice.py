@@ -216,7 +216,7 @@ def changed(request: Request, changes: Options) -> Request:
 
 
 class Advice(NamedTuple):
-    """What could make a plan fit: proposals (changed options) and remedies (changes of the network), the best first.
+    """The result of `advise` for a plan that does not fit: changed options and changes of the network, the best first.
 
     `least` has the least bytes of `ram` (arena) and `flash` (constants) that any tried options reach, each by itself, if the
     plan exceeds both limits and nothing that was tried fits; else it is None.

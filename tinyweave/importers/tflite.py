@@ -34,7 +34,7 @@ COMPOSITE = "stablehlo_composite"  # kind of an op that is replaced by the ops o
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None, shapes: Shapes | None = None) -> Graph:
-    """Return the graph of a .tflite file's first subgraph, which LiteRT runs, too: that of the first signature.
+    """Convert the first subgraph of a .tflite file, the one that LiteRT runs by default, to a Graph.
 
     The subgraphs of other signatures are not read.
 

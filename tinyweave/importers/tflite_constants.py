@@ -72,8 +72,9 @@ def dense(
 ) -> NDArray[Any]:
     """Return a sparse tensor as an array of its `shape`, with 0 for the elements that the file leaves out.
 
-    Levels are the axes, in an order that the file states, and then the axes of blocks. Each level lists, for each element of
-    the level before, all indices or those of a compressed row. Every number of the file is checked, since it may be damaged.
+    The file stores a tree. Its levels are the axes in an order that the file states, then the axes of blocks. For each element
+    of the level above, a level has either all indices of its axis, or only those listed in a compressed row. Every number of
+    the file is checked, since it may be damaged.
 
     Args:
         table: the description of the levels.
@@ -121,7 +122,7 @@ def _entries(row: tflite.DimensionMetadata, place: Numbers, extent: int, vector:
 
     Args:
         row: the description of the level.
-        place: the place of each element of the level before.
+        place: the place of each element of the level above.
         extent: the number of indices of the level.
         vector: reads a vector of a table.
         name: the name of the tensor, for messages.

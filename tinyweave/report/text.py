@@ -171,7 +171,8 @@ def show_layers(out: Console, record: Record) -> None:
     lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants", "kernel"))
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
-    out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}"))
+    unit = " as float32, about a quarter of it as int8" if record.get("int8") else ""
+    out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}{unit}"))
     out.print()
 
 

@@ -156,7 +156,7 @@ static inline int32_t tw_broadcast_index(tw_extents operand, const int32_t *at)
         }                                                                                                              \
     }
 
-/* The same: value(p, x, y) is an element of the output, less its zero point and not yet clamped. */
+/* Defines a kernel on two whole int16 maps: value(p, x, y) is an element of the output, less its zero point, not yet clamped. */
 #define TW_BINARY_S16_FORM(kernel, params, value)      \
     TW_EACH_S16_FORM(kernel, params, int16_t, int16_t, \
                      tw_clamp(value(p, x, y), p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero)
