@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -97,13 +98,13 @@ def _draws_blocks(out: Console) -> bool:
 
 
 def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
-    """Show sentences, wrapped with a hanging indent; the style applies to the first sentence."""
+    """Show sentences, wrapped with a hanging indent but not before a unit; the style applies to the first sentence."""
     for index, line in enumerate(lines):
-        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        indent, kept = " " * (len(line) - len(line.lstrip()) + 4), re.sub(r"(?<=\d) (?=(?:B|%|ms|mJ|MHz)\b)", "\xa0", line)
         for part in textwrap.wrap(
-            line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            kept, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]:
-            out.print(Text(part, style=style if index == 0 else ""))
+            out.print(Text(part.replace("\xa0", " "), style=style if index == 0 else ""))
 
 
 def _show_command(out: Console, command: str) -> None:
@@ -172,8 +173,7 @@ def show_layers(out: Console, record: Record) -> None:
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
     unit = " as float32, about a quarter of it as int8" if record.get("int8") else ""
-    out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}{unit}"))
-    out.print()
+    show_lines(out, [f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}{unit}", ""])
 
 
 def show_unsupported(out: Console, record: Record) -> None:
