@@ -104,13 +104,13 @@ def test_inspect_of_a_float_network_estimates_its_int8_form(capsys, tmp_path):
     printed = capsys.readouterr().out
     for said in (
         "a float model: 4 ops on float32, for which there are no kernels; make it int8\n",
-        " as float32, about a quarter of it as int8\n",
         "    tinyweave quantize float.tflite --calibrate SAMPLES\nthen all of 6 ops are supported; estimated as int8",
         f"  RAM: {record['int8']['arena']:,} B (arena alone",
         f"  Flash: about {least:,} to {most:,} B\nboards that it fits: ",
     ):
         assert said in printed
     assert "cannot be compiled" not in printed and "0 of" not in printed
+    assert " (float32; int8 a quarter) " in " ".join(printed.split())
     found = tw.inspect(model)
     assert found.int8 is not None and tw.plan(found.int8).arena == plan.arena and tw.inspect(int8).int8 is None
     assert "a float model: 4 ops compute on float32; make it int8" in bad(capsys, "plan", model) and record["macs"] > 0

@@ -7,8 +7,8 @@ sentences come from `words`.
 from __future__ import annotations
 
 import os
-import sys
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 
@@ -100,7 +100,7 @@ def _draws_blocks(out: Console) -> bool:
 def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
     """Show sentences, wrapped with a hanging indent but not before a unit; the style applies to the first sentence."""
     for index, line in enumerate(lines):
-        indent, kept = " " * (len(line) - len(line.lstrip()) + 4), re.sub(r"(?<=\d) (?=(?:B|%|ms|mJ|MHz)\b)", "\xa0", line)
+        indent, kept = " " * (len(line) - len(line.lstrip()) + 4), re.sub(r"(?<=\d) (?=%|(?:B|ms|mJ|MHz)\b)", "\xa0", line)
         for part in textwrap.wrap(
             kept, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]:
@@ -172,7 +172,7 @@ def show_layers(out: Console, record: Record) -> None:
     lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants", "kernel"))
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
-    unit = " as float32, about a quarter of it as int8" if record.get("int8") else ""
+    unit = " (float32; int8 a quarter)" if record.get("int8") else ""
     show_lines(out, [f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}{unit}", ""])
 
 
