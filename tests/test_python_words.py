@@ -10,7 +10,7 @@ import pytest
 
 import tinyweave as tw
 from tinyweave import api
-from tinyweave.api.python_words import python_words
+from tinyweave.api.python_words import python_words, with_python_words
 from tinyweave.cli import main
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
@@ -23,7 +23,7 @@ DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
         ("--latency-ms 0.5 is not a time", "latency_ms=0.5 is not a time"),
         ("--latency-ms needs a clock; name a board with --device", "latency_ms needs a clock; name a board with device"),
         ("--latency-ms: 'x' has no clock", "latency_ms: 'x' has no clock"),
-        ("give --ram 64k, or leave out --strategy", 'give ram="64k", or leave out strategy'),
+        ("give --ram 64k, or leave out --schedule", 'give ram="64k", or leave out schedule'),
         ("give --stream-time fewer frames", "give stream_time fewer frames"),
         (
             "make it int8 with 'tinyweave quantize a.tflite --flash 1m'",
@@ -35,6 +35,14 @@ DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 )
 def test_options_in_messages_become_arguments(said: str, meant: str) -> None:
     assert python_words(said) == meant == python_words(meant)
+
+
+def test_functions_of_other_packages_name_their_own_arguments() -> None:
+    def search(strategy: str) -> None:
+        raise tw.CompileError(f"--strategy {strategy} is unknown", "leave out --epochs-of-others and --ram")
+
+    with pytest.raises(tw.CompileError, match='strategy="x" is unknown; leave out --epochs-of-others and ram'):
+        with_python_words(search)("x")
 
 
 @pytest.mark.parametrize(
