@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -146,13 +146,8 @@ def scaled_macs(macs: int, overhead: float) -> int:
     return math.floor(overhead * macs + ROUNDING)
 
 
-class Rematerialised(NamedTuple):
-    """A graph that computes all but `channels_once` (map -> channels) of the channels of some maps twice, and its orders."""
-
-    graph: Graph
-    channels_once: Mapping[str, int]
-    aliases: Aliases
-    orders: Sequence[tuple[int, ...]]
+# a graph that computes some channels of maps twice, how many it computes once (map -> channels), its aliases, its orders
+Rematerialised = tuple[Graph, Mapping[str, int], Aliases, Sequence[tuple[int, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +161,7 @@ class SearchedOrders:
     graph: Graph
     streams: StreamedIO
     fast: bool
-    _channels: Known = field(default_factory=lambda: Known({}, {}))
+    _channels: Known = field(default_factory=lambda: ({}, {}))
     _rematerialised: dict[frozenset[tuple[str, int]], Rematerialised] = field(default_factory=dict)
 
     def rematerialised(self, budgets: Sequence[int]) -> Iterator[Rematerialised]:
@@ -180,7 +175,7 @@ class SearchedOrders:
                 graph = with_channels_once(self.graph, dict(key))
                 aliases = shared_in(graph, file_order(graph), parts=False)
                 orders = orders_of(graph, aliases, FEW_SETS, self.streams)
-                self._rematerialised[key] = Rematerialised(graph, dict(key), aliases, orders)
+                self._rematerialised[key] = graph, dict(key), aliases, orders
             yield self._rematerialised[key]
 
     @cached_property
@@ -312,10 +307,10 @@ class PlanSpaces:
             return
         graph = self.graph
         budgets = [recomputable_macs(macs(graph), each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
-        for each in self.orders.rematerialised(budgets):
-            left = budget - macs(each.graph) + macs(graph)
-            for order in each.orders:
-                yield self._space(each.graph, order, each.aliases, budget=left, channels_once=each.channels_once)
+        for rematerialised, once, aliases, orders in self.orders.rematerialised(budgets):
+            left = budget - macs(rematerialised) + macs(graph)
+            for order in orders:
+                yield self._space(rematerialised, order, aliases, budget=left, channels_once=once)
 
     def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
         """Return the plan spaces with the fused stages of a published planner, or `unfused` if their least RAM is not smaller.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from ...ir import Graph, rebuild
 from ...ops import macs
@@ -28,11 +27,9 @@ ALIGNED = 4  # channels that kernels compute at a time
 PRECISE = 1 / 128  # of the arena: where the bisection ends
 
 
-class Known(NamedTuple):
-    """Results of `best_channels_once` for one graph."""
-
-    costs: dict[tuple[str, int], tuple[int, int]]  # (map, channels computed once) -> (bytes around it, MACs recomputed)
-    best: dict[tuple[int, ...], tuple[Mapping[str, int], int]]  # budgets -> (channels for the last budget, RAM)
+# results of `best_channels_once` for a graph: (map, channels computed once) -> (bytes around the map, MACs recomputed), and
+# budgets -> (channels for the last budget, RAM)
+Known = tuple[dict[tuple[str, int], tuple[int, int]], dict[tuple[int, ...], tuple[Mapping[str, int], int]]]
 
 
 def best_channels_once(
@@ -50,7 +47,7 @@ def best_channels_once(
         budgets: multiply-accumulates that may be recomputed, also by tiles, in rising order.
         known: a cache for this graph and these streamed inputs, which is filled.
     """
-    costs, results = known or Known({}, {})
+    costs, results = known or ({}, {})
     parts = _ops_around_maps(graph, streamed_inputs) if any(budgets) else {}
     if not parts:
         return [{} for _ in budgets]
