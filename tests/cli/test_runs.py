@@ -141,7 +141,7 @@ def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, c
     assert "before" in printed and "ms (" in printed and "tw_conv_2d_s8_dsp is faster" in printed
     assert max(map(len, printed.splitlines())) <= 100
     assert run("profile", chain, "--device", "mps2-an386", "--compare", earlier) == 0
-    assert "without Flash wait states" in " ".join(capsys.readouterr().out.split())
+    assert "no Flash wait states" in " ".join(capsys.readouterr().out.split())
     for broken in ("{", "[]", '{"macs": 1}', json.dumps(found | {"layers": [{"name": 1, "instructions": 2, "cycles": 3}]})):
         earlier.write_text(broken)
         assert str(earlier) in bad(capsys, "profile", chain, "--compare", earlier)

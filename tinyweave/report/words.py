@@ -506,7 +506,7 @@ def cycle_lines(record: Record) -> list[str]:
         spread = f" ({low} to {high})" if low != high else ""
         line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
     line += "" if record["energy_mj"] is None else f", {rounded(record['energy_mj'])} mJ"
-    flash = "without Flash wait states" if waits is None else f"with {waits} cycles for each line that its caches miss in Flash"
+    flash = "no Flash wait states" if waits is None else f"with {waits} cycles for each line that its caches miss in Flash"
     return [f"{line}: estimated from published timings, {flash}"]
 
 
