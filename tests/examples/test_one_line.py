@@ -67,7 +67,7 @@ def test_scripts_name_a_missing_package_in_one_line() -> None:
 def test_faulty_input_of_stage_one_is_refused_in_one_line(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = BENCH / "training"
+    folder = BENCH / "tinynas"
     no_cairosvg = f"import runpy, sys; sys.modules['cairosvg'] = None; sys.path[0] = {str(folder)!r}; del sys.argv[0]"
     code = f"{no_cairosvg}; runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-c", code, str(folder / "stage_one.py"), *words]
