@@ -9,10 +9,9 @@ Modules in the order in which a search uses them:
   planned.
 - `ram`: peak RAM of an architecture without its graph, for searches that evaluate many networks.
 - `stage_one`: stage one of TinyNAS, which chooses the image size and the width (arXiv 2007.10319, section 3.1).
-- `proxies`: zero-cost proxies, which rank networks before training.
 - `search_options`: the options of a search, and the strategy that they imply.
 - `budget`, `candidates`, `halving`: strategy "halving": successive halving (arXiv 1502.07943) within a time limit.
-- `one_shot`, `evolution`, `predictor`: strategy "supernet": stage two of TinyNAS (section 3.2): train a once-for-all supernet
+- `one_shot`, `evolution`: strategy "supernet": stage two of TinyNAS (section 3.2): train a once-for-all supernet
   (arXiv 1908.09791), evolve networks with its weights, fine-tune the best.
 - `int8`, `trained`: quantise the best network, evaluate and deploy it.
 - `search_report`: the record of a search, its model card. `verbs`, `commands`: the functions and commands `search`, `train`.

@@ -20,10 +20,9 @@ import numpy as np
 from tinyweave.ir import CompileError
 from tinyweave.progress import Progress
 
-from .arch import Arch, linear, macs, nearest
+from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs
 from .evolution import BATCH, CostFunction, without_plan
-from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
 from .tasks.dataset import Dataset
 from .tasks.evaluation.baselines import features_size
@@ -39,13 +38,12 @@ Candidate = tuple[Arch, Costs]
 
 
 class Sampling(NamedTuple):
-    """Settings of `sample_fitting`: how it draws networks, computes their costs, and ranks them."""
+    """Settings of `sample_fitting`: how it draws networks, and computes their costs."""
 
     seed: int = 0
     tries: int = MAX_SAMPLES  # maximum number of networks to draw
     costs_of: CostFunction | None = None  # plans networks, for example in parallel; None: one by one
     is_trainable: Callable[[Arch], bool] = lambda _: True  # whether a network can be trained in the time that there is
-    rank: Callable[[Sequence[Arch]], list[int]] = ranked  # returns the indices of networks, best first
 
 
 DEFAULTS = Sampling()
@@ -188,4 +186,13 @@ def sample_fitting(
         why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
         raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")
     fitting = fitting[:wanted]
-    return [fitting[index] for index in sampling.rank([arch for arch, _ in fitting])[:count]]
+    return [fitting[index] for index in ranked([arch for arch, _ in fitting])[:count]]
+
+
+def ranked(archs: Sequence[Arch]) -> list[int]:
+    """Return the indices of networks, best first: rank them by multiply-accumulates and by weights, and add up both ranks.
+
+    Within limits of RAM, Flash and time, the larger network is usually the more accurate one (arXiv 2007.10319, section 3.1).
+    """
+    ranks = sum(np.argsort(np.argsort(list(map(size, archs)), kind="stable"), kind="stable") for size in (macs, weights))
+    return [int(index) for index in np.argsort(-ranks, kind="stable")]

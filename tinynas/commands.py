@@ -126,13 +126,6 @@ def search(
             "in the first blocks.",
         ),
     ] = False,
-    predicted: Annotated[
-        int,
-        option(
-            "--predicted N",
-            "Supernet: networks that evolution creates for each one that it evaluates; a predictor of accuracy chooses it.",
-        ),
-    ] = 1,
     feasible: Annotated[
         float,
         option(
@@ -144,13 +137,6 @@ def search(
     tensorboard: Annotated[
         bool, option("--tensorboard", "Supernet: write a TensorBoard log of its training to OUT/tensorboard.")
     ] = False,
-    vote: Annotated[
-        str,
-        option(
-            "--proxies A,B",
-            "Halving: zero-cost proxies that rank networks before training: parameters, macs, ram, synflow, naswot, zen, ...",
-        ),
-    ] = "macs,parameters",
     size: Annotated[
         str | None,
         option(
@@ -201,10 +187,8 @@ def search(
             processes=processes,
             ray=ray,
             against=against or (),
-            predicted=predicted,
             feasible=feasible,
             tensorboard=tensorboard,
-            proxies=_names(vote),
         )
         samples, searched, left = prepare.task_within(
             chosen["task"], chosen["data"], prepared, target, chosen["out"], options=given, progress=report

@@ -25,11 +25,9 @@ from tinyweave.progress import Progress, silent
 from .arch import Arch
 from .costs import Costs, Target, costs, quick_costs
 from .journal import Ledger
-from .predictor import predictor
 from .space import Choice, SearchSpace, arch_of, crossover, mutate, sample, smallest
 
 TRIES = 10  # maximum samples per requested network
-MOST_PREDICTED = 100
 OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")  # besides accuracy
 BATCH = 16  # networks whose costs are computed in one call
 CostFunction = Callable[[Sequence[Arch]], Sequence[Costs | None]]
@@ -54,18 +52,11 @@ class Evolution:
     rate: float = 0.1  # mutation probability of each gene
     generations: int = 30
     against: tuple[str, ...] = ()  # costs minimised along with the error: any of OBJECTIVES
-    predicted: int = 1  # children bred per evaluated child; an accuracy predictor chooses among them
 
     @property
     def evaluations(self) -> int:
         """Return the maximum number of networks that the search evaluates."""
         return self.population + self.generations * (self.crossovers + self.mutations)
-
-
-def check_predicted(predicted: int) -> None:
-    """Raise CompileError if `Evolution.predicted`, the number of children bred per evaluated child, is out of range."""
-    if not 1 <= predicted <= MOST_PREDICTED:
-        raise CompileError(f"--predicted {predicted} is out of range", f"give 1 to {MOST_PREDICTED}, for example 4")
 
 
 Priced = tuple[Choice, Arch, Costs]  # a network whose accuracy is not known yet
@@ -137,16 +128,7 @@ def evolve(
             (lambda: crossover(rng.choice(parents), rng.choice(parents), rng), settings.crossovers),  # noqa: B023
             (lambda: mutate(space, rng.choice(parents), settings.rate, rng), settings.mutations),  # noqa: B023
         )
-        known = [each.choice for each in evaluated], [each.accuracy for each in evaluated]
-        predict = predictor(space, *known) if settings.predicted > 1 else None
-        children = list[Priced]()
-        for breed, count in breeders:
-            bred = fitting(breed, settings.predicted * count)
-            if predict is not None and bred:
-                order = np.argsort(-predict([choice for choice, _, _ in bred]), kind="stable")
-                seen.difference_update(bred[index][1] for index in order[count:])  # they may be bred again
-                bred = [bred[index] for index in order[:count]]
-            children += bred
+        children = [child for breed, count in breeders for child in fitting(breed, count)]
         evaluate(children, f"generation {number + 1} of {settings.generations}")
     return sorted(evaluated, key=lambda each: -each.accuracy)
 

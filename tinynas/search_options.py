@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from tinyweave.installing import install
 from tinyweave.ir import CompileError
 
-from .evolution import OBJECTIVES, check_predicted
+from .evolution import OBJECTIVES
 from .halving import Rung
 from .one_shot import MAX_PROCESSES, SupernetBudget
-from .proxies import DEFAULT, check_proxies
 from .stage_one import FEASIBLE, check_share
 from .training_run import check_tensorboard
 
@@ -40,12 +39,10 @@ class SearchOptions:
     processes: int = 2  # that train and plan networks in parallel
     ray: bool = False  # run them on a Ray cluster, see `workers.pool`
     tensorboard: bool = False  # log the training of a supernet to a folder of the run
-    predicted: int = 1  # children bred per evaluated child, see `Evolution`
     feasible: float = FEASIBLE  # share of the networks of an input size or a width that must fit, see `stage_one`
     rungs: Sequence[Rung] | None = None  # rounds of successive halving, instead of a time limit
     supernet_budget: SupernetBudget | None = None  # epochs and generations of the strategy "supernet", instead of a time limit
     against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
-    proxies: Sequence[str] = DEFAULT  # names of PROXIES, which choose the candidates of halving among the networks that fit
     archs: Sequence[Arch] = ()  # candidates of `rungs`, instead of sampled ones; they need not fit
 
 
@@ -56,8 +53,6 @@ def check_options(options: SearchOptions, kind: str) -> None:
     """Raise CompileError if PyTorch is missing or an option is out of range. `kind` is the kind of the samples."""
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", install("search"))
-    check_proxies(options.proxies, kind)
-    check_predicted(options.predicted)
     check_share(options.feasible)
     if options.minutes is not None and not 0 < options.minutes < inf:
         raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
@@ -87,20 +82,9 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
         raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
     strategy = _choose_strategy(strategy, options.against, folder, team)
-    _check_used(options, strategy)
+    if options.tensorboard and strategy == "halving":
+        raise CompileError("--tensorboard has no effect in a search by halving", "leave it out, or give --strategy supernet")
     return strategy
-
-
-def _check_used(options: SearchOptions, strategy: str) -> None:
-    """Raise CompileError if an option has no effect with the strategy, "halving" or "supernet"."""
-    unused = {
-        "halving": {"--predicted": options.predicted != 1, "--tensorboard": options.tensorboard},
-        "supernet": {"--proxies": tuple(options.proxies) != DEFAULT},
-    }
-    for name, is_given in unused[strategy].items():
-        if is_given:
-            (other,) = set(unused) - {strategy}
-            raise CompileError(f"{name} has no effect in a search by {strategy}", f"leave it out, or give --strategy {other}")
 
 
 def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: Team | None = None) -> str:

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,6 @@ from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, wit
 from .halving import Rung
 from .int8 import evaluate_int8, quantisation_seconds
 from .journal import Ledger
-from .proxies import DEFAULT, first_batch, ranked
 from .search_options import DEFAULTS, MINUTES, RUN, SearchOptions, check_options, has_gpu, strategy_for
 from .space import SearchSpace, arch_of, networks_in, smallest
 from .stage_one import FEASIBLE
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 BUILT, LOGS, LOCK = "built.jsonl", "tensorboard", "search.lock"
 TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 10  # of RUN
+VERSION = 11  # of RUN
 NEEDS = "needs about"  # begins the progress report of the time that a search needs on this machine
 SHOWN = 10  # most candidates that a notebook shows
 
@@ -243,8 +241,7 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
     run = identity | {"networks": networks_in(this.space), "overhead": this.target.overhead._asdict()}
     if options.strategy == "supernet":
         run |= _plan_supernet(this)
-        predicted = {} if options.supernet_budget else {"predicted": options.predicted}
-        run["supernet"]["evolution"] |= {"against": list(options.against)} | predicted
+        run["supernet"]["evolution"] |= {"against": list(options.against)}
     else:
         run |= _plan_halving(this)
     write_file(this.folder / RUN, json.dumps(run, indent=2))
@@ -258,12 +255,11 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
     are chosen for the time limit, see `_plan_timed_halving`.
     """
     options, target = this.options, this.target
-    rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
 
     def costs_of(archs: Sequence[Arch]) -> list[Costs | None]:
         return this.workers.each(quick_costs, [(target, arch) for arch in archs])
 
-    sampling = Sampling(options.seed, costs_of=costs_of, rank=rank)
+    sampling = Sampling(options.seed, costs_of=costs_of)
     if options.rungs is None:
         return _plan_timed_halving(this, sampling)
     given = [(arch, costs(arch, target)) for arch in options.archs]
@@ -498,9 +494,7 @@ def _identity(this: _Search) -> dict[str, Any]:
         "archs": [json.loads(to_json(arch)) for arch in options.archs],
         "strategy": options.strategy,
         "against": list(options.against),
-        **({"predicted": options.predicted} if options.predicted != 1 else {}),
         **({"feasible": options.feasible} if options.feasible != FEASIBLE else {}),
-        **({"proxies": list(options.proxies)} if tuple(options.proxies) != DEFAULT else {}),
     }
 
 

@@ -34,7 +34,6 @@ def search(
     minutes: float | None = None,
     against: Sequence[str] = (),
     feasible: float = 0.8,
-    proxies: Sequence[str] = ("macs", "parameters"),
     space: SearchSpace | None = None,
     prepared: Preparation | None = None,
     seed: int = SEED,
@@ -62,7 +61,6 @@ def search(
         against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search minimises besides the error.
         feasible: fraction of the networks of one width (channel multiplier) that must fit the device, for a supernet to be
             trained at this width.
-        proxies: training-free scores, by their names in tinynas.proxies. They rank the networks that halving trains.
         space: the search space; None takes the task's.
         prepared: how the files become samples (image size, audio features and the like); None is the task's default. Sizes that
             are None are chosen by the search; if `space` is given, they are the task's default.
@@ -87,7 +85,6 @@ def search(
         ray=ray,
         against=against,
         feasible=feasible,
-        proxies=proxies,
     )
     if isinstance(data, (str, Path)):
         settings = prepared or Preparation()

@@ -75,7 +75,6 @@ PLAIN_WIDTHS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 TRIED = 2  # scaled networks of a family that are trained
 MACS = (1_000_000, 2_000_000, 4_000_000)  # limits of the joint search of resolution and width
 NARROW_FLASH = (24, 48)  # KiB of weights, where 4 bits are compared with 8
-NETWORKS = 60  # whose order by proxies is compared with their order by accuracy
 SETTINGS, SETTINGS_TRIED, SAMPLED = 10, 4, 100  # best settings, of which some are searched; networks sampled in each
 LONGER = 3  # times as many epochs, to see whether a family only trains more slowly
 MIN_SHARE = 0.5  # of the networks of a space must fit; few spaces reach the 0.8 of stage one here
@@ -204,7 +203,6 @@ def jobs(folder: Path, plan: Plan, seeds: int) -> list[Job]:
         for name, ram in product(RIVALS["images"], LIMITS["images"]):
             rival(all_jobs, "images", "images", name=name, engine="layers", ram=ram, seed=seed)
         if seed == 0:
-            proxies(all_jobs)
             curves(all_jobs, seeds)
             all_jobs.supernet("images", "images-own", own)
         own_supernet(all_jobs, own, seed)
@@ -248,15 +246,6 @@ def longer(all_jobs: Jobs, seed: int) -> None:
     for name in found:
         words, _ = name.rsplit(" ", 1)
         all_jobs.train(name, measure.trained_winner, name=key("longer", words, seed), training=training, seed=seed)
-
-
-def proxies(all_jobs: Jobs) -> None:
-    """Add short trainings of random networks that fit, with their zero-cost proxies."""
-    archs = measure.sampled_fitting(IMAGES, limits_of("images", BEST_ENGINE, MIDDLE), CLASSES, NETWORKS)
-    training = all_jobs.training("images", "images", part=2)
-    for number, arch in enumerate(archs):
-        job = partial(measure.ranked, training, IMAGES, arch)
-        all_jobs.list.append(Job(key("proxies", number), job, (key("supernet images"),)))
 
 
 def curves(all_jobs: Jobs, seeds: int) -> None:
@@ -409,7 +398,7 @@ def planned(folder: Path, executor: ProcessPoolExecutor, seconds: float, args: a
         rate = sum(speeds(args.processes))
         supernet_rate = min(speeds(min(args.processes, 2 + ROTATIONS + COMPANY), IMAGES))
         seconds -= time.perf_counter() - begin
-    trainings = sum(args.seeds * len(LIMITS[task]) * count for task, count in TRAININGS.items()) + NETWORKS // 2
+    trainings = sum(args.seeds * len(LIMITS[task]) * count for task, count in TRAININGS.items())
     epochs = int(SHARES["trainings"] * seconds * rate / (STEPS * trainings))
     at_once = min(1.0, args.processes / (2 + ROTATIONS))  # how many of the supernets train at the same time
     supernet_epochs = int(SHARES["supernets"] * seconds * supernet_rate * at_once / STEPS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,9 +22,8 @@ from tinynas.costs import Costs, Target
 from tinynas.evolution import Evaluated, Evaluator, Evolution, evolve
 from tinynas.halving import DATA, augmentations_of, load_data
 from tinynas.one_shot import LEARNING_RATE, SUPERNET
-from tinynas.proxies import PROXIES, first_batch, score
 from tinynas.ram.arena import graph_of
-from tinynas.space import SearchSpace, arch_of, sample, smallest
+from tinynas.space import SearchSpace, arch_of, smallest
 from tinynas.stage_one import Schedule, StageLimits, fits_by_patches, least_ram
 from tinynas.tasks.dataset import Dataset, sized
 from tinynas.training_run import TrainingRun
@@ -307,24 +305,6 @@ def tuned_winner(found: Record, training: Training, shared: SearchSpace, seed: i
     arch = from_json(found["arch"])
     start = extracted(training.folder, shared, arch)
     return trained(training, arch, seed, start=start.state_dict())
-
-
-def ranked(training: Training, shared: SearchSpace, arch: Arch) -> Record:
-    """Train a network for a short time, and return its accuracy beside its zero-cost proxies and its supernet accuracy."""
-    batch = first_batch(load_data(training.folder / DATA), arch)
-    values = {name: score(name, arch, batch) for name in PROXIES}
-    by_supernet = accuracy_by_supernet(training.folder, shared, arch)
-    return trained(training, arch, 0) | {"proxies": values | {"supernet": by_supernet}}
-
-
-def sampled_fitting(space: SearchSpace, limits: Limits, classes: int, count: int) -> list[Arch]:
-    """Return `count` different random networks of a space that fit."""
-    rng, found = random.Random(0), dict[Arch, None]()
-    while len(found) < count:
-        arch = arch_of(space, sample(space, rng), classes)
-        if limits.fit(arch):
-            found[arch] = None
-    return list(found)
 
 
 def quantised(found: Record, training: Training, file: Path, bits: int) -> Record:

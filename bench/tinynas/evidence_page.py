@@ -51,7 +51,6 @@ from evidence_tables import (
     engines,
     joint,
     longer,
-    proxies,
     remedies,
     rivals,
     spaces,
@@ -204,14 +203,6 @@ def sections(results: Results) -> list[Section]:
             tuple(f"{name} {MIDDLE} *" for name in CURVE_NAMES.values()),
         ),
         Section(
-            "Zero-cost proxies",
-            f"Random networks for images that fit {MIDDLE} KiB, each trained alone for half the epochs of the networks\n"
-            'above, with one seed. The row "supernet" is the accuracy on the validation part with the weights of the\n'
-            "supernet. The chance of a training lowers all correlations. Intervals are from a bootstrap of the networks.",
-            proxies(results),
-            ("proxies *",),
-        ),
-        Section(
             "The best space, other spaces and all sizes and widths (table 5.6, figure 5-4)",
             f"Images, {MIDDLE} KiB. The best space is the image size and the width that stage one chooses if at least\n"
             f"{100 * MIN_SHARE:.0f} % of its networks must fit. {SETTINGS_TRIED} of the {SETTINGS - 1} next best spaces\n"
@@ -310,7 +301,7 @@ def every_run(results: Results) -> str:
     """Return the table of all trained networks, with the test accuracy of each seed, and the measurements that failed."""
     by_label = dict[str, dict[str, float]]()
     for name, line in sorted(results.lines.items(), key=lambda each: [word.zfill(8) for word in each[0].split()]):
-        if "test" in line["result"] and not name.startswith("proxies"):
+        if "test" in line["result"]:
             label, seed = name.rsplit(" ", 1)
             by_label.setdefault(label, {})[seed] = 100 * line["result"]["test"]
     rows = [

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import mean
 
-import numpy as np
 from evidence import BEST_ENGINE, CURVES, KIB, LIMITS, LONGER, MACS, MIDDLE, NARROW_FLASH, RIVALS, best_settings
 from evidence_jobs import ENGINES
 from evidence_results import Difference, Results, Tested, difference, mean_of, outcomes, shown
 from page_text import table
-from proxies import spearman
 
-from tinynas.proxies import PROXIES
-
-RESAMPLED = 1000  # draws of a bootstrap
 NAMES = {
     "layers": "layer by layer",
     "patches": "first layers by patches",
@@ -189,29 +184,6 @@ def curves(results: Results) -> Iterator[str]:
         by_seed = [last[0][seed] - other[seed] for seed in sorted(set(last[0]) & set(other))]
         if len(by_seed) > 1:
             yield f"The first row minus {title}, over {len(by_seed)} seeds: {shown(mean_of(by_seed))} points.\n"
-
-
-def proxies(results: Results) -> Iterator[str]:
-    """Yield the table of the proxies' rank correlations with accuracy."""
-    records = [line["result"] for name, line in results.lines.items() if name.startswith("proxies ")]
-    if len(records) < 2:
-        return
-    accuracies = np.array([100 * record["test"] for record in records])
-    yield (
-        f"{len(records)} networks have {min(accuracies):.1f} to {max(accuracies):.1f} % on the test part after "
-        f"{records[0]['epochs']} epochs.\n"
-    )
-    every = {name: np.array([record["proxies"][name] for record in records], float) for name in (*PROXIES, "supernet")}
-    of = {name: values for name, values in every.items() if np.ptp(values)}
-    draws = np.random.default_rng(0).integers(0, len(records), (RESAMPLED, len(records)))
-    varied = [draw for draw in draws if all(np.ptp(values[draw]) for values in (*of.values(), accuracies))]
-    drawn = {name: np.array([spearman(values[each], accuracies[each]) for each in varied]) for name, values in of.items()}
-    ranks, rows = {name: spearman(values, accuracies) for name, values in of.items()}, list[Sequence[object]]()
-    for name, rank in sorted(ranks.items(), key=lambda item: -item[1]):
-        spans = [np.quantile(each, (0.025, 0.975)) for each in (drawn[name], drawn[name] - drawn["macs"])]
-        cells = [f"{low:+.2f} to {high:+.2f}" for low, high in spans]
-        rows.append([name, f"{rank:+.2f}", cells[0], "" if name == "macs" else cells[1]])
-    yield table(["proxy", "Spearman's rank correlation", "95 % interval", "difference to macs, 95 % interval"], rows, 1)
 
 
 def spaces(results: Results) -> Iterator[str]:

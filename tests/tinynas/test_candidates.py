@@ -155,3 +155,11 @@ def test_fitted_networks_read_samples_of_few_values_and_must_fit() -> None:
     assert {arch.image for arch, _ in fitted_networks(replace(large, kind="images"), target)} == {(32, 17, 1)}, (
         "as k-NN reads it"
     )
+
+
+def test_networks_are_ranked_by_the_sum_of_their_ranks_in_macs_and_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either of the two alone gives another order."""
+    archs = [replace(arch_of(SPACE, smallest(SPACE), 2), stem=stem) for stem in (1, 2, 3)]
+    for name, sizes in (("macs", {1: 3, 2: 1, 3: 2}), ("weights", {1: 1, 2: 2, 3: 3})):
+        monkeypatch.setattr(candidates, name, lambda arch, sizes=sizes: sizes[arch.stem])
+    assert candidates.ranked(archs) == [2, 0, 1]

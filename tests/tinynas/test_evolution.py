@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tinynas import evolution
@@ -21,16 +19,14 @@ from tinynas.evolution import (
     Evolution,
     best_of,
     check_feasible,
-    check_predicted,
     evolve,
     fronts,
     objectives,
     quick_costs,
     without_plan,
 )
-from tinynas.predictor import genes, predictor
 from tinynas.ram.arena import arena
-from tinynas.space import Choice, ElasticGroup, arch_of, networks_in, sample, sensors, small_images, smallest, with_plan_genes
+from tinynas.space import Choice, ElasticGroup, arch_of, networks_in, sensors, small_images, smallest, with_plan_genes
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
@@ -252,45 +248,7 @@ def test_costs_depend_on_the_plan_gene() -> None:
         check_feasible(space, replace(target, limits=api.limits_of(BOARD, ram=str(enough - 1))), 2)
 
 
-def test_a_predictor_learns_the_effect_of_each_gene() -> None:
-    """If the accuracy is a sum over genes, the predictions for unseen networks are close to it."""
-    rng = random.Random(4)
-    choices = [sample(SPACE, rng) for _ in range(340)]
-    archs = [arch_of(SPACE, choice, 2) for choice in choices]
-    predict = predictor(SPACE, choices[:300], [goodness(arch) for arch in archs[:300]])
-    true, said = np.array([goodness(arch) for arch in archs[300:]]), predict(choices[300:])
-    assert np.corrcoef(true, said)[0, 1] > 0.98 and np.abs(true - said).max() < 0.08
-    table = genes(SPACE, choices[:2])
-    assert table.shape == (2, 1 + 5 + 1 + 1 + 2 * (1 + 4 + 3) + 3 * (1 + 4 + 3) + 2 * (1 + 3 + 3)), (
-        "size, width, pooling, head, blocks"
-    )
-    blocks = sum(map(len, choices[0].blocks))
-    assert table[0].sum() == 1 + 1 + 1 + 3 * blocks
-
-
-def test_a_space_without_new_children_ends_a_guided_search() -> None:
-    """When all networks of a space are known, no child is left for the predictor to choose."""
+def test_a_space_without_new_children_ends_a_search() -> None:
     few = replace(SPACE, widths=(0.5,), groups=(ElasticGroup(16, 2, (1,), (3, 5), (1,)),))
-    found = evolve(few, TARGET, 2, Evolution(2, 1, 1, 1, 0.5, 2, predicted=3), Evaluator(measure, cheap), seed=0)
+    found = evolve(few, TARGET, 2, Evolution(2, 1, 1, 1, 0.5, 2), Evaluator(measure, cheap), seed=0)
     assert len(found) == 2 == networks_in(few)
-
-
-def test_a_predictor_finds_better_networks_with_the_same_number_of_evaluations(tmp_path: Path) -> None:
-    bests = list[tuple[float, float]]()
-    for seed in range(4):
-        pair = list[float]()
-        for predicted in (1, 6):
-            settings = Evolution(10, 4, 5, 5, 0.1, 4, predicted=predicted)
-            found = evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=seed)
-            assert 40 < len(found) == len({each.arch for each in found}) <= settings.evaluations == 50
-            pair.append(found[0].accuracy)
-        bests.append((pair[0], pair[1]))
-    assert sum(guided for _, guided in bests) > sum(blind for blind, _ in bests) + 4 * 0.02, bests
-    settings = Evolution(6, 3, 3, 3, 0.1, 2, predicted=3)
-    whole = evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=1, file=tmp_path / "memory")
-    lines = (tmp_path / "memory").read_text().splitlines()
-    (tmp_path / "memory").write_text("\n".join(lines[: len(lines) // 2]))  # interrupted halfway
-    assert evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=1, file=tmp_path / "memory") == whole
-    for wrong in (0, 101):
-        with pytest.raises(CompileError, match=f"--predicted {wrong} is out of range; give 1 to 100"):
-            check_predicted(wrong)

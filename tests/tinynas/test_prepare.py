@@ -262,7 +262,7 @@ def test_faults_of_samples_and_options_are_found_before_the_choice(tmp_path: Pat
     folder = photographs(tmp_path / "photos")
     for prepared, options, message in (
         (Preparation(space="vgg"), TIMED, "--space vgg is unknown"),
-        (Preparation(), replace(TIMED, proxies=("luck",)), "--proxies luck is unknown"),
+        (Preparation(), replace(TIMED, minutes=0), "--minutes 0 is out of range"),
     ):
         with pytest.raises(CompileError, match=message):
             task_within("images", folder, prepared, target(), tmp_path / "run", options=options)

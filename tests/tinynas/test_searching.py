@@ -20,11 +20,10 @@ pytest.importorskip("torch", reason="needs torch")
 
 import tinyweave as tw
 from tinynas import candidates, halving, searching
-from tinynas.arch import PlanGene, linear, macs, nearest, to_json, weights
+from tinynas.arch import PlanGene, linear, macs, nearest, to_json
 from tinynas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinynas.halving import Rung
 from tinynas.prepare import Preparation, task_of
-from tinynas.proxies import ranked
 from tinynas.search_options import SearchOptions
 from tinynas.search_report import card, search_record
 from tinynas.searching import SearchResult, best_first, search, with_measured_overhead
@@ -212,8 +211,8 @@ def test_a_run_folder_that_contains_the_samples_is_refused(tmp_path: Path) -> No
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_supernet_and_some_proxies_refuse_detection(tmp_path: Path) -> None:
-    """A supernet and two proxies need one class per sample, so `auto` never chooses a supernet for boxes."""
+def test_a_supernet_refuses_detection(tmp_path: Path) -> None:
+    """A supernet needs one class per sample, so `auto` never chooses a supernet for boxes."""
     boxes = replace(waves(), kind="detection", labels=np.zeros((len(waves().values), 1, 6), np.float32))
     with pytest.raises(
         CompileError, match="a supernet does not support detection; leave out --strategy, or give --strategy halving"
@@ -221,8 +220,6 @@ def test_a_supernet_and_some_proxies_refuse_detection(tmp_path: Path) -> None:
         search(boxes, SPACE, TARGET, tmp_path, SearchOptions(strategy="supernet"))
     with pytest.raises(CompileError, match="halving has one objective, accuracy; leave out --against"):
         search(boxes, SPACE, TARGET, tmp_path, SearchOptions(against=("ram",), minutes=600))
-    with pytest.raises(CompileError, match="--proxies zico does not support detection; give macs, parameters"):
-        search(boxes, SPACE, TARGET, tmp_path, SearchOptions(proxies=("macs", "zico")))
 
 
 @pytest.mark.emulator
@@ -315,11 +312,6 @@ def test_a_network_that_exceeds_the_lower_bound_does_not_fit() -> None:
     assert too_large(arch_of(space, largest(space), 10), target) and not too_large(arch_of(space, smallest(space), 10), target)
 
 
-def test_the_larger_of_two_networks_is_ranked_first() -> None:
-    archs = [arch_of(SPACE, choice(SPACE), 2) for choice in (smallest, largest)]
-    assert ranked(archs) == [1, 0] and weights(archs[1]) > weights(archs[0])
-
-
 def test_the_wilson_interval_of_a_success_rate() -> None:
     """Wilson's interval of 8 of 10: 0.490 to 0.943 (Brown, Cai, DasGupta 2001)."""
     assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=5e-4)
@@ -347,7 +339,7 @@ def test_search_and_train_commands_write_their_results(
     monkeypatch.setattr(searching, "fitted_networks", lambda *about: fitted(*about)[:1])  # nearest neighbours would win
     wave_files(tmp_path / "data")
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
-    numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan", "--proxies", "synflow, macs"]
+    numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan"]
     code = main(["search", *given, *numbers, "-o", str(tmp_path / "found")])
     printed = capsys.readouterr()
     record = json.loads(printed.out)
@@ -357,7 +349,7 @@ def test_search_and_train_commands_write_their_results(
     run = json.loads((tmp_path / "found" / "search.json").read_text())
     assert run["rungs"] == [[2, 1]] and run["trial_epochs"] == 1 and run["folds"] == 4
     assert run["final_epochs"] == [1] * 3 and run["first"] == 1, "the first network, another, linear"
-    assert run["proxies"] == ["synflow", "macs"] and record["trained"]["epochs"] == 2 + 1, "of two candidates, and of the best"
+    assert record["trained"]["epochs"] == 2 + 1, "of two candidates, and of the best"
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     page = (tmp_path / "found" / "report.html").read_text()
     (entry,) = json.loads(page.split('id="data">')[1].split("</script>")[0])["entries"]
@@ -373,8 +365,6 @@ def test_search_and_train_commands_write_their_results(
     assert "--task speech is unknown; give one of images, visual-wake-words, keywords" in capsys.readouterr().err
     assert main(["train", arch, *given, "--features", "mel", "-o", str(tmp_path / "other")]) == 2
     assert "--features mel is unknown; it is one of log-mel, mfcc" in capsys.readouterr().err
-    assert main(["search", *given, "--window", "24", "--proxies", "luck", "-o", str(tmp_path / "other")]) == 2
-    assert "--proxies luck is unknown; give one of macs, parameters, ram, synflow" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 

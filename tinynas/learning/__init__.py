@@ -1,4 +1,4 @@
-"""The PyTorch part of a search: networks as modules, their training, and zero-cost proxies.
+"""The PyTorch part of a search: networks as modules, and their training.
 
 Other modules import it inside functions only, so that they can be imported without PyTorch.
 """
