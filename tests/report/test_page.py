@@ -165,7 +165,7 @@ def test_files_that_are_not_records_are_refused_in_one_line(
         assert error.count("\n") == 1 and error.startswith("tinyweave: ") and ";" in error, error
     (tmp_path / "old.json").write_text(json.dumps(records["plan"] | {"schema": 1}))
     assert main(["report", str(tmp_path / "old.json"), "-o", str(tmp_path / "page.html")]) == 2
-    told = "it has version 1 of the keys, and this tinyweave reads version 2; print it again with this tinyweave"
+    told = "it has version 1 of the keys, and this tinyweave reads version 3; print it again with this tinyweave"
     assert told in capsys.readouterr().err
     (tmp_path / "plan.json").write_text(json.dumps(records["plan"]))
     assert main(["report", str(tmp_path / "plan.json"), "--ram", "9k", "-o", str(tmp_path / "page.html")]) == 2

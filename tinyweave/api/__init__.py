@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         reorder_model,
         request_of,
     )
+    from .program_run import run_program
     from .pruning import PruneOptions, prune_model
     from .quantisation import (
         SampleOptions,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from .results import Deployment, Fit, FlashEstimate, Inspection, Model, Profile, Pruning, Quantisation, Reordering
     from .row_sources import row_source_bytes
     from .runs import EarlierPlan, boards_that_fit, compare_boards, deploy_model, profile_plan, run, verify_plan
-    from .second_emulator import qemu_board, run_program
     from .verbs import (
         compare,
         compile,
@@ -83,6 +83,7 @@ __getattr__ = attributes(
     __name__,
     {
         ".verbs": "compare compile deploy export guard inspect load pareto plan profile prune quantize reorder verify",
+        ".program_run": "run_program",
         ".quantisation": "SampleOptions accuracies convert_qat int8_form is_float_model precision_limits prepare_qat "
         "quantize_model",
         ".results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
@@ -99,7 +100,6 @@ __getattr__ = attributes(
         ".code": "CodeOptions compiled_bytes emit_c emulated_core merge_files write",
         ".references": "ProofOptions samples",
         ".runs": "EarlierPlan boards_that_fit compare_boards deploy_model profile_plan run verify_plan",
-        ".second_emulator": "qemu_board run_program",
         "..packages": "cascade check_format export_files listening looking",
         "..planning": "Limits Request",
         "..planning.ablation": "ablation",

@@ -80,16 +80,6 @@ def package(
     return Package(name, version, tuple(packaged), files, core, device, options.command, options.options)
 
 
-def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], Sequence[bytes]]], board: Device) -> Package:
-    """Return one model as a package for a board.
-
-    `trials` are samples of the example program: per sample, the bytes of each input and the bytes of each correct output.
-    """
-    emitted = emit_c(model, plan, board)
-    part = PackagedModel(plan, emitted, model.path.name, tuple(Trial(*map(tuple, trial)) for trial in trials))
-    return Package(model.name, "1.0.0", (part,), emitted.files, board.core, board, "", "")
-
-
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
     """Return samples for the example program, with their reference outputs: `inputs`, or a random sample if there are none.
 

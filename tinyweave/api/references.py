@@ -18,19 +18,17 @@ from .results import Model
 
 @dataclass(frozen=True)
 class ProofOptions:
-    """The samples, and the emulators, with which the C of a model is compared with the reference.
+    """The samples with which the C of a model is compared with the reference.
 
     Attributes:
         inputs: samples to run first, all of them, each with one array per network input.
         count: number of samples in all; after `inputs` follow all minima, all maxima, all zero points, then random samples.
         seed: seed of the random samples.
-        second_emulator: also run complete firmware on a board that QEMU emulates.
     """
 
     inputs: Sequence[Sequence[np.ndarray]] = ()
     count: int = SAMPLES
     seed: int = SEED
-    second_emulator: bool = False
 
     def samples(self, model: Model) -> list[list[np.ndarray]]:
         """Return the samples for a model, each with one array per input; see the function `samples`."""

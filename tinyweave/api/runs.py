@@ -26,7 +26,6 @@ from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, oth
 from .references import USUAL, ProofOptions, reference_outputs, samples
 from .results import Deployment, Fit, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
-from .second_emulator import second_emulator
 
 REBUILDS = 2  # most rebuilds with measured Flash, and most rebuilds with limits that a run exceeded
 Count = TypeVar("Count")
@@ -258,10 +257,6 @@ def deploy_model(
     report(f"building for {compare.place_of(target.HOST)}", 0, 1)
     here = run(target.build(there.build.plan, folder, model.name, target.HOST), caches=None)
     verification = compare.verdict(right, cases, [here, there], progress)
-    if proof.second_emulator:
-        board, compiler, text = second_emulator(model, there.build.plan, device, cases, right)
-        difference = verification.first_difference or text
-        verification = replace(verification, boards={board: compiler}, first_difference=difference)
     measured = _profile(there, device)
     return Deployment(model, there.build.plan, measured, verification, device, request.limits, source_of, beside, in_flash)
 

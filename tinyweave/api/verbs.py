@@ -284,7 +284,6 @@ def deploy(
     inputs: Sequence[Sample] = (),
     samples: int = SAMPLES,
     seed: int = SEED,
-    second_emulator: bool = False,
     source: str | None = None,
     pixels: str | None = None,
     **changes: Any,
@@ -301,7 +300,6 @@ def deploy(
         inputs: samples for the comparison, as for `verify`.
         samples: as for `verify`.
         seed: as for `verify`.
-        second_emulator: also run complete firmware on a board that QEMU emulates, and compare its outputs.
         source: as for `compile`.
         pixels: as for `compile`.
         changes: fields of PlanOptions, as for `plan`.
@@ -310,14 +308,12 @@ def deploy(
         The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`.
 
     Raises:
-        CompileError: as for `verify`; or `second_emulator` is set and QEMU has no board with this core or is not installed.
+        CompileError: as for `verify`.
     """
     written_to, chosen, target = output_folder(folder), changed(options, changes), device_of(device)
     loaded = _model(model, chosen)
-    if second_emulator:
-        api.qemu_board(target)
     code = api.CodeOptions(row_source=source, pixels=pixels)
-    proof = api.ProofOptions(list(map(_arrays, inputs)), samples, seed, second_emulator)
+    proof = api.ProofOptions(list(map(_arrays, inputs)), samples, seed)
     request = api.request_of(chosen, target)
     with generated_folder(written_to, "", api.origins([loaded])) as written:
         return api.deploy_model(loaded, written.scratch, request, target, code=code, proof=proof)

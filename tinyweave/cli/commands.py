@@ -313,9 +313,6 @@ def deploy(
     seed: Seed = SEED,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
-    second_emulator: Annotated[
-        bool, option("--second-emulator", "Also run complete firmware on a board in QEMU, and compare its output bytes.")
-    ] = False,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -329,11 +326,8 @@ def deploy(
     """
     board, request = steps.device_and_request(chosen)
     loaded = steps.load_model(model, chosen, name)
-    if second_emulator:
-        api.qemu_board(board)
     arrays = sample_files.read_inputs(inputs, loaded)
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
-    options["second_emulator"] = second_emulator or None
     row_source = api.row_source_bytes(loaded, chosen["source"]) if chosen["source"] else 0
     beside = replace(request, limits=request.limits.less(row_source)) if row_source else request
     known: planning.SpaceCache = {}
@@ -355,7 +349,7 @@ def deploy(
                 request,
                 board,
                 code=replace(steps.code_options(chosen, kernel_prefix), command=command),
-                proof=api.ProofOptions(arrays, samples, seed, second_emulator),
+                proof=api.ProofOptions(arrays, samples, seed),
                 earlier=api.EarlierPlan(planned, known),
                 progress=report,
             )

@@ -467,6 +467,5 @@ def _verify(verification: Verification | None) -> Record:
     keys = ("ok", "samples", "reference", "without_litert", "max_abs_diff", "first_difference")
     return _of(verification, *keys) | {
         "compilers": dict(verification.compilers) if verification else None,
-        "boards": dict(verification.boards) if verification else None,
         "touched": {place: dict(used) for place, used in verification.touched.items()} if verification else None,
     }

@@ -11,7 +11,7 @@ from ..files import read_file
 from ..ir import CompileError
 
 SCHEMA = Path(__file__).with_name("schema.json")
-VERSION = 2  # of schema.json
+VERSION = 3  # of schema.json
 MAX_BYTES = 1 << 26  # of a file
 KINDS = {  # a key that only one kind of record has -> the name of its definition in schema.json
     "points": "front",

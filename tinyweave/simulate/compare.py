@@ -35,8 +35,7 @@ class Verification:
     """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs.
 
     The reference is LiteRT, or numpy if LiteRT's kernels were not used. If LiteRT is the reference, the outputs of the numpy
-    reference are compared with it, too. `touched` is target -> memory -> highest arena byte written, plus one. If complete
-    firmware ran on boards in a second emulator, `boards` is board -> compiler and flags.
+    reference are compared with it, too. `touched` is target -> memory -> highest arena byte written, plus one.
     """
 
     samples: int  # number of samples
@@ -47,7 +46,6 @@ class Verification:
     max_abs_diff: float = 0  # largest absolute difference of the C, or of the numpy reference, from the reference
     first_difference: str | None = None  # description of the first difference; None if all outputs are equal
     without_litert: str | None = None  # why LiteRT's kernels were not used; None if they were
-    boards: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
