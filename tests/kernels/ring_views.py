@@ -50,18 +50,21 @@ def windowed(
     room: int = 9,
     padded: bool = True,
     columns: int | None = None,
+    beyond: int = 0,
 ) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
     """Return a random window, or one of the given kernel and stride.
 
-    The map is larger than the window by less than `room`; with `columns` it has this many columns.
+    The map is larger than the window by less than `room`; with `columns` it has this many columns. Padding is less than the
+    kernel plus `beyond`, so that whole windows of a convolution may be in the padding.
     """
     kernel, stride = (given or tuple(rng.integers(1, 5, 2).tolist()) for given in (kernel, stride))
     dilation = tuple(rng.integers(1, 3, 2).tolist()) if dilated else (1, 1)
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
-    pad = tuple(int(rng.integers(0, k)) for k in kernel)
+    most = kernel[0] + beyond, kernel[1] + (0 if columns else beyond)
+    pad = tuple(int(rng.integers(0, k)) for k in most)
     h, w = (int(rng.integers(e, e + room)) for e in extent)
     w = columns or w
-    after = tuple(int(rng.integers(0, k)) for k in kernel)
+    after = tuple(int(rng.integers(0, k)) for k in most)
     pad, after = (pad, after) if padded else ((0, 0), (0, 0))
     out_h, out_w = ((s + p + a - e) // t + 1 for s, p, a, e, t in zip((h, w), pad, after, extent, stride, strict=True))
 

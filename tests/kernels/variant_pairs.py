@@ -114,6 +114,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
         if not depthwise.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
+    chosen["beyond"] = 7 * (rng.integers(8) == 0)
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
     sizes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
@@ -192,6 +193,7 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     if rng.integers(8) == 0:
         chosen |= {"kernel": (int(rng.integers(1, 8)), 1), "columns": 1}
     chosen["padded"] = bool(rng.integers(2))
+    chosen["beyond"] = 7 * (rng.integers(8) == 0)
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, is_depthwise and not rng.integers(4), **chosen)
     rows, cols = geometry["kernel"]
     taps, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
@@ -235,6 +237,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
         chosen = {"kernel": (scalar.SIDE,) * 2, "stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES)))}
     elif rng.integers(3) == 0:
         chosen = {"kernel": (1, 1)}
+    chosen["beyond"] = 7 * (rng.integers(8) == 0)
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, room=room, **chosen)
     products, most = geometry["kernel"][0] * geometry["kernel"][1], int(rng.choice([0, 1000, 1 << 21, (1 << 31) - 1]))
     products *= 1 if is_depthwise else depth

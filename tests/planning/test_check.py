@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.tiny import NETWORKS, activation, constant
+from cases.maps import SAME
+from cases.tiny import NETWORKS, activation, constant, ramp
 from cases.tiny import graph as tiny
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.access import overlap_distances
-from tinyweave.planning import Plan, Request, Stage, check, from_json, plan, plan_in_stages, to_json
-from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning import Plan, Request, Stage, Tile, check, from_json, plan, plan_in_stages, to_json
+from tinyweave.planning.check import Touched, UnsoundPlanError
 from tinyweave.planning.plan import Place
 
 
@@ -96,6 +97,19 @@ def test_a_tile_without_rows_of_a_map_passes() -> None:
     """A window of stride 3 skips the map and reads only padding."""
     made = plan(random_network(859, random.Random(859).randint(4, 14), growers=BY_ROW, live=2, usual=0))
     assert any(0 in size for stage in made.stages if stage.schedule for size in stage.schedule.tiles.values())
+
+
+def test_a_block_that_needs_no_new_column_keeps_the_columns_of_its_tile() -> None:
+    """At the right edge, the first layers of a tile have no column left to compute, and each column is computed once."""
+    count, height, width = 6, 4, 8
+    tensors = [activation(f"x{i}", (1, height, width, 4)) for i in range(count + 1)]
+    tensors += [constant(f"w{i}", ramp((1, 3, 3, 4)), (0.01,)) for i in range(count)]
+    ops = [Op(f"window_{i}", "depthwise_conv_2d", (f"x{i}", f"w{i}", None), (f"x{i + 1}",), SAME) for i in range(count)]
+    graph, seen = tiny("windows", tensors, ops, ("x0",), (f"x{count}",)), list[Touched]()
+    check(plan_in_stages(graph, [range(count)], tiles=(Tile(tuple(range(count)), 1, height),)), seen.append)
+    for name in (f"x{i + 1}" for i in range(count)):
+        columns = [col for each in seen if each.writes and (each.tensor, each.row) == (name, 0) for col in each.cols]
+        assert columns == list(range(width)), name
 
 
 def test_a_view_away_from_its_source_is_refused() -> None:
