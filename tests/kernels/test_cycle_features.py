@@ -84,22 +84,6 @@ def test_features_of_the_dense_kernel_of_2_pixels_times_4_filters(shape: tuple) 
     assert case == f", {wanted}"
 
 
-@pytest.mark.parametrize(("pixels", "depth", "filters"), [((1, 1), 20, 3), ((1, 1), 4, 1), ((3, 5), 9, 2), ((2, 4), 7, 3)])
-def test_features_of_the_kernel_of_2_pixels_times_2_filters(pixels: tuple[int, int], depth: int, filters: int) -> None:
-    graph, op = layer((*pixels, depth, filters, (1, 1), (1, 1), ((0, 0), (0, 0))), "conv_2d")
-    inner = {1: 0, 2: 0}  # by the filters of a group
-    groups = pairs = 0
-    for _ in range(0, pixels[0] * pixels[1], 2):
-        pairs += 1
-        for first in range(0, filters, 2):
-            groups += 1
-            for _ in range(0, depth, 4):
-                inner[min(filters - first, 2)] += 1
-    case, counted, passes = cycle_features.pairs_of_pixels_and_filters(graph, op)
-    assert counted == (inner[2], inner[1], groups, pixels[0] * pixels[1] * filters, pairs, 1.0) and passes == pairs
-    assert case == (", one" if pixels == (1, 1) else "")
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_features_of_the_portable_kernels(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")

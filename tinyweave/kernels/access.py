@@ -99,7 +99,6 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.exponentials, ("tw_softmax_s16", "tw_log_softmax_s8")),
     (partial(order.cells, at_once=1), ("tw_unidirectional_sequence_lstm_s8", "tw_unidirectional_sequence_lstm_s8_mve")),
     (partial(order.cells, at_once=4), ("tw_unidirectional_sequence_lstm_s8_dsp",)),
-    (order.steps_in_time, ("tw_stateless_lstm_s8", "tw_stateless_lstm_s8_dsp", "tw_stateless_lstm_s8_mve")),
     (order.steps_in_time, ("tw_gru_s8_mve", "tw_simple_rnn_s8_mve")),
     (order.steps_in_time, ("tw_gru_s8", "tw_gru_s8_dsp", "tw_simple_rnn_s8", "tw_simple_rnn_s8_dsp")),
     (order.framed, ("tw_pad_s8",)),

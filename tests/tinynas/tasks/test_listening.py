@@ -127,7 +127,7 @@ def test_the_last_window_of_a_stream_equals_the_features_of_training() -> None:
 
 def test_the_c_of_the_firmware_page_compiles(tmp_path: Path) -> None:
     """The C of docs/FIRMWARE.md is compiled with the header of a keyword network."""
-    page = (Path(__file__).parents[2] / "docs" / "FIRMWARE.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "FIRMWARE.md").read_text()
     (code,) = (text for text in re.findall(r"```c\n(.*?)```", page, re.DOTALL) if "log_mel_ring.h" in text)
     sizes = {"INPUT_0_DIM_1": 49, "OUTPUT_0_ELEMENTS": 12, "SRAM_BYTES": 100, "ALIGN": 16}
     defines = "\n".join(f"#define NETWORK_{name} {size}" for name, size in sizes.items())

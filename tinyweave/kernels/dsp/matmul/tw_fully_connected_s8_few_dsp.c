@@ -16,10 +16,10 @@ static inline uint32_t few_word(const int8_t *x, int32_t depth)
     return word;
 }
 
+#if TW_HAS_DSP
+
 /* Returns the bytes, at most 0, from the end of the whole quads of `depth` inputs to the last quad; 0 if all quads are whole. */
 static inline int32_t few_back(int32_t depth) { return -(-depth & 3); }
-
-#if TW_HAS_DSP
 
 /* The quad of inputs at r0, as lanes (k, k + 2) in r9 and (k + 1, k + 3) in r8. */
 #define INPUTS              \
