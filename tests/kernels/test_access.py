@@ -174,3 +174,16 @@ def test_as_many_windows_are_copied_for_mve_as_fit_in_the_scratch_memory() -> No
         else:
             assert count in range(2, mve.MOST_WINDOWS + 1, 2) and (count == 2 or count * window <= mve.WINDOWS_BYTES)
             assert count == mve.MOST_WINDOWS or (count + 2) * window > mve.WINDOWS_BYTES
+
+
+@pytest.mark.parametrize(("padding", "reach"), [((2, 2), True), ((3, 0), False), ((0, 4), False)])
+def test_depthwise_kernels_by_lines_take_no_window_that_lies_in_the_padding(padding: Pair, reach: bool) -> None:
+    size, stride = 7, 2
+    out = (size + sum(padding) - 3) // stride + 1
+    shapes = {"x": (1, size, size, 4), "w": (1, 3, 3, 4), "y": (1, out, out, 4)}
+    tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
+    tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
+    attrs = {"stride": (stride, stride), "dilation": (1, 1), "padding": (padding, padding), "activation": "none"}
+    graph = Graph("g", tensors, (Op("padded", "depthwise_conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+    assert depthwise.windows_reach_the_map(graph, graph.ops[0]).met == reach
+    assert {depthwise.windows_reach_the_map} <= {*depthwise.LINES} & {*depthwise.WITH_OUTLIERS} & {*depthwise.THREE_BY_THREE}

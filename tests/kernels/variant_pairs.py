@@ -114,7 +114,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
         if not depthwise.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
-    chosen["beyond"] = 7 * (rng.integers(8) == 0)
+    by_lines = is_depthwise and not lean and kernel not in COLUMN  # these kernels take no windows that lie in the padding
+    chosen["beyond"] = 0 if by_lines else 7 * (rng.integers(8) == 0)
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
     sizes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
