@@ -335,7 +335,7 @@ def measured(model: results.Model, step: Step, cases: list[list[np.ndarray]], ex
         right = compare.truth(plan.graph, cases, lambda _: expected)
         proof = compare.verify(plan, Path(folder), model.name, cases, cores=[CORE], right=right)
         firmware = emulated.build(Path(folder), model.name, CORE)
-        run = emulated.invoke(firmware, plan.arena, compare.pack(plan.graph, cases[0]), compare.output_bytes(plan.graph))
+        run = emulated.invoke(firmware, plan.arena, compare.pack(cases[0]), compare.output_bytes(plan.graph))
     assert run.instructions is not None and run.stack is not None
     arena, parts = sum(plan.arena.values()), firmware.sizes
     return Row(

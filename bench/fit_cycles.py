@@ -66,7 +66,7 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
     }
     rows: list[Row] = []
     for size, part in ((size, replace(model, graph=graph)) for size, graph in graphs.items() if graph.ops):
-        sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
+        sample = compare.pack([drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
         choices = {"": KernelRule(core), "flash_heavy": KernelRule(core, flash_heavy=everywhere)}

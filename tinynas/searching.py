@@ -454,7 +454,7 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
 
     The budget (`SupernetBudget`) is the number of epochs of training and generations of evolution. A budget in the options is
     used unchanged. Without one, the times of training are measured, and the time that the search needs is reported. The budget
-    is that of the TinyNAS paper if there is a GPU and no time limit, else it fits the time limit (MINUTES by default).
+    is the budget of the TinyNAS paper if there is a GPU and no time limit, else it fits the time limit (MINUTES by default).
     """
     data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
     space, chosen = one_shot.choose_width(

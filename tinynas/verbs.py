@@ -126,7 +126,7 @@ def train(
         folder: the folder, created if necessary.
         task: as for `search`.
         epochs: number of epochs.
-        prepared: how the files become samples; None is the task's default. The sizes are always those of the network.
+        prepared: how the files become samples; None is the task's default. The sizes are always taken from the network.
         seed: seed of the training.
         energy_mj: as for `search`.
         changes: fields of PlanOptions, as for `plan`.

@@ -49,7 +49,7 @@ class Rectangle(NamedTuple):
 def memory_map(steps: int, size: int, areas: Sequence[Area]) -> str:
     """Return an SVG with a rectangle for each buffer: steps from left to right, addresses from bottom to top.
 
-    The colour of a rectangle is that of its kind; the tooltip has the buffer's name, kind, bytes, offset and steps.
+    The colour of a rectangle shows its kind; the tooltip has the buffer's name, kind, bytes, offset and steps.
 
     Args:
         steps: number of steps of the plan.

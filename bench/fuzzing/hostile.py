@@ -290,7 +290,7 @@ def differs(data: bytes, seed: int) -> str | None:
             program = host.build(Path(name), "hostile", sanitize=True)
             for sample in compare.samples(graph, 4, seed, [])[::3]:
                 expected = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)))
-                run = host.invoke(program, made.arena, compare.pack(graph, sample), compare.output_bytes(graph))
+                run = host.invoke(program, made.arena, compare.pack(sample), compare.output_bytes(graph))
                 for output, array in zip(graph.outputs, compare.unpack(graph, run), strict=True):
                     if difference := compare.difference(expected[output], array):
                         return f"output '{output[:100]}': {difference}"

@@ -245,7 +245,7 @@ def own_tests(mutant: Mutant, killers: Sequence[str]) -> list[list[str]]:
 
 
 def python_tests(path: Path, guards: Sequence[str]) -> list[list[str]]:
-    """Return the tests of a module: those named after it, those that import it, those of its package, those in `guards`."""
+    """Return the test files of a module: named after it, importing it, of its package, then the files in `guards`."""
     module = path.parent if path.stem == "__init__" else path.with_suffix("")
     dotted, parent, name = ".".join(module.parts), ".".join(module.parent.parts), re.escape(module.name)
     use = rf"^ *(?:from {dotted} import|import {dotted}\b|from {parent} import (?:\([^)]*|.*)\b{name}\b)"

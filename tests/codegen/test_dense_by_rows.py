@@ -202,7 +202,7 @@ def test_cycles_of_a_dense_layer_that_takes_rows_are_predicted_within_25_percent
     made = plan_in_stages(graph, [(0, 1)], kernels=kernels_for(graph, "cortex-m4"))
     write_c(made, tmp_path)
     firmware, sample = emulated.build(tmp_path, "dense", "cortex-m4", trace=True), compare.samples(graph, 4, 1)[-1]
-    packed, layer = compare.pack(graph, sample), "dense_0"
+    packed, layer = compare.pack(sample), "dense_0"
     run = emulated.invoke(firmware, made.arena, packed, compare.output_bytes(graph), layers={layer: 0})
     measured = emulated.cycles("cortex-m4", run)[0, layer].likely
     assert cycles_per_op(made, "cortex-m4")[1] == pytest.approx(measured, rel=0.25)

@@ -96,7 +96,7 @@ def test_a_constant_output_is_copied_from_flash(dtype: str, tmp_path: Path) -> N
     x = inputs_of(graph)
     for program in (host.build(tmp_path, "chain", sanitize=True), emulated.build(tmp_path, "chain", "cortex-m4")):
         invoke = host.invoke if isinstance(program, host.Program) else emulated.invoke
-        run = invoke(program, made.arena, compare.pack(graph, x), compare.output_bytes(graph))
+        run = invoke(program, made.arena, compare.pack(x), compare.output_bytes(graph))
         assert run.outputs[-1] == known.data.tobytes()
     compile_strictly(toolchain.host(), tmp_path / "chain.c")
 
@@ -126,7 +126,7 @@ def test_a_plan_in_two_memories_gives_the_outputs_of_one_memory(name: str, tmp_p
     write(source, tmp_path)
     x = inputs_of(graph)
     program = host.build(tmp_path, name, sanitize=True)
-    run = host.invoke(program, arena, compare.pack(graph, x), compare.output_bytes(graph))
+    run = host.invoke(program, arena, compare.pack(x), compare.output_bytes(graph))
     expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
     assert run.outputs == [expected[output].tobytes() for output in graph.outputs]
 

@@ -125,7 +125,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
         for x in samples:
             expected.append(ops.run(graph, dict(zip(graph.inputs, x, strict=True)), state=state))
         # all inferences run in one memory; if there is state, they are repeated after a reset
-        rounds = [compare.pack(graph, x) for x in samples]
+        rounds = [compare.pack(x) for x in samples]
         rounds, expected = ([*rounds, None, *rounds], expected * 2) if state else (rounds, expected)
         for simulate, built in ((host, program), (emulated, firmware)):
             run = simulate.invoke(built, made.arena, rounds[-1], compare.output_bytes(graph), earlier=rounds[:-1])
@@ -155,7 +155,7 @@ def test_a_kernel_whose_conditions_an_op_meets_gives_the_reference_bytes(tmp_pat
     for style in (0, 1):
         inputs = [x for case, _ in drawn for x in case.inputs[style]]
         wanted = ops.run(made.graph, dict(zip(made.graph.inputs, inputs, strict=True)))
-        run = host.invoke(program, made.arena, compare.pack(made.graph, inputs), compare.output_bytes(made.graph))
+        run = host.invoke(program, made.arena, compare.pack(inputs), compare.output_bytes(made.graph))
         owners = [f"{case.id} with {row.name}" for case, row in drawn for _ in case.graph.outputs]
         for owner, name, array in zip(owners, made.graph.outputs, compare.unpack(made.graph, run), strict=True):
             assert (difference := compare.difference(wanted[name], array)) is None, f"{owner}: {difference}"

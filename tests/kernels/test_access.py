@@ -32,6 +32,7 @@ CORE = "cortex-m4"
 # the core's memmove copies bytes in the direction that does not overwrite bytes it has yet to read
 MOVING = ("tw_pad_s8", "tw_concatenation_s8", "tw_strided_copy", "tw_table_copy", "tw_resize_nearest_neighbor_s8", "tw_move")
 Pair = tuple[int, int]
+Shape = tuple[int, int, int, int]
 AT_MOST = {  # kernel -> index of an input that needs at most the declared distance
     "tw_prelu_s8": 1,  # it reads this operand only if the other one is negative
     "tw_prelu_s16": 1,  # the same
@@ -88,14 +89,25 @@ def check(some: list[Chosen], watched: list[Seen]) -> None:
     assert not wrong, "\n".join(wrong[:20])
 
 
+def layer(kind: str, weights: Shape, size: Pair, channels: int, *, stride: Pair, padding: tuple[Pair, Pair]) -> Graph:
+    """Return a convolution with these weights that makes `channels` channels from a map of this size; all weights are 1."""
+    window = zip(size, weights[1:3], stride, padding, strict=True)
+    out = [(n + sum(pads) - taps) // step + 1 for n, taps, step, pads in window]
+    shapes = {"x": (1, *size, weights[3]), "w": weights, "y": (1, *out, channels)}
+    tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
+    tensors["w"] = replace(tensors["w"], data=np.ones(weights, np.int8), role="constant")
+    attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "activation": "none"}
+    return Graph("g", tensors, (Op("layer", kind, ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+
+
 def convolution(size: Pair, channels: Pair, stride: Pair, padding: tuple[Pair, Pair]) -> Graph:
     """Return a 1x1 convolution of a map of this size."""
-    out = [(n + sum(pads) - 1) // step + 1 for n, pads, step in zip(size, padding, stride, strict=True)]
-    shapes = {"x": (1, *size, channels[0]), "w": (channels[1], 1, 1, channels[0]), "y": (1, *out, channels[1])}
-    tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
-    tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
-    attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "activation": "none"}
-    return Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+    return layer("conv_2d", (channels[1], 1, 1, channels[0]), size, channels[1], stride=stride, padding=padding)
+
+
+def depthwise_convolution(size: Pair, kernel: Pair, stride: Pair, padding: tuple[Pair, Pair]) -> Graph:
+    """Return a depthwise convolution of four channels of a map of this size."""
+    return layer("depthwise_conv_2d", (1, *kernel, 4), size, 4, stride=stride, padding=padding)
 
 
 def test_pixels_beyond_the_end_of_a_map_are_gathered(tmp_path: Path) -> None:
@@ -155,12 +167,7 @@ def test_lines_of_a_depthwise_convolution_are_equal_blocks_of_columns() -> None:
     """
     blocks = []
     for size, kernel in (((4, 58), (3, 3)), ((58, 4), (3, 3)), ((4, 58), (3, 9))):
-        out = tuple(n - k + 1 for n, k in zip(size, kernel, strict=True))
-        shapes = {"x": (1, *size, 4), "w": (1, *kernel, 4), "y": (1, *out, 4)}
-        tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
-        tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
-        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
-        graph = Graph("g", tensors, (Op("lines", "depthwise_conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+        graph = depthwise_convolution(size, kernel, (1, 1), ((0, 0), (0, 0)))
         blocks.append(depthwise.columns_at_a_time(graph, graph.ops[0]))
     assert blocks == [28, 2, 20]
 
@@ -178,12 +185,6 @@ def test_as_many_windows_are_copied_for_mve_as_fit_in_the_scratch_memory() -> No
 
 @pytest.mark.parametrize(("padding", "reach"), [((2, 2), True), ((3, 0), False), ((0, 4), False)])
 def test_depthwise_kernels_by_lines_take_no_window_that_lies_in_the_padding(padding: Pair, reach: bool) -> None:
-    size, stride = 7, 2
-    out = (size + sum(padding) - 3) // stride + 1
-    shapes = {"x": (1, size, size, 4), "w": (1, 3, 3, 4), "y": (1, out, out, 4)}
-    tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
-    tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
-    attrs = {"stride": (stride, stride), "dilation": (1, 1), "padding": (padding, padding), "activation": "none"}
-    graph = Graph("g", tensors, (Op("padded", "depthwise_conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+    graph = depthwise_convolution((7, 7), (3, 3), (2, 2), (padding, padding))
     assert depthwise.windows_reach_the_map(graph, graph.ops[0]).met == reach
     assert {depthwise.windows_reach_the_map} <= {*depthwise.LINES} & {*depthwise.WITH_OUTLIERS} & {*depthwise.THREE_BY_THREE}

@@ -125,7 +125,7 @@ def emitted(plan: Plan, folder: Path) -> Path:
 def outputs(plan: Plan, folder: Path, rounds: Sequence[Sequence[np.ndarray]], core: str = "") -> list[list[bytes]]:
     """Run the rounds in one memory, on the host or a core; return the bytes of every output per round."""
     where, name = emitted(plan, folder), plan.graph.name
-    *earlier, last = (compare.pack(plan.graph, arrays) for arrays in rounds)
+    *earlier, last = (compare.pack(arrays) for arrays in rounds)
     sizes = compare.output_bytes(plan.graph)
     if core:
         run = emulated.invoke(emulated.build(where, name, core), plan.arena, last, sizes, earlier=earlier)

@@ -209,7 +209,7 @@ def on_core(name: str, chosen: Sequence[Chosen], core: str, folder: Path) -> lis
 
     arrays = [array for case, _ in chosen for array in case.inputs[0]]
     with mock.patch.object(emulated, "_unicorn", watched):
-        emulated.invoke(firmware, plan.arena, compare.pack(plan.graph, arrays), compare.output_bytes(plan.graph))
+        emulated.invoke(firmware, plan.arena, compare.pack(arrays), compare.output_bytes(plan.graph))
     return watch.seen()
 
 

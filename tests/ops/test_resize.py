@@ -61,6 +61,6 @@ def test_emitted_c_equals_the_reference(case: Case, tmp_path: Path) -> None:
     firmware = emulated.build(tmp_path, graph.name, "cortex-m4")
     for x in values(case):
         expected = [array.tobytes() for array in ops.run(graph, {graph.inputs[0]: x}).values()]
-        arguments = (made.arena, compare.pack(graph, [x]), compare.output_bytes(graph))
+        arguments = (made.arena, compare.pack([x]), compare.output_bytes(graph))
         assert host.invoke(program, *arguments).outputs == expected
         assert emulated.invoke(firmware, *arguments).outputs == expected

@@ -143,5 +143,5 @@ def test_emitted_c_rescales_64_bit_sums_as_the_reference(kind: str, tmp_path: Pa
     program = host.build(tmp_path, "wide", sanitize=True)
     for arrays in case.inputs:
         expected = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)))
-        run = host.invoke(program, made.arena, compare.pack(graph, arrays), compare.output_bytes(graph))
+        run = host.invoke(program, made.arena, compare.pack(arrays), compare.output_bytes(graph))
         assert run.outputs == [expected[name].tobytes() for name in graph.outputs]

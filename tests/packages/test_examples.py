@@ -39,7 +39,7 @@ def build_and_check(seed: int, folder: Path) -> None:
     chosen = planned(seed)
     cases = compare.samples(chosen.graph, 2, seed)
     right = compare.truth(chosen.graph, cases).outputs
-    packed = [(compare.pack(chosen.graph, a), compare.pack_outputs(chosen.graph, b)) for a, b in zip(cases, right, strict=True)]
+    packed = [(compare.pack(a), compare.pack(b)) for a, b in zip(cases, right, strict=True)]
     model = PackagedModel(
         chosen,
         emit(chosen, "net", Origin("net.tflite", "0" * 64)),

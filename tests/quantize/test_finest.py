@@ -32,7 +32,7 @@ def test_the_scale_of_a_product_is_no_finer_than_its_inputs_allow(kind: str, fir
 
 
 def test_the_scale_of_a_sum_is_no_finer_than_the_larger_of_its_inputs_allows() -> None:
-    """The first operand has the scale of the map that it is cut from, which is larger than that of the constant."""
+    """The first operand has the scale of the map that it is cut from, which is larger than the scale of the constant."""
     begin, size = fixed("begin", np.array([0, 0, 0, 1])), fixed("size", np.array([1, 2, 2, 1]))
     steps = [("slice", ("x", "begin", "size"), {}), ("add", ("t0", "hundred"), {"activation": "none"})]
     graph = float_graph([begin, size, fixed("hundred", np.full(1, 100.0))], steps, (1, 2, 2, 2))

@@ -58,7 +58,7 @@ def test_the_loop_of_a_stage_is_the_instructions_of_invoke_itself(model: results
     plan = plan_in_stages(model.graph, [ALL])
     api.write(api.emit_c(model, plan), tmp_path)
     firmware = emulated.build(tmp_path, model.name, "cortex-m4", trace=True)
-    sample = compare.pack(model.graph, api.samples(model, 1, 0)[0])
+    sample = compare.pack(api.samples(model, 1, 0)[0])
     sizes = compare.output_bytes(model.graph)
     names = {op.name: 0 for op in model.graph.ops}
     run = emulated.invoke(firmware, plan.arena, sample, sizes, layers=names)

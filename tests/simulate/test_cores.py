@@ -40,7 +40,7 @@ def run_twice(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inferen
     expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
     firmware = emulated.build(folder, graph.name, core)
     sizes = compare.output_bytes(graph)
-    a, b = (emulated.invoke(firmware, made.arena, compare.pack(graph, x), sizes, fill=fill) for fill in (0, 1))
+    a, b = (emulated.invoke(firmware, made.arena, compare.pack(x), sizes, fill=fill) for fill in (0, 1))
     for name, array in zip(graph.outputs, compare.unpack(graph, a), strict=True):
         assert compare.difference(expected[name], array) is None, name
     assert touched(a, b) == made.arena
@@ -86,7 +86,7 @@ def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, q
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     firmware = emulated.build(tmp_path, graph.name, core, trace=True)
-    x, sizes = compare.pack(graph, compare.samples(graph, 1, 0, [])[0]), compare.output_bytes(graph)
+    x, sizes = compare.pack(compare.samples(graph, 1, 0, [])[0]), compare.output_bytes(graph)
     on_unicorn, on_qemu = (emulated.invoke(replace(firmware, core=name), made.arena, x, sizes) for name in (core, "cortex-m55"))
     assert on_unicorn.instructions == on_qemu.instructions
     assert on_unicorn.init_instructions == on_qemu.init_instructions
@@ -228,7 +228,7 @@ def test_fast_kernels_take_fewer_instructions_with_every_compiler(
             for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
                 (tmp_path / file).write_text(text)
             firmware = emulated.build(tmp_path, graph.name, core)
-            x = compare.pack(graph, compare.samples(graph, 1, 0, [])[0])
+            x = compare.pack(compare.samples(graph, 1, 0, [])[0])
             run = emulated.invoke(firmware, made.arena, x, compare.output_bytes(graph))
             assert run.instructions is not None
             counts[compiler, kernels] = run.instructions

@@ -89,6 +89,6 @@ def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial
     cases = samples(model, 1, 0, inputs)
     right = reference_outputs(model, cases, use_litert=False)
     return tuple(
-        Trial(tuple(compare.pack(model.graph, case)), tuple(compare.pack_outputs(model.graph, outputs)))
+        Trial(tuple(compare.pack(case)), tuple(compare.pack(outputs)))
         for case, outputs in zip(cases, right.outputs, strict=True)
     )

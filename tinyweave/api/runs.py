@@ -85,7 +85,7 @@ def run(
     if not inputs:
         return []
     checked = samples(model, len(inputs), 0, inputs)[: len(inputs)]
-    *earlier, last = (compare.pack(model.graph, sample) for sample in checked)
+    *earlier, last = (compare.pack(sample) for sample in checked)
     return compare.unpack_all(model.graph, target.invoke(built, last, earlier=earlier))
 
 
@@ -280,7 +280,7 @@ class _Asked:
 def _builder(
     model: Model, folder: Path, device: Device | None, code: CodeOptions, report: Progress
 ) -> Callable[[Plan], target.Build]:
-    """Return a function that writes the C of a plan into `folder`, instead of that of its last call, and builds it."""
+    """Return a function that writes the C of a plan into `folder`, replaces the files of its last call, and builds it."""
     core, emitted = emulated_core(device), list[str]()
 
     def build(planned: Plan) -> target.Build:

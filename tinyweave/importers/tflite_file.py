@@ -143,7 +143,7 @@ def tensor_of(
     """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
     `written` says that an op computes the tensor, or that the tensor is an input of the network. `is_edge` says that the tensor
-    is an input or an output of the network. `dtype` and `shape` become those of the Tensor. A float16 tensor becomes float32
+    is an input or an output of the network. The Tensor gets `dtype` and `shape`. A float16 tensor becomes float32
     unless it is an input or an output.
     """
     is_half = table.Type() == tflite.TensorType.FLOAT16 and not is_edge and not table.IsVariable()

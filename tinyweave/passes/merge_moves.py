@@ -111,6 +111,6 @@ def _flattened(graph: Graph, op: Op) -> Graph:
 
 
 def _is_flattened(x: Tensor, weights: Tensor) -> bool:
-    """Return whether a dense layer reads a map [1, h, w, c] of several rows as one vector, without padded int4 pixels."""
-    is_map = len(x.shape) == 4 and x.shape[0] == 1 < x.shape[1] and x.dtype != "int4"
+    """Return whether a dense layer reads a map [1, h, w, c] of several rows as one vector."""
+    is_map = len(x.shape) == 4 and x.shape[0] == 1 < x.shape[1]
     return is_map and x.elements == weights.shape[1]

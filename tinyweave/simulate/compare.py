@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Tensor, array_type, channels_last, limits, packed, unpacked
+from ..ir import CompileError, Graph, Tensor, array_type, channels_last, limits
 from ..media import check_finite
 from ..ops.quantization import quantized
 from ..planning import Plan, Progress
@@ -194,7 +194,7 @@ def run_samples(
         progress: Called with the target, the index of the next sample, and the number of samples.
     """
     report = progress or (lambda what, done, of: None)
-    packed = [pack(built.plan.graph, sample) for sample in cases]
+    packed = [pack(sample) for sample in cases]
     title = f"running on {place_of(built.target)}"
     return run(built, packed, caches=caches, tell=lambda index: report(title, index, len(cases)))
 
@@ -236,19 +236,9 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
     )
 
 
-def pack(graph: Graph, sample: Sample) -> list[bytes]:
-    """Return the bytes of each network input of a sample, in the format that the C reads: int4 is packed, 2 per byte."""
-    return _packed(graph, graph.inputs, sample)
-
-
-def pack_outputs(graph: Graph, outputs: Sample) -> list[bytes]:
-    """Return the bytes of each network output, in the format that the C writes: int4 is packed, 2 per byte."""
-    return _packed(graph, graph.outputs, outputs)
-
-
-def _packed(graph: Graph, names: Sequence[str], sample: Sample) -> list[bytes]:
-    values = (packed(a) if graph.tensors[name].dtype == "int4" else a for name, a in zip(names, sample, strict=True))
-    return [array.tobytes() for array in values]
+def pack(arrays: Sample) -> list[bytes]:
+    """Return the bytes of network inputs or outputs, one array each, as the C has them."""
+    return [array.tobytes() for array in arrays]
 
 
 def unpack(graph: Graph, run: Inference) -> Arrays:
@@ -266,12 +256,6 @@ def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
 
 
 def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
-    if tensor.dtype == "int4":
-        pixels = np.frombuffer(raw, np.int8).reshape(*tensor.shape[:-1], tensor.pixel_bytes)
-        array, channels = unpacked(pixels, 2 * tensor.pixel_bytes), (1, *tensor.shape)[-1]
-        if array[..., channels:].any():
-            raise ValueError(f"the padding after the last channel of '{tensor.name}' is not 0")
-        return array[..., :channels].reshape(tensor.shape)
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 
 
@@ -325,7 +309,7 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
     ]
     whole = [(step, t) for step, t in wanted if t not in plan.streamed_outputs]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
-    run = invoke(with_trace(built), pack(graph, sample), earlier=[pack(graph, before) for before in earlier], dump=dump)
+    run = invoke(with_trace(built), pack(sample), earlier=[pack(before) for before in earlier], dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
     raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
     for step, output in wanted:
