@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Watch from here on: a built file may come from the cache, and the planner's own libraries serve all tests alike."""
-    from tinyweave import toolchain
+    from tinyweave.support import toolchain
 
     if session.config.getoption("--record") and not session.config.getoption("--collect-only"):
         subprocess.Popen.__init__ = noting(subprocess.Popen.__init__)

@@ -22,10 +22,11 @@ import one_line  # noqa: F401
 from elftools.elf.elffile import ELFFile
 from models import ROOT, TFLITE_MICRO
 
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.api import results
 from tinyweave.kernels.table import CODE_BYTES, FILES
 from tinyweave.simulate import emulated
+from tinyweave.support import toolchain
 
 ALLOCATED = 2  # SHF_ALLOC
 

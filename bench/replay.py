@@ -52,11 +52,12 @@ def code_digests(paths: list[Path]) -> list[str]:
 
 def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, Any]:
     """Plan, emit, compile and, to `count` instructions, run a model."""
-    from tinyweave import api, toolchain
+    from tinyweave import api
     from tinyweave.ir import CompileError, fingerprint
     from tinyweave.planning.kernels.cycles import plan_cycles
     from tinyweave.simulate import emulated
     from tinyweave.simulate.run import FOLDER
+    from tinyweave.support import toolchain
 
     try:
         model = api.load(path)

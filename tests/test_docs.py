@@ -39,14 +39,14 @@ from tinylesson.networks import five_layers
 from tinynas.network import to_graph
 from tinynas.tasks.features import log_mel
 from tinynas.tasks.listening import c_files
-from tinyweave import toolchain
 from tinyweave.cli import main
 from tinyweave.cli.commands import app
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.report.schema import SCHEMA
+from tinyweave.support import toolchain
 
 CHECKED = {"sh", "python", "c"}  # other languages have their own tests: tests/devices, tests/test_guarding, tests/tinynas
-# commands that install packages are not run; tests/test_installing.py checks them
+# commands that install packages are not run; tests/support/test_installing.py checks them
 INSTALLS = re.compile(r"(python3 -m venv \S+( && )?)?(\S*pip install .+)?")
 # the outputs of these commands have figures that depend on a C compiler
 BUILDS = {"verify", "profile", "deploy", "compare", "guard"}

@@ -19,41 +19,32 @@ PACKAGES = ("tinyweave", "tinynas", "tinylesson")
 MAY_IMPORT = {
     here: set(others.split())
     for here, others in {
-        "installing": "",
         "ir": "",
-        "parent": "",
         "lazy": "",
-        "progress": "",
-        "notebook": "",
-        "command_words": "",
         "camera": "ir",
-        "files": "ir",
+        "support": "ir version",
         "ops": "ir",
-        "toolchain": "installing ir",
-        "devices": "files ir",
-        "manifest": "files ir version",
-        "media": "files installing ir",
+        "devices": "ir support",
         "kernels": "ir ops",
         "passes": "ir ops",
         "tflite_schema": "ir ops",
-        "tinynas.tasks": "files installing ir media progress",
-        "planning": "ir kernels notebook ops progress toolchain",
-        "quantize": "files ir lazy media ops passes progress",
+        "tinynas.tasks": "ir support",
+        "planning": "ir kernels ops support",
+        "quantize": "ir lazy ops passes support",
         "exporters": "ir ops tflite_schema",
         "codegen": "ir kernels ops planning version",
-        "simulate": "installing ir kernels media ops parent planning toolchain",
-        "importers": "installing ir ops parent passes quantize tflite_schema toolchain",
-        "packages": "codegen command_words devices ir kernels planning simulate version",
-        "api": "camera codegen command_words devices exporters files importers installing ir kernels lazy manifest "
-        "notebook ops packages passes planning progress quantize simulate version",
-        "report": "api codegen command_words devices files importers installing ir kernels lazy ops planning quantize "
-        "simulate tflite_schema version",
-        "cli": "api command_words devices files ir lazy manifest media planning report toolchain version",
-        "tinynas": "api cli devices exporters files installing ir kernels lazy manifest notebook ops parent passes "
-        "planning progress quantize report tinynas.tasks toolchain version",
+        "simulate": "ir kernels ops planning support",
+        "importers": "ir ops passes quantize support tflite_schema",
+        "projects": "codegen devices ir kernels planning simulate support version",
+        "api": "camera codegen devices exporters importers ir kernels lazy "
+        "ops passes planning projects quantize simulate support version",
+        "report": "api codegen devices importers ir kernels lazy ops planning quantize simulate support tflite_schema version",
+        "cli": "api devices ir lazy planning report support version",
+        "tinynas": "api cli devices exporters ir kernels lazy "
+        "ops passes planning quantize report support tinynas.tasks version",
         "__main__": "cli",
         "tinylesson.papers": "ir ops planning tinynas",
-        "tinylesson": "api cli devices exporters files installing ir lazy ops parent planning report tinylesson.papers tinynas",
+        "tinylesson": "api cli devices exporters ir lazy ops planning report support tinylesson.papers tinynas",
     }.items()
 }
 HEAVY = set(
@@ -195,7 +186,7 @@ def test_the_check_of_plans_is_independent_of_the_planner() -> None:
 def test_import_and_help_load_no_heavy_modules(words: str) -> None:
     """Therefore `import tinyweave` and `tinyweave --help` take less than 20 and 250 ms of CPU time.
 
-    Only the list of all commands needs `importlib.metadata`, which finds the commands of other packages.
+    Only the list of all commands needs `importlib.metadata`, which finds the commands of other projects.
     """
     code = f"import tinyweave.cli; tinyweave.cli.main({words.split()})" if words else "import tinyweave"
     asked = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"

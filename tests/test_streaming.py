@@ -16,14 +16,15 @@ from cases.strict import c99
 
 import tinyweave as tw
 from tinynas.tasks.sounds import as_int16, features_of
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.api.results import Model
 from tinyweave.cli import main
 from tinyweave.cli.samples import read_inputs
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
-from tinyweave.media import read_recording
 from tinyweave.report.schema import faults
+from tinyweave.support import toolchain
+from tinyweave.support.media import read_recording
 
 WAKE_WORD = "mlcommons__tiny__str_ww_ref_model.tflite"
 

@@ -14,7 +14,7 @@ SUITE = """
 import subprocess, sys
 from pathlib import Path
 import pytest
-from tinyweave import toolchain
+from tinyweave.support import toolchain
 
 @pytest.fixture(scope="module")
 def built():

@@ -22,10 +22,11 @@ from cases import tiny
 
 import tinyweave as tw
 from tinynas import searching
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.notebook import HEIGHT, LEFT, LETTER, WIDTH
 from tinyweave.planning import to_json
+from tinyweave.support import toolchain
+from tinyweave.support.notebook import HEIGHT, LEFT, LETTER, WIDTH
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"

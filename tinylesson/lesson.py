@@ -20,8 +20,8 @@ from tinynas.published.redistribute import by_patches, patched_blocks, redistrib
 from tinynas.ram.arena import arena_of
 from tinynas.stage_one import FEASIBLE
 from tinyweave.devices import all_devices
-from tinyweave.files import shipped_folder
 from tinyweave.report.page import filled
+from tinyweave.support.files import shipped_folder
 
 from . import questions
 from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS, blocks_of, five_layers

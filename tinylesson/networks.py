@@ -24,9 +24,9 @@ from tinynas.published.mobile import mcunet_320kb, mcunet_512kb, mnasnet_b1, pro
 from tinynas.published.resnet import CLASSES, resnet, resnet_layers
 from tinynas.space import MOBILE, arch_of, sample
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.files import write_file
 from tinyweave.ir import CompileError, Graph, verify
 from tinyweave.ops.window import ChainLayer
+from tinyweave.support.files import write_file
 
 from .papers.chain import square
 

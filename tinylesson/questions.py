@@ -19,12 +19,12 @@ from tinyweave import api
 from tinyweave.api.results import Model
 from tinyweave.devices import all_devices, find
 from tinyweave.ir import CompileError
-from tinyweave.parent import end_with_parent, limit_process
 from tinyweave.planning import Limits, Request
 from tinyweave.report.front import front_record, proved_lines
 from tinyweave.report.page import Entry, told
 from tinyweave.report.record import record
 from tinyweave.report.tables import plan_layers
+from tinyweave.support.parent import end_with_parent, limit_process
 
 from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of, graph_of, layers_of
 

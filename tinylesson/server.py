@@ -21,9 +21,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinyweave.files import read_file, write_file
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
+from tinyweave.support.files import read_file, write_file
+from tinyweave.support.installing import install
 
 from . import questions
 from .lesson import page

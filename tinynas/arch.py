@@ -19,10 +19,10 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinyweave.files import read_file
 from tinyweave.ir import CompileError
 from tinyweave.ops.window import ChainLayer, Size
 from tinyweave.planning.strategies import STRATEGIES
+from tinyweave.support.files import read_file
 
 MAX_BYTES = 1 << 20  # of a file
 MAX_VALUE = 8192  # limit of all numbers: larger networks do not fit any microcontroller

@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, prod
 
-from tinyweave.files import write_file
-from tinyweave.toolchain import cache_folder
+from tinyweave.support.files import write_file
+from tinyweave.support.toolchain import cache_folder
 
 from .arch import Arch, blocks
 from .halving import Rung, micro_batches_of

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress
+from tinyweave.support.progress import Progress
 
 from .arch import Arch, linear, macs, nearest, weights
 from .costs import Costs, Target, costs, quick_costs

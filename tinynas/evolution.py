@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress, silent
+from tinyweave.support.progress import Progress, silent
 
 from .arch import Arch
 from .costs import Costs, Target, costs, quick_costs

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.files import named, write_below
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress, silent
+from tinyweave.support.files import named, write_below
+from tinyweave.support.progress import Progress, silent
 
 from . import arch as archs
 from . import journal

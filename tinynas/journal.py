@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tinyweave.files import named
+from tinyweave.support.files import named
 
 from .arch import Arch, to_json
 

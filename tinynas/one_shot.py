@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress, silent
+from tinyweave.support.progress import Progress, silent
 
 from . import arch as archs
 from . import halving

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyweave.files import write_file
 from tinyweave.ir import CompileError
 from tinyweave.ops.window import Size
-from tinyweave.progress import Progress, silent
+from tinyweave.support.files import write_file
+from tinyweave.support.progress import Progress, silent
 
 from . import halving
 from .arch import Arch, stride, to_json

@@ -11,8 +11,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
+from tinyweave.support.installing import install
 
 from .evolution import OBJECTIVES
 from .halving import Rung

@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.api.results import Deployment
-from tinyweave.files import write_file
 from tinyweave.ir import CompileError
-from tinyweave.notebook import table
-from tinyweave.progress import Progress, silent
+from tinyweave.support.files import write_file
+from tinyweave.support.notebook import table
+from tinyweave.support.progress import Progress, silent
 
 from . import halving, one_shot
 from .arch import Arch, from_json, is_fitted, to_json

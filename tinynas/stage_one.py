@@ -27,7 +27,7 @@ import numpy as np
 
 from tinyweave.ir import CompileError
 from tinyweave.ops.window import Size
-from tinyweave.progress import Progress, silent
+from tinyweave.support.progress import Progress, silent
 
 from .arch import Arch, blocks, layers, macs, weights
 from .costs import Target, costs, quick_costs, too_large

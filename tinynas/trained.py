@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from tinyweave import api
 from tinyweave.api.results import Deployment, Model
 from tinyweave.devices import Device
-from tinyweave.files import write_below, write_file
 from tinyweave.ir import CompileError
-from tinyweave.manifest import generated_folder
-from tinyweave.progress import Progress
+from tinyweave.support.files import write_below, write_file
+from tinyweave.support.manifest import generated_folder
+from tinyweave.support.progress import Progress
 
 from .costs import NAME, Target
 from .halving import DATA, load_data

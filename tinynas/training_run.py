@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress, silent
+from tinyweave.support.installing import install
+from tinyweave.support.progress import Progress, silent
 
 if TYPE_CHECKING:
     from torch import Tensor

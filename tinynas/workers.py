@@ -17,9 +17,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
-from tinyweave.parent import end_with_parent
+from tinyweave.support.installing import install
+from tinyweave.support.parent import end_with_parent
 
 LEAST_STORE = 80 << 20  # bytes of Ray's object store: small, because samples and weights are in files
 SECONDS = 10.0  # timeout of the connection to a cluster

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .planning import Plan
     from .report.page.merging import report
     from .simulate.compare import Verification
-    from .toolchain import cache
+    from .support.toolchain import cache
 
 __version__ = "1.0.0"
 __all__ = [
@@ -113,7 +113,7 @@ __getattr__ = attributes(
         "tinynas.verbs": "search train",
         "tinylesson.server": "explore",
         ".report": "report",
-        ".toolchain": "cache",
+        ".support.toolchain": "cache",
         ".ir": "CompileError",
     },
     with_python_words,

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinyweave import toolchain
 from tinyweave.simulate import emulated
 from tinyweave.simulate.cores import CORES
 from tinyweave.simulate.run import FOLDER
+from tinyweave.support import toolchain
 
 FLAGS = ("-O3", "-fjump-tables", "-ftree-switch-conversion", "-w")
 SOURCES = ("core_list_join.c", "core_matrix.c", "core_state.c", "core_util.c")

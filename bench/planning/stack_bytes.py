@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import one_line  # noqa: F401
 
 # isort: split
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.api import results
 from tinyweave.ir import CompileError
 from tinyweave.kernels.layer_cycles import cost_model_core
@@ -31,6 +31,7 @@ from tinyweave.planning import Plan
 from tinyweave.planning.kernels.stack import FRAME, frame_features
 from tinyweave.simulate import emulated
 from tinyweave.simulate.cores import CORES
+from tinyweave.support import toolchain
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 EVERY = 8  # of the models

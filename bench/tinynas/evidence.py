@@ -49,7 +49,7 @@ from tinynas.space import SearchSpace, arch_of, keywords, plain, small_images
 from tinynas.stage_one import Setting, StageLimits, stage_one
 from tinynas.tasks.dataset import PARTS, Dataset
 from tinyweave.ir import CompileError
-from tinyweave.parent import end_with_parent
+from tinyweave.support.parent import end_with_parent
 
 KIB = 1024
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared"))

@@ -27,10 +27,10 @@ from tinynas.space import SearchSpace, arch_of, smallest
 from tinynas.stage_one import Schedule, StageLimits, fits_by_patches, least_ram
 from tinynas.tasks.dataset import Dataset, sized
 from tinynas.training_run import TrainingRun
-from tinyweave.files import write_file
 from tinyweave.ir import CompileError
 from tinyweave.planning import Limits as PlanLimits
 from tinyweave.planning import PlanSearch, Request
+from tinyweave.support.files import write_file
 
 ENGINES: dict[str, tuple[Schedule, bool]] = {  # name -> schedule, whether the image arrives row by row
     "layers": ("layer", False),

@@ -68,9 +68,9 @@ from tinynas.tasks.evaluation.intervals import paired_interval, student_t
 from tinynas.workers import pool, process_pool
 from tinyweave import api
 from tinyweave.devices import find
-from tinyweave.files import write_file
 from tinyweave.ir import CompileError
-from tinyweave.parent import end_with_parent
+from tinyweave.support.files import write_file
+from tinyweave.support.parent import end_with_parent
 
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", "../shared")) / "data"
 SERIES = ("JapaneseVowels", "BasicMotions", "ItalyPowerDemand", "GunPoint", "ArrowHead", "OSULeaf")

@@ -33,7 +33,7 @@ from tinynas.learning.train import accuracy, as_tensor, save, thread_count
 from tinynas.tasks.dataset import SCALE, Dataset
 from tinynas.tasks.images import read_images
 from tinynas.tasks.sounds import read_sounds
-from tinyweave.files import write_file
+from tinyweave.support.files import write_file
 
 DEVICE, RAM = "stm32l4r5", "64k"
 BATCH, RATE, DECAY, WARM_UP, SMOOTHING = 64, 2e-3, 0.05, 0.1, 0.1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tinynas.tasks.features import log_mel
 from tinynas.tasks.sounds import as_int16, fitted
 from tinyweave.ir import CompileError
-from tinyweave.media import read_recording
+from tinyweave.support.media import read_recording
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE.parents[2] / "shared" / "data" / "fsdd" / "recordings"

@@ -27,8 +27,8 @@ from tinyweave import api
 from tinyweave.camera.jpeg import decode
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.files import write_below
 from tinyweave.simulate.run import Fault
+from tinyweave.support.files import write_below
 
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))

@@ -23,9 +23,9 @@ from tinynas.tasks.evaluation.intervals import wilson
 from tinynas.trained import open_trained, outputs_on_core
 from tinyweave import cli
 from tinyweave.devices import find
-from tinyweave.files import read_file
 from tinyweave.ir import CompileError
 from tinyweave.report.recognised import confusion, recognised_svg
+from tinyweave.support.files import read_file
 
 HERE = Path(__file__).parent
 MAX_NET = 1 << 20  # bytes of a network's .json

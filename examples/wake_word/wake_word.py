@@ -26,12 +26,13 @@ from tinynas.tasks.dataset import files_of
 from tinynas.tasks.evaluation.intervals import wilson
 from tinynas.tasks.sounds import as_int16
 from tinynas.tasks.wake_word import BANDS, HOP, RATE, WakeWordMel, wake_word_mel
-from tinyweave import api, toolchain
-from tinyweave.files import write_below
-from tinyweave.media import read_recording, write_recording
-from tinyweave.packages import Package
+from tinyweave import api
+from tinyweave.projects import Package
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import Cycles, milliseconds
+from tinyweave.support import toolchain
+from tinyweave.support.files import write_below
+from tinyweave.support.media import read_recording, write_recording
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[2] / "shared"

@@ -11,9 +11,9 @@ import numpy as np
 from cases import strict
 from numpy.typing import NDArray
 
-from tinyweave import toolchain
 from tinyweave.camera.pixels import FORMATS
 from tinyweave.camera.row_source import HERE, RowSource, memory_bytes
+from tinyweave.support import toolchain
 
 SOURCES = sorted(HERE.glob("*.c"))
 PROGRAM = r"""

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave import toolchain
 from tinyweave.ir import CompileError
+from tinyweave.support import toolchain
 
 Answer = tuple[int, NDArray[np.uint8]]
 LARGE_BAND, NO_BUDGET = 1 << 22, 0xFFFFFFFF

@@ -16,7 +16,7 @@ from cases.strict import CPP, c99
 from cases.tiny import activation, constant, graph, ramp
 
 import tinyweave as tw
-from tinyweave import api, ops, toolchain
+from tinyweave import api, ops
 from tinyweave.api.results import Limits
 from tinyweave.camera.emit import ram_bytes
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
@@ -24,6 +24,7 @@ from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
 from tinyweave.simulate.emulated import flags_for
+from tinyweave.support import toolchain
 
 PAGE = (Path(__file__).parents[2] / "docs" / "CAMERA.md").read_text()
 RUN = r"""

@@ -12,11 +12,11 @@ from camera.built import BEGINS, PROGRAM, SOURCES, outputs_of, program, request
 from cases.strict import c99
 from numpy.typing import NDArray
 
-from tinyweave import toolchain
 from tinyweave.camera.pixels import FORMATS, PIXEL_BYTES, converted
 from tinyweave.camera.resizer import axis_weights, resized
 from tinyweave.camera.row_source import RowSource, input_of, memory_bytes, pixel_values, row_source
 from tinyweave.ir import CompileError
+from tinyweave.support import toolchain
 
 Trial = tuple[RowSource, tuple[int, int, int], NDArray[np.int8], bytes]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tinynas.space import ElasticGroup, SearchSpace
 from tinynas.training_run import TrainingRun
-from tinyweave.progress import silent
+from tinyweave.support.progress import silent
 
 TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
 

@@ -17,10 +17,10 @@ import typer
 from cli.running import bad, run
 from test_imports import PACKAGES, modules
 
-from tinyweave import files
 from tinyweave.cli.commands import app
 from tinyweave.cli.docs import complete, pages
 from tinyweave.cli.help import GROUPS
+from tinyweave.support import files
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from cases.strict import c99
 
-from tinyweave import toolchain
 from tinyweave.codegen import Origin, Source, emit
 from tinyweave.ir import Graph
 from tinyweave.planning import Plan, plan
 from tinyweave.simulate import compare
+from tinyweave.support import toolchain
 
 
 def source_of(graph: Graph, made: Plan | None = None, name: str = "") -> Source:

@@ -12,10 +12,10 @@ from cases import maps, tiny
 from codegen.emitted import compile_strictly, source_of, write
 from fuzz.generate import random_network
 
-from tinyweave import toolchain
 from tinyweave.codegen import Origin, c, constant_bytes, emit
 from tinyweave.ir import Graph, Tensor
 from tinyweave.planning import Request, plan
+from tinyweave.support import toolchain
 
 BITS = {"float": 32}
 

@@ -15,7 +15,7 @@ from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny_graph
 from codegen.emitted import compile_strictly, inputs_of, source_of, write
 
-from tinyweave import api, ops, toolchain
+from tinyweave import api, ops
 from tinyweave.codegen import Origin, c, emit
 from tinyweave.codegen.header import survives
 from tinyweave.codegen.layer import Constants, shape_text
@@ -25,6 +25,7 @@ from tinyweave.planning import Buffer, Request, Tile, check, plan, plan_in_stage
 from tinyweave.planning.explain import why_portable
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
+from tinyweave.support import toolchain
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -14,12 +14,12 @@ from cases.strict import CPP, c99, trap
 from cases.tiny import NETWORKS, activation, graph
 from codegen.emitted import compile_strictly, source_of, write
 
-from tinyweave import toolchain
 from tinyweave.codegen.layer import CTYPES
 from tinyweave.ir import Graph, Op, Quant, Tensor, limits
 from tinyweave.ops import SPECS
 from tinyweave.planning import Plan, Request, check, plan
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
+from tinyweave.support import toolchain
 
 MANY = 2000  # random numbers per conversion
 

@@ -12,11 +12,12 @@ from cases.strict import c99
 from cases.tiny import NETWORKS
 from codegen.emitted import compile_strictly, inputs_of
 
-from tinyweave import __version__, api, ops, toolchain
+from tinyweave import __version__, api, ops
 from tinyweave.codegen import Origin, Source, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import plan
+from tinyweave.support import toolchain
 
 NAMES = ("chain", "residual", "stream")  # all have a conv_2d, and each has kernels that the others lack
 COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])

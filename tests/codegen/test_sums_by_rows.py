@@ -10,7 +10,6 @@ from cases.draw import integers
 from cases.strict import c99
 from codegen.emitted import compile_strictly
 
-from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import BY_NAME
@@ -19,6 +18,7 @@ from tinyweave.planning import check as check_plan
 from tinyweave.planning import plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.simulate import compare, emulated
+from tinyweave.support import toolchain
 
 OVER_ROWS = "mean over rows"
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from cases.strict import c99, sanitizers
-from packages.export import needs
 from pages import check_output
+from projects.export import needs
 
 import tinyweave as tw
 from tinynas.int8 import quant_of
-from tinyweave import api, toolchain
+from tinyweave import api
+from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "photograph"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave.installing import install
+from tinyweave.support.installing import install
 
 BENCH = Path(__file__).parents[2] / "bench"
 # runs each named script with --help while optional packages cannot be imported, and prints its error

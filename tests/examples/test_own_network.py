@@ -12,8 +12,8 @@ import pytest
 from cases.strict import c99
 from pages import blocks, check_output, commands, words_of
 
-from tinyweave import toolchain
 from tinyweave.cli import main
+from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_network"

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from cases.strict import c99
-from packages.export import needs
 from pages import check_output
+from projects.export import needs
 
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.simulate.run import Fault
+from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "photograph"))

@@ -12,7 +12,7 @@ from cases.strict import c99
 from numpy.typing import NDArray
 
 import tinyweave as tw
-from tinyweave import toolchain
+from tinyweave.support import toolchain
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wake_word"
 sys.path.insert(0, str(EXAMPLE))

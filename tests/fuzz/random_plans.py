@@ -20,7 +20,7 @@ import numpy as np
 from fuzz.formats import ALL
 from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network, random_order
 
-from tinyweave import ops, toolchain
+from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import ASKED_FOR
@@ -34,6 +34,7 @@ from tinyweave.planning.order.order_search import file_order, without_views
 from tinyweave.planning.place.place import Rule
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare
+from tinyweave.support import toolchain
 
 # zig would compile the library of its sanitizer, which it uses by default with -O0
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=undefined")

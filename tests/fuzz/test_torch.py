@@ -60,7 +60,13 @@ def test_every_op_is_in_many_random_networks(litert: ModuleType) -> None:
         seen += ops_where_close(seed, litert if seed % 3 == 0 else None)
     names = {name for row in op_names().values() for name in row["PyTorch"]}
     elsewhere = {"softsign"}  # torch's is a division; tested as ONNX's
-    elsewhere |= {"avg_pool3d", "embedding_bag", "fmod", "pairwise_distance", "remainder"}  # importers/test_torch_composed, test_tokens
+    elsewhere |= {
+        "avg_pool3d",
+        "embedding_bag",
+        "fmod",
+        "pairwise_distance",
+        "remainder",
+    }  # test_torch_composed, test_tokens
     rare = {op: seen[op] for op in names - elsewhere if seen[op] < OF_EACH}
     assert not rare
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave import toolchain
 from tinyweave.kernels import table
+from tinyweave.support import toolchain
 
 TW = next(path for path in table.FILES.values() if path.name == "tw.h")
 REFUSED = "this target is big-endian, and the kernels of tinyweave read words of little-endian ones: compile for little-endian"

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinyweave import toolchain
 from tinyweave.kernels.table import FILES, sources
 from tinyweave.ops import fixed_point
 from tinyweave.ops.normalization import log_softmax
 from tinyweave.ops.recurrent import q15
+from tinyweave.support import toolchain
 
 INT32 = np.iinfo(np.int32)
 COUNT = 200_000

@@ -21,7 +21,6 @@ import numpy as np
 from cases.ops import Case
 from cases.rows import union
 
-from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import Variant
@@ -29,6 +28,7 @@ from tinyweave.planning import Buffer, Place, Plan, Stage, scratch_name
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.messages import decode, encode
 from tinyweave.simulate.worker import worker
+from tinyweave.support import toolchain
 
 GAP, ALIGN = 64, 16
 INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles of trace.c

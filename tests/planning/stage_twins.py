@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from tinyweave import toolchain
 from tinyweave.planning.fuse.row_access import RowGraph
 from tinyweave.planning.liveness import lifetimes
 from tinyweave.planning.order.order_search import without_views
 from tinyweave.planning.search.problem import NEVER, Problem, problem_of
 from tinyweave.planning.search.stage_growth import grow_stages_in_python
 from tinyweave.planning.search.stages import SOURCE, Stages, as_columns, grow_stages_in_c
+from tinyweave.support import toolchain
 
 
 def same_in_c_and_python(problem: Problem) -> Stages:

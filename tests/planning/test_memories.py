@@ -11,7 +11,7 @@ from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.api import results
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
@@ -19,6 +19,7 @@ from tinyweave.ir import Graph, verify
 from tinyweave.planning import Limits, Objective, Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.memories import excess, traffic
 from tinyweave.simulate import compare
+from tinyweave.support import toolchain
 
 NAMES = ("fast", "slow")
 

@@ -11,8 +11,8 @@ import pytest
 from cases.browser import seen_by_script
 
 from tinyweave.cli import main
-from tinyweave.notebook import KINDS
 from tinyweave.report import page
+from tinyweave.support.notebook import KINDS
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 PAGE = Path(page.__file__).parent

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave import cli, toolchain
+from tinyweave import cli
 from tinyweave.ir import CompileError
-from tinyweave.toolchain import Toolchain
+from tinyweave.support import toolchain
+from tinyweave.support.toolchain import Toolchain
 
 COMPILER = Toolchain("gcc", "1", ("gcc",))
 LONG_AGO = time.time() - 10 * toolchain.IN_USE_S
@@ -198,7 +199,7 @@ def test_a_damaged_object_and_a_damaged_library_are_built_again(tmp_path: Path) 
 
 
 def test_a_build_that_was_killed_leaves_no_entry(folder: Path) -> None:
-    code = "import os, signal; from tinyweave import toolchain as t; "
+    code = "import os, signal; from tinyweave.support import toolchain as t; "
     code += "t.cached('x', t.Toolchain('gcc', '1', ('gcc',)), [], [], "
     code += "lambda path: path.write_bytes(b'half') and os.kill(os.getpid(), signal.SIGKILL))"
     done = subprocess.run([sys.executable, "-c", code], check=False)

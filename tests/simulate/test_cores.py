@@ -15,7 +15,7 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 from simulate.tiny_c import ARENA, INPUTS, body
 
-from tinyweave import ops, toolchain
+from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
@@ -24,6 +24,7 @@ from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.cores import CORES
 from tinyweave.simulate.emulated import COMPILERS, flags_for
 from tinyweave.simulate.run import FOLDER, Fault, Inference, touched
+from tinyweave.support import toolchain
 
 pytestmark = pytest.mark.emulator
 pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify]')")

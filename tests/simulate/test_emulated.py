@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, WEIGHTS, body, handing_out
 
-from tinyweave import toolchain
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import Fault, touched
+from tinyweave.support import toolchain
+from tinyweave.support.installing import install
 
 pytestmark = pytest.mark.emulator
 pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify]')")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, body, handing_out
 
-from tinyweave import toolchain
 from tinyweave.ir import CompileError
 from tinyweave.simulate import host
 from tinyweave.simulate.run import Fault, touched
+from tinyweave.support import toolchain
 
 Write = Callable[..., Path]
 COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])

@@ -17,10 +17,10 @@ from cases.ops import Case, cases
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.installing import install
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.simulate import litert, messages
 from tinyweave.simulate.litert import CannotRunError
+from tinyweave.support.installing import install
 
 pytestmark = [
     pytest.mark.litert,

@@ -11,8 +11,8 @@ import pytest
 from fuzz.generate import random_network
 
 import tinyweave
-from tinyweave import toolchain
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.support import toolchain
 
 pytestmark = pytest.mark.emulator
 MODULES = (

@@ -142,7 +142,7 @@ def test_a_saved_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_copy_without_its_pages_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tinyweave.files.SOURCES", [tmp_path])
+    monkeypatch.setattr("tinyweave.support.files.SOURCES", [tmp_path])
     with pytest.raises(CompileError, match="without docs;"):
         page(is_served=True)
 

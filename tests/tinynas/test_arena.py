@@ -14,12 +14,12 @@ from tinynas.network import to_graph
 from tinynas.ram.arena import arena, arena_lower_bound, clear_caches, macs_without_padding
 from tinynas.ram.ram_model import cropped
 from tinynas.stage_one import unfused_bytes
-from tinyweave import toolchain
 from tinyweave.ir import CompileError
 from tinyweave.passes import run_passes
 from tinyweave.planning import Request
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.planner import PlanSearch
+from tinyweave.support import toolchain
 
 
 def equals_plan(arch: Arch, *, stream_inputs: bool, max_mac_overhead: float | None = None, schedule: str = "best") -> bool:

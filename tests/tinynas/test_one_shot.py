@@ -36,9 +36,9 @@ from tinynas.space import SearchSpace, arch_of, sample, small_images, smallest  
 from tinynas.training_run import TrainingRun  # noqa: E402
 from tinynas.workers import Workers  # noqa: E402
 from tinyweave import api  # noqa: E402
-from tinyweave.installing import install  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
+from tinyweave.support.installing import install  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_worker", "few_of_each_width")
 

@@ -21,9 +21,10 @@ from tinynas.int8 import int8_outputs, quant_of
 from tinynas.tasks.average_precision import means, voc
 from tinynas.tasks.boxes import MOST, as_rows, head_of
 from tinynas.tasks.detection import boxes_of
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.cli import main
 from tinyweave.report.schema import faults
+from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "DETECTION.md").read_text()

@@ -31,7 +31,7 @@ from tinynas.workers import Workers
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
-from tinyweave.media import write_recording
+from tinyweave.support.media import write_recording
 
 BOARD = find("stm32f412")
 COUNTS = {"train": 60, "validation": 20, "test": 20}

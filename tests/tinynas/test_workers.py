@@ -21,8 +21,8 @@ from tinynas import workers
 from tinynas.search_options import SearchOptions
 from tinynas.searching import search
 from tinynas.workers import Workers, pool
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
+from tinyweave.support.installing import install
 
 
 def test_an_interrupt_ends_the_worker_processes() -> None:

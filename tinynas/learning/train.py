@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tinyweave.files import named
+from tinyweave.support.files import named
 
 from ..tasks.boxes import Head
 from ..tasks.dataset import SCALE

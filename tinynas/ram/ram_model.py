@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave import toolchain
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.kernels.access import overlap_distances
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import Window, all_taps_inside
 from tinyweave.planning.search import stage_growth, tiles
 from tinyweave.planning.search.stage_growth import longest_stage
+from tinyweave.support import toolchain
 
 Numbers = NDArray[np.int64]
 SEARCH = Path(stage_growth.__file__).parent

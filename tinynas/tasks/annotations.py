@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from tinyweave.files import check_inside, read_file
 from tinyweave.ir import CompileError
-from tinyweave.media import IMAGES, MEND
+from tinyweave.support.files import check_inside, read_file
+from tinyweave.support.media import IMAGES, MEND
 
 from .dataset import MAX_FILES, PART_NAMES, listed
 

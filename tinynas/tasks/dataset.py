@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.files import check_inside, read_file
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress, silent
+from tinyweave.support.files import check_inside, read_file
+from tinyweave.support.progress import Progress, silent
 
 from .evaluation.intervals import too_few_groups
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.ir import CompileError
-from tinyweave.media import MEND, image_size, read_fitted
-from tinyweave.progress import Progress, silent
+from tinyweave.support.media import MEND, image_size, read_fitted
+from tinyweave.support.progress import Progress, silent
 
 from .annotations import CROWD, Annotated, LabelledBox, read_annotations
 from .dataset import (

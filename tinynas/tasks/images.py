@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.ir import CompileError
-from tinyweave.media import IMAGES, image_of_array, image_of_bytes, image_size, read_image
-from tinyweave.progress import Progress, silent
+from tinyweave.support.media import IMAGES, image_of_array, image_of_bytes, image_size, read_image
+from tinyweave.support.progress import Progress, silent
 
 from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, survey
 from .formats.reading import read_samples, sample_files

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.files import read_file
 from tinyweave.ir import CompileError
-from tinyweave.media import MAX_SAMPLE, MEND, read_arrays
-from tinyweave.progress import Progress, silent
+from tinyweave.support.files import read_file
+from tinyweave.support.media import MAX_SAMPLE, MEND, read_arrays
+from tinyweave.support.progress import Progress, silent
 
 from .dataset import (
     MAX_BYTES,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.ir import CompileError
-from tinyweave.media import RECORDINGS, read_recording, recording_of_bytes
-from tinyweave.progress import Progress, silent
+from tinyweave.support.media import RECORDINGS, read_recording, recording_of_bytes
+from tinyweave.support.progress import Progress, silent
 
 from .dataset import SCALE, Dataset, LabelledFile, Survey, by_folder, dataset, files_of, listed, survey, with_all_parts
 from .features import HOP_MS, LogMel, log_mel

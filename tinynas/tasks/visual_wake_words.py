@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.ir import CompileError
-from tinyweave.media import image_size, read_resized
-from tinyweave.progress import Progress, silent
+from tinyweave.support.media import image_size, read_resized
+from tinyweave.support.progress import Progress, silent
 
 from .annotations import Annotated, read_annotations
 from .dataset import Dataset, LabelledFile, Survey, dataset, survey, with_all_parts

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from ..lazy import attributes
 
 if TYPE_CHECKING:
-    from ..packages import cascade, check_format, export_files, listening, looking
     from ..planning import Limits, Plan, Request
     from ..planning.ablation import ablation
+    from ..projects import cascade, check_format, export_files, listening, looking
     from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
     from .code import CodeOptions, compiled_bytes, emit_c, emulated_core, merge_files, write
@@ -100,7 +100,7 @@ __getattr__ = attributes(
         ".code": "CodeOptions compiled_bytes emit_c emulated_core merge_files write",
         ".references": "ProofOptions samples",
         ".runs": "EarlierPlan boards_that_fit compare_boards deploy_model profile_plan run verify_plan",
-        "..packages": "cascade check_format export_files listening looking",
+        "..projects": "cascade check_format export_files listening looking",
         "..planning": "Limits Request",
         "..planning.ablation": "ablation",
         "..quantize.ptq": "CALIBRATION QuantiseOptions",

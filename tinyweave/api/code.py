@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..codegen import Frames, Origin, Source, emit
 from ..devices import Device
-from ..files import named, write_below
 from ..ir import CompileError
 from ..planning import Plan
 from ..simulate import emulated
+from ..support.files import named, write_below
 from .plans import DEFAULT_CORE
 from .results import Model
 from .row_sources import row_source_files

@@ -1,4 +1,4 @@
-"""Collect planned models, their C and example samples into a Package, which `tinyweave.packages` writes for a build system."""
+"""Collect planned models, their C and example samples into a Package, which `tinyweave.projects` writes for a build system."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from ..devices import Device
 from ..ir import CompileError
-from ..packages import Package, PackagedModel, Trial, checked_name, checked_version
 from ..planning import Plan
+from ..projects import Package, PackagedModel, Trial, checked_name, checked_version
 from ..simulate import compare
 from .code import PLAIN, CodeOptions, emit_c, merge_files
 from .options import PACKAGE_VERSION

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from .. import __version__, api
 from ..devices import find, parse_size
-from ..files import named, read_file, write_file
 from ..ir import CompileError
 from ..planning.fuse.row_schedule import plan_macs
-from ..progress import Progress, silent
+from ..support.files import named, read_file, write_file
+from ..support.progress import Progress, silent
 from .options import PlanOptions
 
 if sys.version_info >= (3, 11):

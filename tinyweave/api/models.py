@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
-from ..files import read_file
 from ..importers import tflite
 from ..importers.shapes import Shapes
 from ..ir import CompileError, Graph, shortened
@@ -24,6 +23,7 @@ from ..kernels.table import without_kernel
 from ..lazy import lazy
 from ..passes import run_passes, run_tolerantly
 from ..passes.stream_time import stream_time
+from ..support.files import read_file
 from .results import Model
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from .. import planning
 from ..codegen import constant_bytes
 from ..devices import Device, parse_size
 from ..exporters import tflite as tflite_exporter
-from ..files import read_file
 from ..ir import CompileError, Graph, shortened
 from ..kernels.layer_cycles import FlashReads, cost_model_core
 from ..kernels.table import foreign
@@ -25,6 +24,7 @@ from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
 from ..planning.kernels.flash_budget import code_range
 from ..planning.order.order_search import best_order, without_views
 from ..simulate.instruction_timing import TIMINGS, milliseconds
+from ..support.files import read_file
 from .models import check_kernels
 from .options import PlanOptions
 from .results import FlashEstimate, Model, Reordering

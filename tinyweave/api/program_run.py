@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..devices import Device, find
-from ..files import named
 from ..ir import CompileError
 from ..kernels.table import foreign
-from ..packages import BOARDS, Package, firmware_files
+from ..projects import BOARDS, Package, firmware_files
 from ..simulate import firmware
 from ..simulate.run import Fault
+from ..support.files import named
 from .code import emulated_core
 
 LIMIT_S = 600.0  # seconds that a firmware may run

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from ..devices import parse_size
 from ..exporters.tflite import to_tflite
-from ..installing import install
 from ..ir import CompileError, Graph
 from ..lazy import lazy
 from ..ops import macs
-from ..progress import Progress, silent
 from ..quantize.calibrate import calibrate
 from ..quantize.calibration_samples import Samples
 from ..quantize.channel_pruning import Footprint, pruned
@@ -27,6 +25,8 @@ from ..quantize.fidelity import fidelity, is_classifier
 from ..quantize.ptq import CALIBRATION
 from ..quantize.scale_groups import check_quantisable
 from ..quantize.simplify_float import simplify_float
+from ..support.installing import install
+from ..support.progress import Progress, silent
 from .models import with_io
 from .options import EPOCHS, RATE
 from .plans import SMALLEST, estimate_flash, make_plan

@@ -15,7 +15,6 @@ from ..importers.shapes import Shapes
 from ..ir import CompileError, Graph
 from ..lazy import lazy
 from ..ops import SPECS
-from ..progress import Progress, silent
 from ..quantize.blame import blame
 from ..quantize.calibrate import calibrate, subsample
 from ..quantize.calibration_samples import Samples, open_samples
@@ -26,6 +25,7 @@ from ..quantize.ptq import CALIBRATION, QuantiseOptions, quantise
 from ..quantize.scale_groups import check_quantisable
 from ..quantize.simplify_float import simplify_float
 from ..simulate import compare
+from ..support.progress import Progress, silent
 from .models import ON_FLOAT, read, with_io
 from .plans import SMALLEST, estimate_flash, make_plan
 from .results import Model, Quantisation

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..devices import Device
 from ..ir import CompileError, Graph
-from ..notebook import table
 from ..ops import macs_per_op
 from ..passes import TensorMap
 from ..passes.stream_time import TimeStream
 from ..planning import Limits, Plan
 from ..planning.order.order_search import Order, live_owners
 from ..simulate.instruction_timing import Cycles, milliseconds
+from ..support.notebook import table
 
 if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..quantize.blame import Blame

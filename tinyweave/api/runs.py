@@ -13,7 +13,6 @@ import numpy as np
 
 from .. import planning
 from ..devices import Device, all_devices
-from ..files import named
 from ..kernels.layer_cycles import cost_model_core
 from ..kernels.table import foreign
 from ..planning import Limits, Plan, Progress, Request
@@ -21,6 +20,7 @@ from ..simulate import compare, emulated, target
 from ..simulate.compare import Verification
 from ..simulate.cores import CORES
 from ..simulate.run import StepPart
+from ..support.files import named
 from .code import PLAIN, CodeOptions, compiled_bytes, emit_c, emulated_core, write
 from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, other_objectives, with_defaults
 from .references import USUAL, ProofOptions, reference_outputs, samples

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import api  # its functions are imported when they are first used
-from ..command_words import quoted, typed
 from ..devices import Device, find
-from ..files import write_below
 from ..importers.shapes import Shapes
 from ..ir import CompileError
-from ..manifest import generated_folder
 from ..planning import Plan
 from ..simulate.compare import Verification
+from ..support.command_words import quoted, typed
+from ..support.files import write_below
+from ..support.manifest import generated_folder
 from . import guarding
 from .guarding import CONFIG, GuardResult
 from .options import EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions

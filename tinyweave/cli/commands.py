@@ -12,7 +12,7 @@ import typer
 
 from .. import __version__
 from ..api.options import SAMPLES, SEED
-from ..command_words import quoted
+from ..support.command_words import quoted
 from . import steps
 from .help import App, GroupedCommands
 from .modules import (

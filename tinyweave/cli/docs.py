@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_words import quoted
+from ..support.command_words import quoted
 from .commands import app
 from .modules import files, ir, text
 from .options import option

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..command_words import shell_lines
+from ..support.command_words import shell_lines
 from .modules import ir
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from .. import api, devices, files, ir, manifest, planning, toolchain
+    from .. import api, devices, ir, planning
     from ..api import guarding, results
     from ..report import (
         columns,
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     )
     from ..report import guard as guard_report
     from ..report import record as records
+    from ..support import files, manifest, toolchain
     from . import samples as sample_files
 else:
     NAMES = {
         "api": "guarding results",
         "report": "columns figure front front_figure markdown measured page quantisation schema tables text viewers words",
+        "support": "files manifest toolchain",
     }
-    globals().update({name: lazy(f"tinyweave.{name}") for name in "api devices files ir manifest planning toolchain".split()})
+    globals().update({name: lazy(f"tinyweave.{name}") for name in "api devices ir planning".split()})
     globals().update({name: lazy(f"tinyweave.{package}.{name}") for package, names in NAMES.items() for name in names.split()})
     guard_report, records = lazy("tinyweave.report.guard"), lazy("tinyweave.report.record")
     sample_files = lazy("tinyweave.cli.samples")

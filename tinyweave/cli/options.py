@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from ..api.options import PACKAGE_VERSION, SAMPLES, SEED, PlanOptions
-from ..command_words import quoted, typed
+from ..support.command_words import quoted, typed
 from .modules import devices, ir
 
 # exit codes

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..command_words import quoted
+from ..support.command_words import quoted
 from .modules import (
     api,
     columns,

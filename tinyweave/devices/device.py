@@ -17,8 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..files import read_file
 from ..ir import CompileError
+from ..support.files import read_file
 
 if sys.version_info >= (3, 11):
     import tomllib

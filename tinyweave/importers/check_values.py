@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import parent
 from ..ir import CompileError, Graph, limits
 from ..passes.effort import effort
 from ..quantize.evaluate import evaluate
-from ..toolchain import import_folders
+from ..support import parent
+from ..support.toolchain import import_folders
 
 Array = NDArray[Any]
 Run = Callable[[Sequence[Array]], Sequence[Array] | None]  # inputs in the model's layout -> outputs, None if it cannot run

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..installing import install
 from ..ir import CompileError, Graph
+from ..support.installing import install
 from .channels_last import BYTES
 from .check_values import TOLERANCE, onnx_runs
 from .function_chains import fuse_functions

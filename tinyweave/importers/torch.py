@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..installing import install
 from ..ir import CompileError, Graph
+from ..support.installing import install
 from . import aten
 from .channels_last import BYTES
 from .function_chains import fuse_functions

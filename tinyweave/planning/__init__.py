@@ -24,7 +24,7 @@ Layout: the buffers of a solution, to be placed. Plan: order, stages, kernels an
 Candidate: a plan with its bytes and cycles, to be compared with others.
 """
 
-from ..progress import Progress
+from ..support.progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import OtherFlash, constant_bytes, flash_bytes, likely_code, trades_flash

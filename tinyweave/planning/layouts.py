@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ..ir import CompileError
 from ..kernels.layer_cycles import layer_cycles
-from ..progress import Progress
+from ..support.progress import Progress
 from .alias.subtensors import ALIGN
 from .fuse.row_access import not_by_rows
 from .place.relocation_ops import is_move

@@ -13,7 +13,7 @@ from html import escape
 from typing import NamedTuple
 
 from ..ir import Graph
-from ..notebook import Area, memory_map, table
+from ..support.notebook import Area, memory_map, table
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from ..ir import CompileError, Graph
 from ..ops import macs
-from ..progress import Progress
+from ..support.progress import Progress
 from .check import check
 from .fuse.row_access import StreamedIO
 from .fuse.row_schedule import plan_macs

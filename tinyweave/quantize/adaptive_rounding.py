@@ -19,7 +19,7 @@ from ..ir import Graph, Op, Tensor, limits
 from ..ops import SPECS, spec_of
 from ..ops.conv import groups, kernel_size
 from ..ops.window import taps
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .evaluate import Array
 from .layerwise import Maps, in_float_layout, layer_by_layer
 

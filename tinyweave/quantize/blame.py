@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir import Graph, Op, Quant, Tensor
 from ..ops import SPECS
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .calibrate import clamped_ranges, downstream, fake_quantised
 from .convert import interval
 from .evaluate import Array, evaluate

@@ -21,7 +21,7 @@ from ..ops.recurrent import lstm
 from ..ops.recurrent import sequence as layers
 from ..ops.spec import ACTIVATIONS
 from ..ops.state import initial_state
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
 from .evaluate import Array, evaluate, keeps_variables, outputs, visit_all
 from .fidelity import MASKED, masks_scores, noise_to_signal, signal_tensors

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import media
-from ..files import check_inside, read_file
 from ..ir import CompileError, Graph, Quant, Tensor, channels_last, limits
-from ..media import Array
+from ..support import media
+from ..support.files import check_inside, read_file
+from ..support.media import Array
 from .scale_groups import is_float
 
 MAX_FILES = 1 << 20

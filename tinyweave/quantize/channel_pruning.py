@@ -17,7 +17,7 @@ from ..ir import CompileError, Graph, Op, verify
 from ..ops import check, conv
 from ..passes.shrink_channels import links_of, with_channels
 from ..passes.value_ranges import channels
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .evaluate import Array
 
 PARTS = 8  # a step removes 1 / PARTS of a layer's original channels

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir import Graph, Op
 from ..ops import SPECS
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .calibration_samples import Samples, check_labels
 from .convert import as_integers, as_real
 from .evaluate import Array, chunks, outputs

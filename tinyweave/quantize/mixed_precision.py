@@ -21,7 +21,7 @@ import numpy as np
 from ..ir import CompileError, Graph, Op, Quant, is_constant
 from ..ops import SPECS, spec_of
 from ..passes.rewrite import exchange
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .adaptive_rounding import adaptively_rounded, individually_rounded
 from .calibrate import Calibration, collect_histograms, downstream
 from .convert import WeightFormat, as_integers, as_real, to_int8

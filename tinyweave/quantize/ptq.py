@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .adaptive_rounding import adaptively_rounded
 from .calibrate import Calibration, calibrate, evenly_spaced, some_samples, subsample
 from .calibration_samples import Samples, check_samples_differ

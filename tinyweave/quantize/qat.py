@@ -22,7 +22,7 @@ from ..ir import CompileError, Graph, Op, Quant, limits
 from ..ir import Tensor as Value
 from ..ops import SPECS, reduce, spec_for
 from ..ops.spec import ACTIVATIONS, LEAST_SCALE
-from ..progress import Progress, silent
+from ..support.progress import Progress, silent
 from .calibrate import Calibration
 from .calibration_samples import check_labels
 from .convert import WeightFormat, affine, dequantised, quantised, to_int8, weight_scales

@@ -10,8 +10,8 @@ import importlib.util
 from html import escape
 from itertools import chain
 
-from ..installing import install
 from ..ir import CompileError
+from ..support.installing import install
 from .columns import clean
 from .record import Record
 

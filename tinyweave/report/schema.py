@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..files import read_file
 from ..ir import CompileError
+from ..support.files import read_file
 
 SCHEMA = Path(__file__).with_name("schema.json")
 VERSION = 3  # of schema.json

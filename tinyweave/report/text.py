@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ..api.models import ON_FLOAT
-from ..command_words import quoted, shell_lines
 from ..devices import Device
 from ..planning import Plan
 from ..planning.explain import Explanation
+from ..support.command_words import quoted, shell_lines
 from .columns import (
     MAX_BAR,
     MIN_BAR,

@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, array_type, channels_last, limits
-from ..media import check_finite
 from ..ops.quantization import quantized
 from ..planning import Plan, Progress
+from ..support.media import check_finite
 from .litert import CannotRunError
 from .run import Inference
 from .target import HOST, Build, Caches, Run, build, invoke, run, with_trace

@@ -20,9 +20,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from .. import toolchain
-from ..installing import install
 from ..ir import CompileError
+from ..support import toolchain
+from ..support.installing import install
 from . import qemu
 from .cores import CORES
 from .instruction_timing import TIMINGS, BlockCosts, Cycles, Instruction, block_costs, block_cycles, waiting

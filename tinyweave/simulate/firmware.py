@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from .. import toolchain
+from ..support import toolchain
 from . import qemu
 from .emulated import IN_MEMORY, WRITTEN, elf, flags_for, link_all, objects
 from .qemu import PROGRAM

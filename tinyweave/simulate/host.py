@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from .. import toolchain
 from ..ir import CompileError
+from ..support import toolchain
 from .run import FOLDER, Dump, Inference, Round, arena_part, check_end, in_order, layout, noise
 from .worker import worker
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..installing import install, pip
 from ..ir import CompileError, Graph
 from ..ops.litert_differences import difference
-from ..parent import memory_advice
+from ..support.installing import install, pip
+from ..support.parent import memory_advice
 from .messages import decode, encode
 from .run import FOLDER
 from .worker import Died, Worker, isolated, worker

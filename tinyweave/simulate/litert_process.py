@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 HERE = os.path.dirname(__file__)
 encode, decode = itemgetter("encode", "decode")(runpy.run_path(os.path.join(HERE, "messages.py")))
-limit_process = runpy.run_path(os.path.join(HERE, os.pardir, "parent.py"))["limit_process"]
+limit_process = runpy.run_path(os.path.join(HERE, os.pardir, "support", "parent.py"))["limit_process"]
 
 
 def serve(memory_bytes: int) -> None:

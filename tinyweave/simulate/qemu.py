@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import toolchain
 from ..ir import CompileError
+from ..support import toolchain
 from . import model_calls
 from .model_calls import Rows, Stopped
 from .run import Fault

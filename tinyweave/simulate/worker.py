@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .. import toolchain
 from ..ir import CompileError
-from ..parent import memory_advice
+from ..support import toolchain
+from ..support.parent import memory_advice
 from .run import Fault
 
 PARENT = "TINYWEAVE_PARENT"  # environment variable with this process's id; also in host.c

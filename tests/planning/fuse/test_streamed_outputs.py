@@ -16,7 +16,7 @@ from cases.strict import c99
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.api import results
 from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
@@ -31,6 +31,7 @@ from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.simulate import compare
+from tinyweave.support import toolchain
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
 

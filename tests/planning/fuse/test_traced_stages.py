@@ -21,12 +21,12 @@ from fuzz.faster_kernels import with_kernels_of
 from fuzz.generate import BY_SOME_ROWS, HEADED, random_network, random_stages
 from fuzz.growers import Growers
 
-from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import Plan, Tile, check, plan_in_stages
 from tinyweave.planning.check import Touched
+from tinyweave.support import toolchain
 
 ALL = (0, 1, 2, 3, 4)
 CORES = ("", "cortex-m4", "cortex-m55")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave import planning, toolchain
+from tinyweave import planning
 from tinyweave.planning.place import branch_and_bound as search
 from tinyweave.planning.place import place as place_module
 from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, arena_bytes, greedy, lower_bound, place, placement_problem
 from tinyweave.planning.plan import Buffer
+from tinyweave.support import toolchain
 
 
 def random_buffers(rng: random.Random, count: int = 40, steps: int = 30) -> list[Buffer]:

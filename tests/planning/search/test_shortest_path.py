@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tinyweave import toolchain
 from tinyweave.planning.search.shortest_path import NEVER, SOURCE, CutGraph
+from tinyweave.support import toolchain
 
 
 def paths(edges: list[tuple[int, int]], last: int, at: int = 0) -> Iterator[tuple[int, ...]]:

@@ -12,9 +12,9 @@ from cases.strict import sanitizers
 from numpy.typing import NDArray
 
 from tinynas.tasks.boxes import BOX, LARGEST, MOST, Head, as_rows, suppressed
-from tinyweave import toolchain
 from tinyweave.ir import CompileError, Quant
 from tinyweave.simulate import emulated
+from tinyweave.support import toolchain
 
 MAIN = """
 #include <stdio.h>

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from tinynas.tasks.features import QUIETEST, STEPS, LogMel, log_mel
 from tinynas.tasks.wake_word import wake_word_mel
-from tinyweave import toolchain
 from tinyweave.ir import CompileError
 from tinyweave.simulate import emulated
+from tinyweave.support import toolchain
 
 MAIN = """
 #include <stdio.h>

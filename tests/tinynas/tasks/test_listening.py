@@ -14,7 +14,7 @@ from cases.strict import c99, sanitizers
 from tinynas.tasks.features import LogMel, log_mel
 from tinynas.tasks.listening import c_files, detections, windows
 from tinynas.tasks.wake_word import WakeWordMel, wake_word_mel
-from tinyweave import toolchain
+from tinyweave.support import toolchain
 
 FRAMES, STEPS = 7, 4
 LISTEN = "#include <stdint.h>\nint32_t listen(const int16_t *, int32_t);\n"

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
-from tinyweave.progress import Progress, silent
+from tinyweave.support.installing import install
+from tinyweave.support.progress import Progress, silent
 
 from ..dataset import Dataset, pooled
 from .intervals import Groups, Interval, paired_interval, too_few_groups

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinyweave.files import read_file
 from tinyweave.ir import CompileError
-from tinyweave.media import MAX_ARRAYS, MEND
+from tinyweave.support.files import read_file
+from tinyweave.support.media import MAX_ARRAYS, MEND
 
 from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, as_series, column_of, group_of, is_number, label_of
 

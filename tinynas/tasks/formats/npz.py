@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tinyweave.ir import CompileError
-from tinyweave.media import MAX_ARRAYS, MEND, read_arrays
+from tinyweave.support.media import MAX_ARRAYS, MEND, read_arrays
 
 from ..dataset import MAX_DIGITS, PART_NAMES
 from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, group_of, label_of

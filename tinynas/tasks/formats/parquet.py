@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyweave.files import read_file
-from tinyweave.installing import install
 from tinyweave.ir import CompileError
-from tinyweave.media import MAX_ARRAYS, MEND
+from tinyweave.support.files import read_file
+from tinyweave.support.installing import install
+from tinyweave.support.media import MAX_ARRAYS, MEND
 
 from .sample import GROUPS, LABELS, PARTS, Sample, as_label, as_part, column_of, group_of, label_of
 

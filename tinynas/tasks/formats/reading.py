@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tinyweave.files import check_inside
 from tinyweave.ir import CompileError
-from tinyweave.media import MEND
+from tinyweave.support.files import check_inside
+from tinyweave.support.media import MEND
 
 from ..dataset import FOLDERS, LabelledFile, with_all_parts
 from .csv_table import read_table

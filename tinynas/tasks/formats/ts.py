@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tinyweave.files import read_file
 from tinyweave.ir import CompileError
-from tinyweave.media import MAX_ARRAYS, MEND
+from tinyweave.support.files import read_file
+from tinyweave.support.media import MAX_ARRAYS, MEND
 
 from .sample import Sample, as_series, label_of
 

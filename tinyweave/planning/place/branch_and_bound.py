@@ -19,7 +19,7 @@ from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ... import toolchain
+from ...support import toolchain
 from ..plan import Buffer
 
 SHORT = 20_000  # (buffers + their sections) times tries up to which the Python version runs: about 4 ms

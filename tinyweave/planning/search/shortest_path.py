@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import toolchain
+from ...support import toolchain
 from .problem import NEVER
 
 Numbers = NDArray[np.int64]

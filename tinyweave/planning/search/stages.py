@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import toolchain
 from ...ops.window import Window
+from ...support import toolchain
 from . import stage_growth
 from .problem import Problem, ProblemOp, ProblemTensor, RowRead, TileCandidate
 from .stage_growth import FusedStage, grow_stages_in_python, longest_stage

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...files import write_file
 from ...ir import CompileError
+from ...support.files import write_file
 from .. import record, schema
 from . import Entry, page
 

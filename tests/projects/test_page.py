@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from packages.export import needs, run
+from projects.export import needs, run
 from test_verbs import DIGITS, ROOT, run_page
 
 from tinyweave.cli import export
-from tinyweave.packages import FORMATS
+from tinyweave.projects import FORMATS
 
 PAGE = (ROOT / "docs" / "EXPORT.md").read_text()
 BLOCK = re.compile(r"(?<!-->\n)```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)  # without blocks that are not run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..command_words import quoted
+from ..support.command_words import quoted
 from .package import Package, filled
 
 SAMPLES = (

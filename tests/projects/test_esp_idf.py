@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages.export import STUBS, cmake, export, kconfig, needs, run
+from projects.export import STUBS, cmake, export, kconfig, needs, run
 
 # from docs.espressif.com, manifest file format of the component manager
 SCHEMA = {

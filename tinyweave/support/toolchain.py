@@ -26,8 +26,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple
 
+from ..ir import CompileError
 from .installing import pip
-from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
 FORMAT = b"2"  # of cache entries; entries of other formats, by other versions of this package, have other keys

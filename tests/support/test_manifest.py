@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave.manifest import MANIFEST, Written, generated_folder
+from tinyweave.support.manifest import MANIFEST, Written, generated_folder
 
 MODELS = {"kws": ("kws.tflite", "0" * 64)}
 

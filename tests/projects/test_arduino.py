@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from packages.export import STUBS, compile_for_arm, export, model, needs, run, samples
+from projects.export import STUBS, compile_for_arm, export, model, needs, run, samples
 
 import tinyweave as tw
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from fuzz.formats import AS_UINT8, FILED
 from fuzz.generate import BY_SOME_ROWS, GROWERS, random_network
-from packages.export import needs, run
+from projects.export import needs, run
 
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.layer import traced
 from tinyweave.ir import CompileError
-from tinyweave.packages import Package, PackagedModel, Trial
-from tinyweave.packages.example import example_files, profile_files
-from tinyweave.packages.package import filled
 from tinyweave.planning import Plan, Request, plan
+from tinyweave.projects import Package, PackagedModel, Trial
+from tinyweave.projects.example import example_files, profile_files
+from tinyweave.projects.package import filled
 from tinyweave.report.measured import read_log
 from tinyweave.simulate import compare
 

@@ -24,9 +24,9 @@ from tinynas.tasks.annotations import read_annotations
 from tinynas.tasks.dataset import files_of, listed
 from tinynas.tasks.formats.reading import sample_files
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.files import finished_folder, write_file, write_files
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.quantize.calibration_samples import open_samples
+from tinyweave.support.files import finished_folder, write_file, write_files
 
 DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)]}
 
@@ -137,7 +137,7 @@ def test_written_files_and_folders_follow_the_umask(tmp_path: Path) -> None:
 WRITE = """
 import sys
 from pathlib import Path
-from tinyweave.files import finished_folder, write_file
+from tinyweave.support.files import finished_folder, write_file
 folder = Path(sys.argv[1])
 with finished_folder(folder) as scratch:
     (scratch / "a").write_text("1")
@@ -400,7 +400,7 @@ def test_unwritable_output_is_an_error_and_an_unwritable_message_is_not(tmp_path
 
 def test_the_command_and_the_module_are_the_same_program() -> None:
     """The module of the console script must import nothing slow before signal handlers are set."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     assert 'tinyweave = "tinyweave.__main__:main"' in (root / "pyproject.toml").read_text()
     program = "import sys; import tinyweave.__main__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

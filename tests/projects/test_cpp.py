@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from packages.export import model, needs, run
+from projects.export import model, needs, run
 
 import tinyweave as tw
 from tinyweave.simulate.cores import CORES

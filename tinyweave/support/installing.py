@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-CHECKOUT = Path(__file__).parents[1]  # the root of the repository, if this copy of tinyweave is in one
+CHECKOUT = Path(__file__).parents[2]  # the root of the repository, if this copy of tinyweave is in one
 
 
 def install(extra: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from packages.export import STUBS, VENDORS, cmake, export, model, needs, place_of_arena, project_of_stm32cube, run
+from projects.export import STUBS, VENDORS, cmake, export, model, needs, place_of_arena, project_of_stm32cube, run
 
 import tinyweave as tw
 from tinyweave.simulate.cores import CORES

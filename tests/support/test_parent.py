@@ -14,7 +14,7 @@ import pytest
 from simulate import tiny_c
 
 from tinyweave.simulate import emulated, firmware
-from tinyweave.toolchain import which
+from tinyweave.support.toolchain import which
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc, to find the children of a process")
 
@@ -145,7 +145,7 @@ def test_processes_end_when_their_parent_is_killed(kind: str, tmp_path: Path) ->
         pytest.skip(f"needs {needed}")
     (tmp_path / "model").mkdir()
     tiny_c.write(tmp_path / "model", ENDLESS, tiny_c.REST)
-    begin = BEGIN.replace("TESTS", repr(str(Path(__file__).parent))).replace("PROGRAM", repr((MAIN, SCRIPT)))
+    begin = BEGIN.replace("TESTS", repr(str(Path(__file__).parents[1]))).replace("PROGRAM", repr((MAIN, SCRIPT)))
     command = [sys.executable, "-c", begin + script]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
         try:
@@ -179,8 +179,10 @@ def test_a_lower_limit_of_memory_stays(kind: str) -> None:
     if not is_there:
         pytest.skip(f"needs {needed}")
     limited = "import resource, sys; "
-    limited += f"sys.path.insert(0, {str(Path(__file__).parent)!r}); resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))"
-    asked = "from tinyweave.parent import memory_advice; print(resource.getrlimit(resource.RLIMIT_AS), memory_advice())"
+    limited += (
+        f"sys.path.insert(0, {str(Path(__file__).parents[1])!r}); resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))"
+    )
+    asked = "from tinyweave.support.parent import memory_advice; print(resource.getrlimit(resource.RLIMIT_AS), memory_advice())"
     words = [sys.executable, "-c", f"{limited}\n{program}\n{asked}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -189,7 +191,8 @@ def test_a_lower_limit_of_memory_stays(kind: str) -> None:
 
 def test_a_process_limits_its_memory_time_and_core_dumps() -> None:
     program = (
-        "import resource as r; from tinyweave.parent import limit_process, memory_advice; assert memory_advice() == ''; "
+        "import resource as r; from tinyweave.support.parent import limit_process, memory_advice; "
+        "assert memory_advice() == ''; "
         f"limit_process({LIMIT}, 1000); print(*map(r.getrlimit, (r.RLIMIT_AS, r.RLIMIT_CPU, r.RLIMIT_CORE)))"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from packages.export import STUBS, export, needs, place_of_arena, project_of_stm32cube, run, samples
+from projects.export import STUBS, export, needs, place_of_arena, project_of_stm32cube, run, samples
 
 
 @pytest.mark.parametrize("profile", [False, True])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages.export import compile_for_arm, export, needs, run, samples
+from projects.export import compile_for_arm, export, needs, run, samples
 
 NAME = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9 _.+-]{0,99}$"}
 TEXT = {"type": "string", "minLength": 1, "maxLength": 1000}

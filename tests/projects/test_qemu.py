@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from packages.export import model, needs, outputs, reference, samples
+from projects.export import model, needs, outputs, reference, samples
 
 import tinyweave as tw
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.api.program_run import run_firmware
-from tinyweave.packages import Package
+from tinyweave.projects import Package
+from tinyweave.support import toolchain
 
 
 def package(network: str, device: str, board: str) -> Package:

@@ -19,15 +19,16 @@ from types import SimpleNamespace
 import pytest
 from test_imports import PACKAGES
 
-from tinyweave import __version__, installing
-from tinyweave.installing import install, pip
+from tinyweave import __version__
+from tinyweave.support import installing
+from tinyweave.support.installing import install, pip
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REQUIRES = ["numpy>=1.26", "onnx<2,>=1.17; extra == 'onnx'", 'unicorn>=2; extra == "verify"', 'capstone<6; extra == "verify"']
 
 

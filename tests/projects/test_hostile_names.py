@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from packages.export import model
+from projects.export import model
 
 import tinyweave as tw
-from tinyweave.packages import FORMATS
-from tinyweave.packages.readme import code
+from tinyweave.projects import FORMATS
+from tinyweave.projects.readme import code
 
 NAMES = [
     "a`touch x`b.tflite",

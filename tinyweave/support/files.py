@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from .ir import CompileError
+from ..ir import CompileError
 
 SCRATCH = ".tinyweave-"  # prefix of scratch folders
-SOURCES = Path(__file__).parents[:2]  # where docs/ and examples/ are: the package in a wheel, the root of a checkout
+SOURCES = Path(__file__).parents[1:3]  # where docs/ and examples/ are: the package in a wheel, the root of a checkout
 
 
 def shipped_folder(name: str) -> Path:

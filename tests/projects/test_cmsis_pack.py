@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages.export import compile_for_arm, export, model
+from projects.export import compile_for_arm, export, model
 
 import tinyweave as tw
 

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from packages.export import STUBS, cmake, export, model, needs, outputs, reference, run, samples
+from projects.export import STUBS, cmake, export, model, needs, outputs, reference, run, samples
 
 import tinyweave as tw
 from tinyweave.codegen.layer import traced
-from tinyweave.packages.linker_scripts import BOARDS
+from tinyweave.projects.linker_scripts import BOARDS
 from tinyweave.report.measured import read_log
 
 SWITCHES = ("-DTW_PRINT_OUTPUTS=ON", "-DTW_PROFILE=ON")

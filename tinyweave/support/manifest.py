@@ -16,9 +16,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from . import __version__
+from .. import __version__
+from ..ir import CompileError
 from .files import files_below, finished_folder, read_file, write_below
-from .ir import CompileError
 
 MANIFEST = "tinyweave.json"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # name of a file in the folder

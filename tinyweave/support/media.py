@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ir import CompileError, Tensor
 from .files import named, read_file
 from .installing import install
-from .ir import CompileError, Tensor
 
 Array = NDArray[Any]
 MAX_SAMPLE = 1 << 27  # bytes of one image or recording

@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.strict import c99, sanitizers
-from packages.export import needs
+from projects.export import needs
 
 import tinyweave as tw
 from tinynas.int8 import int8_outputs
 from tinynas.tasks import listening
 from tinynas.tasks.features import log_mel
-from tinyweave import api, toolchain
-from tinyweave.packages import firmware_files
+from tinyweave import api
+from tinyweave.projects import firmware_files
 from tinyweave.simulate import firmware
 from tinyweave.simulate.run import Fault
+from tinyweave.support import toolchain
 
 RATE, OTHER, NO_WAV = 8000, -2, -1
 HEAD = """

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages.export import export, model
+from projects.export import export, model
 
 import tinyweave as tw
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.manifest import MANIFEST
-from tinyweave.packages import FORMATS
+from tinyweave.projects import FORMATS
+from tinyweave.support.manifest import MANIFEST
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages.export import STUBS, cmake, compile_for_arm, export, kconfig, run, samples
+from projects.export import STUBS, cmake, compile_for_arm, export, kconfig, run, samples
 
 # the part of the schema in Zephyr's scripts/zephyr_module.py that modules like this one use
 SCHEMA = """
