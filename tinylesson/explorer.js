@@ -132,7 +132,7 @@ function drawFront() {
 const SPECS = [
   { key: "network", label: "network", options: Object.entries(networks).map(([name, each]) => [name, each.title]) },
   { key: "resolution", label: "resolution", unit: " px", range: [...data.resolutions, 16] }, { key: "width", label: "width", unit: " x", range: [...data.widths, 0.05] },
-  { key: "schedule", label: "schedule", options: [["best", "best plan"], ["layer", "layer by layer"], ["patch", "by patches (MCUNetV2)"], ["msf", "multi-stage fusion"], ["stream2d", "StreamNet"]] },
+  { key: "schedule", label: "schedule", options: [["best", "best plan"], ["layer", "layer by layer"], ["patch", "by patches (MCUNetV2)"], ["msf", "multi-stage fusion"]] },
   { key: "grid", label: "patches", options: [[0, "searched"], [2, "2 x 2"], [3, "3 x 3"], [4, "4 x 4"]] }, { key: "ram", label: "SRAM budget", unit: " KiB", range: [8, 1024, 8] },
 ];
 const MORE = [
@@ -153,7 +153,7 @@ function set(changes) {
   for (const key of ["resolution", "width"]) inputs[key].disabled = Boolean(own);
   inputs.grid.disabled = state.schedule !== "patch";
   inputs.overhead.disabled = !data.served || !["best", "msf"].includes(state.schedule);
-  inputs.stream.disabled = !data.served || !["best", "msf", "stream2d"].includes(state.schedule);
+  inputs.stream.disabled = !data.served || !["best", "msf"].includes(state.schedule);
   inputs.device.disabled = !data.served; // formulas know no device
   const preset = data.presets.find((each) => ["network", "resolution", "width", "schedule", "grid"].every((key) => each[key] === state[key]));
   place.preset.textContent = preset?.says ?? "";

@@ -28,8 +28,8 @@ from tinyweave.support.parent import end_with_parent, limit_process
 
 from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of, graph_of, layers_of
 
-SCHEDULES = ("best", "layer", "patch", "msf", "stream2d")
-BY_ROWS = ("best", "msf", "stream2d")  # strategies that can stream the input row by row
+SCHEDULES = ("best", "layer", "patch", "msf")
+BY_ROWS = ("best", "msf")  # strategies that can stream the input row by row
 MOST_RAM = 4 << 20  # bytes
 MOST_OVERHEAD = 2.0  # of MACs
 GRIDS = (0, 2, 3, 4)  # patches along a side of the image; 0 lets the planner choose

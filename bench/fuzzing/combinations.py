@@ -25,7 +25,7 @@ from tinyweave.simulate.cores import CORES
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL_MACS, MANY, FEW = 20_000_000, 20, 4
-SCHEDULES = ("best", "best", "best", "unfused", "layer", "patch", "msf", "stream2d")
+SCHEDULES = ("best", "best", "best", "unfused", "layer", "patch", "msf")
 FAILED = ("DIFFERS", "CRASHED")
 
 

@@ -74,8 +74,8 @@ from tinyweave.ir import CompileError, Graph, Op
             "--schedule unfused never recomputes",
         ),
         (
-            ("compare", "{chain}", "--schedule", "stream2d", "--max-mac-overhead", "2"),
-            "--schedule stream2d never recomputes",
+            ("compare", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"),
+            "--schedule unfused never recomputes",
         ),
         (("profile", "{chain}", "--compare", "{chain}", "--json"), "--compare prints text only, not --json"),
         (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),

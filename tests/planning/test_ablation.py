@@ -71,8 +71,7 @@ OPTIONS: dict[str, tuple[str, dict]] = {  # name -> the last row, arguments of p
     "layer": ("+ views", {"strategy": "layer"}),
     "unfused": ("+ moves", {"strategy": "unfused"}),
     "patch": ("+ patch", {"strategy": "patch:2:3"}),
-    "msf": ("+ msf", {"strategy": "msf"}),
-    "stream2d": ("+ stream2d", {"strategy": "stream2d", "core": "cortex-m4"}),
+    "msf": ("+ msf", {"strategy": "msf", "core": "cortex-m4"}),
 }
 
 

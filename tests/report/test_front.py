@@ -61,7 +61,7 @@ def test_points_equal_the_plans_of_the_front_and_of_other_strategies(model, reco
         assert cycles is not None and point["cycles"] == cycles.cycles
         assert point["fits"] == (point["arena"] <= 8000 and point["latency_ms"] <= 100)
     assert all(a["latency_ms"] < b["latency_ms"] for a, b in pairwise(points)), "in the order of the board's own time"
-    assert list(others) == ["layer", "patch", "msf", "stream2d"]
+    assert list(others) == ["layer", "patch", "msf"]
     for name, each in others.items():
         plan = api.plan(model, schedule=name)
         assert (each["arena"], each["gap"]) == (sum(plan.arena.values()), plan.gap)
@@ -76,12 +76,8 @@ def test_tables_and_lines_show_gaps_flash_and_other_strategies(record: Record) -
     by_flash = [row for row in rows if row[0] == "by Flash"]
     assert [row[-1 - has_gap] for row in by_flash] == [f"{each['constants']:,}" for each in record["by_flash"]] != []
     assert not any(each in record["points"] for each in record["by_flash"]), "each plan has one row"
-    assert len(rows) == 1 + len(record["points"]) + len(by_flash) + 4 and [row[0] for row in rows[-4:]] == [
-        "layer",
-        "patch",
-        "msf",
-        "stream2d",
-    ]
+    assert [row[0] for row in rows[-3:]] == ["layer", "patch", "msf"]
+    assert len(rows) == 1 + len(record["points"]) + len(by_flash) + 3
     assert ("gap, B" in rows[0]) == has_gap == any("with a gap" in line for line in front_lines(record))
     assert any(line.startswith("proved: of all plans with the orders") for line in front_lines(record))
     gapped = {**record, "points": [{**record["points"][0], "gap": 1234}]}

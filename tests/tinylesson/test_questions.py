@@ -53,7 +53,6 @@ QUESTIONS = [
     ("patch", "mnasnet", 0.2, False, 1.1, 16, "stm32f412"), ("patch", "mobilenet_v2", 0.2, True, 1.0, 16, "nrf52840"),
     ("msf", "five_layers", 0.5, False, 1.1, 8, "stm32f746"), ("msf", "mnasnet", 0.2, True, 1.0, 64, "stm32f412"),
     ("best", "mcunet_320kb", 0.35, True, 1.0, 16, "stm32f412"), ("best", "resnet18", 0.1, False, 1.0, 16, "stm32f746"),
-    ("stream2d", "proxyless", 0.2, True, 1.1, 16, "stm32f746"), ("stream2d", "tinynas", 0.2, False, 1.0, 16, "nrf52840"),
 ]  # fmt: skip
 KNOBS = ("schedule", "network", "width", "stream", "overhead", "ram", "device")
 
@@ -84,7 +83,7 @@ def check_answer(value: dict[str, Any]) -> None:
     options: dict[str, Any] = {"strategy": asked.schedule, "objective": "speed", "core": core}
     if value["schedule"] in ("best", "msf"):
         options["max_mac_overhead"] = value["overhead"]
-    if value["schedule"] in ("best", "msf", "stream2d"):
+    if value["schedule"] in ("best", "msf"):
         options["stream_inputs"] = value["stream"]
     if answer is None:
         with pytest.raises(CompileError):

@@ -19,7 +19,7 @@ class PlanOptions:
     Attributes:
         schedule: strategy of the planner. `best` uses every technique. `unfused` runs layer by layer, without fused stages and
             recomputation. `layer`, the baseline, also keeps the file's op order and lets no output overlap an operand. Planners
-            of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`, `stream2d`.
+            of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`.
         optimize: objective within the limits. `size` minimises the RAM (arena and estimated stack), with portable kernels
             unless the core's own kernels need less or the time is limited; `speed` minimises the estimated cycles, `balanced`
             the product of arena and cycles, `flash` constants and code. None is `balanced`. If the plan exceeds a limit, the

@@ -111,7 +111,7 @@ def schedule_options(
         str,
         option(
             "--schedule NAME",
-            "Strategy of the planner: best; unfused or layer (no fused layers); patch, patch:N:K, msf or stream2d (those of "
+            "Strategy of the planner: best; unfused or layer (no fused layers); patch, patch:N:K or msf (those of "
             "published planners; see `tinyweave docs ram`).",
         ),
     ] = "best",
@@ -187,7 +187,7 @@ SHARED = (target_options, schedule_options, io_options, stream_options)
 DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
 DEFAULTS |= dict.fromkeys(signature(source_options).parameters)
 DEFAULTS |= {"samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
-WITHOUT_RECOMPUTATION = ("layer", "unfused", "stream2d")  # strategies that never recompute
+WITHOUT_RECOMPUTATION = ("layer", "unfused")  # strategies that never recompute
 
 
 def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]], Callable[..., int]]:

@@ -13,7 +13,7 @@ Relocation: the copy of a tensor to another offset between two steps.
 Rematerialisation: channels of a tensor are computed twice instead of being kept in RAM.
 Recomputation: multiply-accumulates beyond those of the graph, because tiles overlap or a tensor is rematerialised.
 Unfused bytes: RAM of an op's step if it runs on whole tensors.
-Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
+Strategy: which plan spaces are searched: best, unfused, layer, patch, msf ("schedule" in options and plan files).
 Objective: size, balanced, speed or flash ("optimize" in options).
 Kernel rule: gives each op one kernel. Kernel set: several rules; an op may use its kernel by any of them. Each set has all
 kernels of the next smaller one; the smallest has the portable ones.

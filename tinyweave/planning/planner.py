@@ -59,8 +59,8 @@ def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None 
     Strategy `best` runs the ops in the order with the least peak RAM, and lets outputs overlap operands whose last use is the
     same step. It relocates tensors between steps, fuses ops into stages that run row by row or tile by tile, and recomputes
     tensors, each only if that makes the arena smaller. `unfused` does the same without fusion and recomputation. `layer`, the
-    baseline, keeps the file's order and never overlaps an output with an operand. `patch`, `msf` and `stream2d` are `unfused`
-    with the fused stages of other planners (fuse/other_planners.py). `patch:N:K` has N x N patches of the first K layers; if a
+    baseline, keeps the file's order and never overlaps an output with an operand. `patch` and `msf` are `unfused` with the
+    fused stages of other planners (fuse/other_planners.py). `patch:N:K` has N x N patches of the first K layers; if a
     number is missing or 0, the planner searches for the best.
 
     If there are memory maps, the plan uses the first one that holds it, else the one with the least excess. If the best plan

@@ -1,7 +1,7 @@
 """Strategies: the plan spaces that each strategy searches. In: a Graph, a strategy, kernels, streams. Out: plan spaces.
 
 A plan space holds all ways to split one order of the ops into stages. A strategy is `best`, `unfused`, `layer`, or that of
-another planner: `patch`, `patch:N:K`, `msf`, `stream2d`.
+another planner: `patch`, `patch:N:K`, `msf`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, lay_out, place_layout, unfused_stages
-from .fuse.other_planners import first_rows, patches
+from .fuse.other_planners import patches
 from .fuse.rematerialise import with_channels_once
 from .fuse.row_access import RowGraph, StreamedIO, streamable_outputs
 from .fuse.row_schedule import is_fused
@@ -35,7 +35,7 @@ from .search.pareto import ParetoSearch
 from .search.path_search import ChosenStage, PathSearch, Solution
 from .search.problem import NEVER
 
-STRATEGIES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
+STRATEGIES = ("best", "unfused", "layer", "patch", "msf")
 RECOMPUTING = ("patch", "msf")  # may recompute without limit if the request sets none
 OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # MAC limits of rematerialisation to try below the request's
 ROUNDING = 1e-6  # multiply-accumulates; a limit may be a quotient of two counts
@@ -333,10 +333,7 @@ class PlanSpaces:
                 spaces.append(space_of(budget=budget, one_tile_per_stage=True))
                 continue
             step_bytes = [each.search.cycles_of.kernels[index][0].unfused_bytes for index in order]
-            if name == "patch":
-                stages = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
-            else:
-                stages = first_rows(row_graph, order, each.search.owner, step_bytes)
+            stages = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
             if not stages and not self.streams.streamed_inputs:
                 stages = [Stage(ops) for ops in unfused_stages(order)]  # a single op can stream its output too
             if any(is_fused(row_graph, stage.ops) for stage in stages):

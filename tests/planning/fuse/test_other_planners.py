@@ -18,14 +18,14 @@ from tinynas.costs import model_of
 from tinynas.published.patches import bytes_by_patch, patched_bytes
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph, verify
+from tinyweave.ir import CompileError, Graph
 from tinyweave.ops import macs
 from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, to_json
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.fuse.row_access import RowGraph, recomputed_macs, tile_buffer_bytes, tile_bytes, tile_sizes
 from tinyweave.planning.fuse.row_schedule import plan_macs, row_graph_of
 
-MODES = ("patch", "patch:3", "msf", "stream2d")
+MODES = ("patch", "patch:3", "msf")
 KIB = 1024
 
 
@@ -118,7 +118,7 @@ def test_patches_of_mobilenet_v2_need_the_ram_of_the_thesis() -> None:
     assert patched_bytes(found, patched, 7) <= max(made.live(step) for step in range(1, len(lives))) < 177.5 * KIB
 
 
-@pytest.mark.parametrize("mode", ["patch:2:2", "patch", "stream2d"])
+@pytest.mark.parametrize("mode", ["patch:2:2", "patch"])
 def test_a_streamed_image_with_a_shortcut_is_read_in_one_stage_or_refused(mode: str) -> None:
     """The fourth layer reads the image too, so a stage or patches of two layers would need the image twice."""
     net = Net(12, 12, 8)
@@ -185,16 +185,6 @@ def test_a_plan_with_patches_survives_the_round_trip_through_json() -> None:
     made = plan(graph, Request("patch:2:6"))
     assert to_json(from_json(to_json(made), graph)) == to_json(made)
     assert json.loads(to_json(made))["stages"][0]["tiles"][0]["cached"] is False
-
-
-def test_stream2d_has_a_stage_of_one_layer_only_for_a_streamed_image() -> None:
-    """Otherwise stream2d fuses at least two layers."""
-    net = Net(12, 12, 3)
-    last = net.conv("image", 4, 3, 2)
-    made = plan(
-        verify(Graph("alone", net.tensors, tuple(net.ops), ("image",), (last,))), Request("stream2d", stream_inputs=True)
-    )
-    assert [len(stage.ops) for stage in made.stages if stage.tiles is not None] == [1] and made.streamed_inputs == ("image",)
 
 
 @pytest.mark.litert

@@ -86,7 +86,7 @@ def test_only_unread_maps_that_are_computed_by_rows_can_be_streamed() -> None:
             plan(graph, Request(schedule, stream_outputs=True))
 
 
-@pytest.mark.parametrize("schedule", ["best", "patch", "msf", "stream2d"])
+@pytest.mark.parametrize("schedule", ["best", "patch", "msf"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_a_streamed_output_saves_ram_and_survives_the_round_trip_through_json(schedule: str, brought: bool) -> None:
     graph = segmentation()
@@ -239,6 +239,6 @@ def test_random_networks_stream_all_outputs_that_can_be_streamed(seed: int) -> N
             plan(graph, Request(stream_outputs=True))
         return
     made = plan(
-        graph, Request(rng.choice(("best", "stream2d")), stream_outputs=True, core=rng.choice(("", "cortex-m4", "cortex-m55")))
+        graph, Request(rng.choice(("best", "msf")), stream_outputs=True, core=rng.choice(("", "cortex-m4", "cortex-m55")))
     )
     assert made.streamed_outputs == wanted

@@ -338,7 +338,7 @@ def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("schedule", ["best", "unfused", "stream2d"])
+@pytest.mark.parametrize("schedule", ["best", "unfused", "patch"])
 def test_the_search_counts_the_bytes_of_the_resulting_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They differ only by the alignment of buffers and distances. Plans with one kernel per op, with scratch, are included."""
     graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out

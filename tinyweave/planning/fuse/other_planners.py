@@ -2,20 +2,17 @@
 
 - patch: the first layers compute n x n patches of a map, one patch after the other, and recompute the pixels that two patches
   need. The other layers run unfused. MCUNetV2 (arXiv 2110.15352).
-- stream2d: the first layers are one fused stage of whole rows, which recomputes nothing. This is the 2D form of StreamNet
-  (NeurIPS 2023), which keeps the pixels that neighbouring patches need.
 - msf: any stages, each of which computes one output element at a time, keeps columns and recomputes rows (H-cache). msf-CNN
   (arXiv 2505.11483). This needs no function here: it is a path search with `one_tile_per_stage`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...ir import CompileError
 from ..plan import Stage, Tile
 from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_buffer_bytes
-from .row_schedule import schedule_stage
 
 
 def patches(
@@ -63,12 +60,7 @@ def patches(
         what = f"the first {layers} layers" if layers else "the first layers"
         hint = "no other layer may read what they pass on; see --max-mac-overhead too"
         raise CompileError(f"{what} cannot run by patches", hint)
-    return [] if best is None else _first_fused(order, len(best[2].ops), (best[2],))
-
-
-def _first_fused(order: Sequence[int], count: int, tiles: tuple[Tile, ...] = ()) -> list[Stage]:
-    """Return the stages in which the first `count` ops of an order are fused, with these tiles, and the others are unfused."""
-    return [Stage(tuple(order[:count]), tiles), *(Stage((index,)) for index in order[count:])]
+    return [] if best is None else [Stage(best[2].ops, (best[2],)), *(Stage((index,)) for index in order[len(best[2].ops) :])]
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
@@ -90,30 +82,3 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
     rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}
     around = sum(count * row_bytes(graph.tensors[name]) for name, count in rows.items())
     return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_buffer_bytes(row_graph, tile)
-
-
-def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> list[Stage]:
-    """Return stages of which the first, fused, runs row by row and all others are single unfused ops.
-
-    The number of ops in the first stage is chosen for the least RAM. If a streamed input has several readers, the first stage
-    contains all of them. Empty if the first layers cannot be fused.
-
-    Args:
-        order: indices of the ops in execution order.
-        owner: names of the activations, which need memory.
-        step_bytes: RAM of each step if its op runs unfused.
-    """
-    best: tuple[int, int] | None = None
-    for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
-        schedule = schedule_stage(row_graph, order[:count])
-        users = [row_graph.readers[name] for name in row_graph.streamed_inputs]
-        if schedule is None or any(len(readers) > 1 and not readers.issubset(order[:count]) for readers in users):
-            continue
-        tensors, ops = row_graph.graph.tensors, [row_graph.graph.ops[index] for index in order[:count]]
-        alive = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}
-        rows = schedule.line_buffers
-        size = sum(rows[x] * row_bytes(tensors[x]) if x in rows else tensors[x].bytes for x in alive)
-        size = max(size + row_graph.accumulator_bytes[order[count - 1]], *step_bytes[count:], 0)
-        if best is None or size < best[0]:
-            best = size, count
-    return [] if best is None else _first_fused(order, best[1])
