@@ -237,28 +237,27 @@ def _cached_in(entry: Path, name: str, toolchain: Toolchain, make: Callable[[Pat
     entry.parent.mkdir(parents=True, exist_ok=True)
     _trim_now_and_then()
     with tempfile.TemporaryDirectory(dir=entry.parent, prefix="making-", ignore_cleanup_errors=True) as making:
-        folder = Path(making) / "entry"
-        built = folder / "built"
-        built.mkdir(parents=True)
+        built = Path(making) / name
         try:
-            make(built / name)
+            make(built)
         except CompileError:
-            (built / "space").write_bytes(bytes(LEAST_SPACE))  # raises OSError if the compiler failed because the disk is full
+            (Path(making) / "space").write_bytes(
+                bytes(LEAST_SPACE)
+            )  # raises OSError if the compiler failed as the disk is full
             raise
-        if not (built / name).is_file():
+        if not built.is_file():
             raise CompileError(f"{toolchain.command[0]} built no {name} and reported no error", "use another C compiler")
-        built.rename(folder / _hash(built / name))
+        target = entry / _hash(built) / name
         for attempt in range(ATTEMPTS):
             try:
-                folder.rename(entry)
-            except OSError:  # another process was faster, or is deleting an older entry, or the old entry is damaged
-                if path := _intact(entry, name):
-                    return path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                built.replace(target)  # at no moment is the file missing for those who were faster, nor is it half-written
+                break
+            except OSError:  # another process is deleting the entry, or something else stands in its place
                 if attempt == ATTEMPTS - 1:
                     raise
-                _remove(entry)
-            else:
-                break
+                if target.is_dir() or target.parent.is_file() or entry.is_file():
+                    _remove(entry)
     path = _intact(entry, name)
     if path is None:
         raise OSError(errno.EIO, f"the file {name} changed after it was written")
