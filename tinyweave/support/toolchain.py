@@ -243,7 +243,7 @@ def _cached_in(entry: Path, name: str, toolchain: Toolchain, make: Callable[[Pat
         except CompileError:
             (Path(making) / "space").write_bytes(
                 bytes(LEAST_SPACE)
-            )  # raises OSError if the compiler failed as the disk is full
+            )  # an OSError, if it failed since the disk is full
             raise
         if not built.is_file():
             raise CompileError(f"{toolchain.command[0]} built no {name} and reported no error", "use another C compiler")
