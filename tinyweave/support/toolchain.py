@@ -241,9 +241,7 @@ def _cached_in(entry: Path, name: str, toolchain: Toolchain, make: Callable[[Pat
         try:
             make(built)
         except CompileError:
-            (Path(making) / "space").write_bytes(
-                bytes(LEAST_SPACE)
-            )  # an OSError, if it failed since the disk is full
+            (Path(making) / "space").write_bytes(bytes(LEAST_SPACE))  # an OSError, if it failed since the disk is full
             raise
         if not built.is_file():
             raise CompileError(f"{toolchain.command[0]} built no {name} and reported no error", "use another C compiler")
