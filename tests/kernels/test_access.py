@@ -181,10 +181,3 @@ def test_as_many_windows_are_copied_for_mve_as_fit_in_the_scratch_memory() -> No
         else:
             assert count in range(2, mve.MOST_WINDOWS + 1, 2) and (count == 2 or count * window <= mve.WINDOWS_BYTES)
             assert count == mve.MOST_WINDOWS or (count + 2) * window > mve.WINDOWS_BYTES
-
-
-@pytest.mark.parametrize(("padding", "reach"), [((2, 2), True), ((3, 0), False), ((0, 4), False)])
-def test_depthwise_kernels_by_lines_take_no_window_that_lies_in_the_padding(padding: Pair, reach: bool) -> None:
-    graph = depthwise_convolution((7, 7), (3, 3), (2, 2), (padding, padding))
-    assert depthwise.windows_reach_the_map(graph, graph.ops[0]).met == reach
-    assert {depthwise.windows_reach_the_map} <= {*depthwise.LINES} & {*depthwise.WITH_OUTLIERS} & {*depthwise.THREE_BY_THREE}

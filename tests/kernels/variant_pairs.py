@@ -114,8 +114,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
         if not depthwise.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
-    by_lines = is_depthwise and not lean and kernel not in COLUMN  # these kernels take no windows that lie in the padding
-    chosen["beyond"] = 0 if by_lines else 7 * (rng.integers(8) == 0)
+    chosen["beyond"] = 7 * (rng.integers(8) == 0)
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
     sizes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
@@ -386,10 +385,10 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
 }
 
 
-def whole(library: ctypes.CDLL, trial: Trial, *, parts: bool = True) -> np.ndarray:
+def whole(library: ctypes.CDLL, trial: Trial, *, parts: bool = True, columns: int | None = None) -> np.ndarray:
     """Return the output of a run on whole maps, or the bytes of output and new states.
 
-    Without `parts`, call the kernels' forms for whole maps.
+    Compute that many `columns` at a time, by default all. Without `parts`, call the kernels' forms for whole maps.
     """
     h, w, pixel = trial.out
     out = np.zeros((h, w, pixel), np.uint8)
@@ -399,7 +398,8 @@ def whole(library: ctypes.CDLL, trial: Trial, *, parts: bool = True) -> np.ndarr
         for x, data in zip(trial.inputs, sources, strict=True)
     ]
     target = ring_calls.View(out.ctypes.data, w * pixel, h, 0, 0)
-    ring_calls.run(library, trial, views, target, Span(0, h, 0, w), parts=parts)
+    for left in range(0, w, columns or w):
+        ring_calls.run(library, trial, views, target, Span(0, h, left, min(left + (columns or w), w)), parts=parts)
     return np.concatenate([each.ravel() for each in (out, *(sources[i] for i in trial.states))]) if trial.states else out
 
 

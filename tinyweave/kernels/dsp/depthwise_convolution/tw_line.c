@@ -11,8 +11,8 @@
 
 int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t end)
 {
-    columns->before = tw_min(tw_max(-left, 0) / 2, words);
-    columns->first = left < 0 && (left & 1) && columns->before < words && end > 0;
+    columns->before = end > 0 ? tw_min(tw_max(-left, 0) / 2, words) : words;
+    columns->first = left < 0 && (left & 1) && columns->before < words;
     const int32_t filled = columns->before + columns->first, inside = left + 2 * filled;
     columns->pairs = tw_clamp((end - inside) / 2, 0, words - filled);
     const int32_t full = filled + columns->pairs;
