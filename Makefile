@@ -53,22 +53,10 @@ docs: $(STAMP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
-	$(BIN)/python bench/planning/place.py
-	$(BIN)/python bench/ablation.py
-	$(BIN)/python bench/mlperf.py
 	$(BIN)/python bench/code_size.py
 	$(BIN)/python bench/cycles_per_instruction.py
-	$(BIN)/python bench/fast_kernels.py
-	$(BIN)/python bench/int4.py
 	$(BIN)/python bench/models.py
-	$(BIN)/python bench/planning/order.py
-	$(BIN)/python bench/papers/fusion.py
-	$(BIN)/python bench/papers/lecture.py
-	$(BIN)/python bench/papers/reordering.py
-	$(BIN)/python bench/papers/thesis.py
 	$(BIN)/python bench/peers.py
-	$(BIN)/python bench/planning/plan.py
-	$(BIN)/python bench/training/quantize.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/streaming.py

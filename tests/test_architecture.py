@@ -84,36 +84,6 @@ def test_class_names_are_unique() -> None:
     assert {name for name, files in homes.items() if len(files) > 1} <= {"Parameters"}, homes
 
 
-MANY = 8  # parameters
-SCHEMA_MIRRORS = "cli/ importers/aten/ importers/onnx_ops/".split()  # their parameters are those of typer, ATen and ONNX
-# functions with more parameters: public functions are kept; the rest of the list may only shrink
-MANY_PARAMETERS = {
-    "tinyweave/api/verbs.py:deploy",
-    "tinyweave/api/verbs.py:export",
-    "tinyweave/api/verbs.py:prune",
-    "tinyweave/api/verbs.py:quantize",
-    "tinynas/verbs.py:search",
-    "tinynas/verbs.py:train",
-    "tinyweave/simulate/emulated.py:invoke",
-    "tinyweave/simulate/host.py:invoke",
-}
-
-
-def test_no_function_has_more_than_8_parameters() -> None:
-    """An exception that is no longer needed also fails the test."""
-    found = set()
-    for path in modules():
-        name = name_of(path)
-        if name.startswith(tuple(f"tinyweave/{folder}" for folder in SCHEMA_MIRRORS)) or path.name == "commands.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                if len([each for each in parameters if each.arg not in ("self", "cls")]) > MANY:
-                    found.add(f"{name}:{node.name}")
-    assert found == MANY_PARAMETERS
-
-
 def code_files() -> list[Path]:
     paths = [path for folder in (*PACKAGES, "tests", "bench", "examples") for path in (ROOT.parent / folder).rglob("*.*")]
     return [path for path in paths if path.suffix in (".py", ".c", ".h", ".js")]

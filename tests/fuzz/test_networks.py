@@ -17,6 +17,7 @@ from fuzz.every_op import may_lack_litert, network_of_every_op
 from fuzz.faster_kernels import with_kernels_of
 from fuzz.formats import AS_UINT8, FILED, as_uint8
 from fuzz.generate import BY_SOME_ROWS, GROWERS, random_network, random_order, random_stages
+from fuzz.seeds import parametrize
 
 from tinyweave import api
 from tinyweave.api import results
@@ -31,13 +32,8 @@ BATCH, OF_EVERY_OP, OF_EACH = 20, 500, 3  # networks of a batch, all networks, l
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seed" in metafunc.fixturenames:
-        first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
-        usual = USUAL if count is None else count
-        more = range(first + usual, first + IN_SWEEPS) if count is None else ()
-        metafunc.parametrize(
-            "seed", [*range(first, first + usual), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in more)]
-        )
+    parametrize(metafunc, "seed", USUAL, IN_SWEEPS)
+    parametrize(metafunc, "seeds", BATCH, OF_EVERY_OP, BATCH)
 
 
 @pytest.mark.litert
@@ -74,9 +70,8 @@ def test_a_random_network_in_random_stages_gives_the_reference(seed: int, tmp_pa
 
 
 @pytest.mark.litert
-@pytest.mark.parametrize("first", [0, *(pytest.param(at, marks=pytest.mark.sweep) for at in range(BATCH, OF_EVERY_OP, BATCH))])
-def test_random_networks_of_every_op_give_the_bytes_of_the_reference(first: int, tmp_path: Path) -> None:
-    for seed in range(first, first + BATCH):
+def test_random_networks_of_every_op_give_the_bytes_of_the_reference(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         model = loaded(network_of_every_op(seed), tmp_path)
         schedule = ("layer", "best")[seed // 2 % 2]
         prove(model, api.plan(model, schedule=schedule), seed, "cortex-m4" if seed % 8 == 0 else None, may_lack_litert(seed))

@@ -1,6 +1,6 @@
 """Random ONNX networks agree with ONNX Runtime in float, and within quantisation steps in int8; a sweep has every op.
 
-Some are emitted as C and run on an emulated core. `bench/fuzzing/torch_networks.py --onnx` runs any number.
+Some are emitted as C and run on an emulated core. `--fuzz-seed N --fuzz-count M` compares others with ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxru
 from cases.from_onnx import distance  # noqa: E402
 from fuzz.onnx_networks import LEAST_SQNR_DB, loaded, network, run  # noqa: E402
 from fuzz.onnx_quantised import is_quantised  # noqa: E402
+from fuzz.seeds import parametrize  # noqa: E402
 from fuzz.steps import steps_apart  # noqa: E402
 from fuzz.whole_way import whole_way  # noqa: E402
 
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.importers.op_names import op_names  # noqa: E402
 
-USUAL, IN_SWEEPS, OF_EACH = 20, 500, 3
+USUAL, IN_SWEEPS, BATCH, OF_EACH = 20, 500, 10, 3
 CLOSE, STEPS = 1e-4, 8  # of the range of a float output; quantisation steps of the output of a quantised network
 
 # ops that random networks lack; most are tested in tests/importers/test_onnx_forms.py. QLinearReduceMean is tested in
@@ -35,8 +36,12 @@ ELSEWHERE = {
 }
 
 
-def ops_where_close(seed: int) -> Counter[str]:
-    """Compare the network of a seed with ONNX Runtime, and return the counts of its ops."""
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize(metafunc, "seeds", USUAL, IN_SWEEPS, BATCH)
+
+
+def compare(seed: int) -> None:
+    """Assert that the imported network of a seed computes the same as ONNX Runtime."""
     file, example = network(seed)
     expected, graph = run(file, example), from_onnx(file, "net")
     assert expected is not None
@@ -44,19 +49,18 @@ def ops_where_close(seed: int) -> Counter[str]:
         assert steps_apart(graph, example, expected).max() <= STEPS, seed
     else:
         assert distance(graph, [example], [expected]) < CLOSE, seed
-    return Counter(node.op_type for node in onnx.ModelProto.FromString(file).graph.node)
 
 
-@pytest.mark.parametrize("offset", range(USUAL))
-def test_a_random_network_computes_the_same_as_onnx_runtime(offset: int, request: pytest.FixtureRequest) -> None:
-    ops_where_close(request.config.getoption("--fuzz-seed") + offset)
+def test_random_networks_compute_the_same_as_onnx_runtime(seeds: range) -> None:
+    for seed in seeds:
+        compare(seed)
 
 
 @pytest.mark.sweep
 def test_every_op_is_in_many_random_networks() -> None:
     seen: Counter[str] = Counter()
     for seed in range(IN_SWEEPS):
-        seen += ops_where_close(seed)
+        seen.update(node.op_type for node in onnx.ModelProto.FromString(network(seed)[0]).graph.node)
     names = {name for row in op_names().values() for name in row["ONNX"]}
     assert not {op: seen[op] for op in names - ELSEWHERE if seen[op] < OF_EACH}
 

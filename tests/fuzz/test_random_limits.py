@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fuzz.generate import BY_ROW, BY_SOME_ROWS, GROWERS, random_network
 from fuzz.random_plans import CORES
+from fuzz.seeds import parametrize
 
 from tinyweave.ir import CompileError, Graph
 from tinyweave.planning import Limits, Plan, Request, plan
@@ -22,11 +23,7 @@ KNOWN_CYCLES = "cortex-m4"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seed" in metafunc.fixturenames:
-        first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
-        usual = USUAL if count is None else count
-        marks = [[pytest.mark.sweep] * (number >= usual) for number in range(IN_SWEEPS if count is None else count)]
-        metafunc.parametrize("seed", [pytest.param(first + n, marks=m, id=f"{first + n}") for n, m in enumerate(marks)])
+    parametrize(metafunc, "seed", USUAL, IN_SWEEPS)
 
 
 def size(made: Plan) -> int:

@@ -1,4 +1,4 @@
-"""Random networks with random plans give the same bytes; `--fuzz-seed N --fuzz-count M` runs others, the bench a thousand."""
+"""Random networks with random plans give the same bytes; `--fuzz-seed N --fuzz-count M` runs others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.random_plans import CORES, build, failure, failures, front_trials, network, trials
+from fuzz.seeds import parametrize
 
 from tinyweave.kernels.table import ASKED_FOR, VARIANTS, variant_for
 
@@ -26,19 +27,12 @@ UNREACHED = {
         "random networks do not have its op on int16: tests/codegen/test_kinds.py",
     ),
 }
-IN_SWEEPS = 60
+IN_SWEEPS = 30
 SEEDS = (1, 2, 3, 4, 5)  # under a wrong plan a kernel of seed 0 reads far outside of its arena
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seeds" in metafunc.fixturenames:
-        first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
-        end = first + (IN_SWEEPS if count is None else count) // 2
-        batches = [range(at, min(at + BATCH, end)) for at in range(first, end, BATCH)]
-        usual = 1 if count is None else len(batches)
-        marks = [[pytest.mark.sweep] * (number >= usual) for number in range(len(batches))]
-        parameters = zip(batches, marks, strict=True)
-        metafunc.parametrize("seeds", [pytest.param(b, marks=m, id=f"{b[0]}-{b[-1]}") for b, m in parameters])
+    parametrize(metafunc, "seeds", BATCH, IN_SWEEPS, BATCH)
 
 
 def test_random_plans_give_the_bytes_of_the_reference(seeds: range) -> None:

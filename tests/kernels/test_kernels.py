@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.strict import CPP, INCLUDE, WARNINGS, c99
-from kernels import on_core, ring_calls, ring_views, swapped, variant_pairs
+from kernels import on_core, ring_calls, ring_views, variant_pairs
 
 from tinyweave.ir import Graph, Op, Tensor, itemsize
 from tinyweave.kernels.access import overlap_distances
 from tinyweave.kernels.dsp import dense, winograd
-from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS, sources
+from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS
 from tinyweave.kernels.variant import ANY, S8
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
@@ -43,9 +43,8 @@ READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns while parsing, gc
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
 FOR_ALL = ("gcc", "clang", "zig", "arm m4")  # compilers that read all files; others read files that depend on the core
 HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
-ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
 UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers find as much, and unrolled loops build ten times as fast
-TWINS, TWINS_OF_M7 = 80, 20  # trials of each fast kernel; bench/fast_kernels.py runs more
+TWINS, TWINS_OF_M7 = 80, 20  # trials of each fast kernel
 ON_CORE = 60  # trials of each kernel on its core
 IN_SWEEPS = 220, 140  # trials in sweeps of each fast kernel, and of each on its core, with another seed
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
@@ -103,17 +102,17 @@ def test_headers_compile_alone_and_twice(header: Path, tmp_path: Path) -> None:
     run([*command, *c99("gcc"), *INCLUDE, PLAIN, "-fsyntax-only", tmp_path / "twice.c"])
 
 
-def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:
+def sanitized(folder: Path, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:
     """Build the kernels with sanitizers (with gcc also for addresses); return the library and the environment that it needs."""
     library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", PLAIN, "-shared", "-fPIC", *flags, *INCLUDE]
     if shutil.which("gcc"):
-        run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *files])
+        run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *C_FILES])
         found = subprocess.run(
             ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
         ).stdout.strip()
         return library, {"LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0"}
     command = compiler("zig")
-    run([*command, *common, "-fsanitize=undefined", "-fsanitize-trap=undefined", "-o", library, *files])
+    run([*command, *common, "-fsanitize=undefined", "-fsanitize-trap=undefined", "-o", library, *C_FILES])
     return library, {}
 
 
@@ -138,35 +137,6 @@ def twins_equal(library: Path, environment: dict[str, str], trials: tuple[int, i
     for count, names in zip(counts, (own, of_m7), strict=True):
         command = [sys.executable, "-m", "kernels.variant_pairs", library, seed, count, *names]
         run(command, env=os.environ | environment, cwd=tests)
-
-
-@pytest.fixture(scope="module")
-def portable_trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the package's kernels, with which the ablation's kernels are compared."""
-    files = [path for path in sources(swapped.TRIALS) if path.suffix == ".c"]
-    return sanitized(tmp_path_factory.mktemp("portable"), files, UNOPTIMISED)[0]
-
-
-@pytest.mark.parametrize(("unrolled", "largest_shift"), [(0, 1), (1, 1), (1, -2)])
-def test_kernels_of_the_ablation_equal_portable_ones(
-    unrolled: int, largest_shift: int, portable_trials: Path, tmp_path: Path
-) -> None:
-    """The kernels that bench/ablation.py swaps in compile without a warning and equal the package's.
-
-    The kernel that rescales with the DSP extension runs only if the shifts are small enough.
-    """
-    macros = {"IM2COL_WORDS": swapped.IM2COL_WORDS, "UNROLLED": unrolled, "SIDE_3": 1, "SIDE_5": 1, "SIDE_7": 1}
-    (tmp_path / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
-    own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
-    names = {path.name for path in own}
-    rest = [path for path in sources(swapped.TRIALS) if path.suffix == ".c" and path.name not in names]
-    library, environment = sanitized(tmp_path, [*rest, *own], [*UNOPTIMISED, "-I", tmp_path])
-    tests = Path(swapped.__file__).parents[1]
-    run(
-        [sys.executable, "-m", "kernels.swapped", portable_trials, library, str(SEED), str(largest_shift)],
-        env=os.environ | environment,
-        cwd=tests,
-    )
 
 
 IN_ASSEMBLY = [

@@ -2,8 +2,7 @@
 
 An estimate is the sum of the counts of `cycle_features.py`, each times a constant. bench/fit_cycles.py fitted the constants to
 emulated runs with zero wait states (layer_cycles.json, by core and kernel). `FlashReads` adds the wait states of a device.
-Kernels for int4 weights are estimated with the constants of kernels for int8 (`timed_as`), which is up to a third too low
-(bench/int4.py).
+Kernels for int4 weights are estimated with the constants of kernels for int8 (`timed_as`), which is up to a third too low.
 """
 
 from __future__ import annotations
