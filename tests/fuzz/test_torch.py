@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:XNNPACKQuantizer is deprecated"),
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
 ]
-USUAL, IN_SWEEPS, BATCH, OF_EACH = 30, 2_000, 10, 10
+USUAL, IN_SWEEPS, BATCH, OF_EACH = 30, 2_000, 10, 3
 TIED = (1103, 1268, 1358, 1854)  # networks that choose by two numbers, or a sign, that are equal, or zero, but for rounding
 CLOSE, STEPS = 1e-4, 8  # of the range of a float output; quantisation steps of the output of a quantised network
 
@@ -64,7 +64,7 @@ def ops_of(seed: int) -> set[str]:
     with torch.no_grad():
         nodes = make_fx(module, pre_dispatch=True)(example).graph.nodes
     names = {node.target._opname for node in nodes if isinstance(node.target, torch._ops.OpOverload)}
-    return {name.strip("_") for name in names}
+    return {name.strip("_") if name.startswith("__") else name.removesuffix("_") for name in names}
 
 
 @pytest.mark.sweep
@@ -73,7 +73,8 @@ def test_every_op_is_in_many_random_networks() -> None:
     elsewhere |= {"avg_pool3d", "embedding_bag", "fmod", "pairwise_distance", "remainder"}  # test_torch_composed, test_tokens
     missing = Counter({name: OF_EACH for row in op_names().values() for name in row["PyTorch"] if name not in elsewhere})
     for seed in range(IN_SWEEPS):
-        missing -= Counter(ops_of(seed))
+        if not is_quantised(seed) or any("quantize" in name for name in missing):  # torchao takes seconds for a network
+            missing -= Counter(ops_of(seed))
         if not missing:
             break
     assert not missing
