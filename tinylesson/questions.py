@@ -6,7 +6,6 @@ In: JSON, which is untrusted. Out: plain values for the page.
 from __future__ import annotations
 
 import shlex
-import signal
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -224,7 +223,6 @@ def look(path: str) -> dict[str, Any]:
 
 
 def confine(most_bytes: int) -> None:
-    """Prepare this worker process: limit its memory to `most_bytes`, ignore Ctrl-C, and end it with its parent."""
+    """Prepare this worker process: limit its memory to `most_bytes`, and end it with its parent."""
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_process(most_bytes)

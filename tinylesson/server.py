@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import multiprocessing
 import secrets
+import signal
 import socket
 import tempfile
 import webbrowser
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinyweave.ir import CompileError
+from tinyweave.support.deaf import DeafContext, deaf
 from tinyweave.support.files import read_file, write_file
 from tinyweave.support.installing import install
 
@@ -72,8 +74,7 @@ class Planner:
 
     def _started(self) -> ProcessPoolExecutor:
         """Start a process, and return it as a pool of one process."""
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(self.memory,))
+        pool = ProcessPoolExecutor(1, mp_context=DeafContext(), initializer=questions.confine, initargs=(self.memory,))
         pool.submit(int)  # start the process now: the first question need not wait for its imports
         return pool
 
@@ -176,7 +177,6 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     Args:
         folder: folder for copies of the users' models; nothing else is written.
         models: paths of models to open from the start.
-        planner: the pool of worker processes.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -320,7 +320,6 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
 
     Args:
         models: paths of models to open from the start.
-        port: port of the server.
         ready: called with the server's address just before it starts.
 
     Raises:
@@ -342,13 +341,22 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
         listening = socket.create_server(("127.0.0.1", port))
     except OSError as error:
         raise CompileError(f"port {port} cannot be used: {error.strerror or error}", "give another --port") from error
+    starting = ExitStack()
+    # asyncio's start must not be interrupted; a worker's thread that was not deaf would take the signal for this one
+    starting.enter_context(deaf(signal.SIGINT, signal.SIGTERM))
     planner = Planner()
+
+    async def served(config: Any) -> None:
+        starting.close()
+        await uvicorn.Server(config).serve(sockets=[listening])
+
     try:
         with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
             config = uvicorn.Config(application(Path(folder), models, planner), log_level="warning", access_log=False)
             ready(f"http://127.0.0.1:{port}/")
-            asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
+            asyncio.run(served(config))
             raise KeyboardInterrupt  # only an interrupt ends the server, even if uvicorn has handled it and returns
     finally:
+        starting.close()
         listening.close()
         planner.close()

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tinyweave.ir import CompileError
+from tinyweave.support.deaf import DeafContext
 from tinyweave.support.installing import install
 from tinyweave.support.parent import end_with_parent
 
@@ -79,24 +80,26 @@ def pool(processes: int, *, ray: bool = False) -> Iterator[Workers]:
         yield workers
 
 
-def process_pool(count: int, initializer: Callable[[], None] = end_with_parent) -> ProcessPoolExecutor:
-    """Return a pool of `count` new processes that end when this process ends.
+@contextmanager
+def process_pool(count: int, initializer: Callable[[], None] = end_with_parent) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool of `count` new processes that end when this process ends; an error in the block terminates them.
 
     `initializer` runs at the start of each process and must call `end_with_parent`.
     """
-    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer)
-
-
-@contextmanager
-def _processes(count: int) -> Iterator[Workers]:
     others = set(multiprocessing.active_children())
-    with process_pool(count, _one_thread) as executor:
+    with ProcessPoolExecutor(count, DeafContext(), initializer) as executor:
         try:
-            yield Workers(executor.submit, count, can_meet=True)
+            yield executor
         except BaseException:
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()  # an interrupted training resumes from its last epoch
             raise
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Workers]:
+    with process_pool(count, _one_thread) as executor:
+        yield Workers(executor.submit, count, can_meet=True)
 
 
 @contextmanager
@@ -143,11 +146,8 @@ def _call(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def _one_thread() -> None:
-    """Set up a local worker: it ends with its parent, ignores Ctrl-C, and uses one PyTorch thread."""
-    import signal
-
+    """Set up a local worker: it ends with its parent, and uses one PyTorch thread."""
     end_with_parent()  # before the import of torch, which takes seconds
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends it
     torch.set_num_threads(1)

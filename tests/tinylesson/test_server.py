@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import os
 import random
 import shlex
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -170,6 +173,23 @@ def test_a_used_port_and_faulty_models_are_refused_in_one_line(tmp_path: Path, c
             assert main(["explore", "--port", str(port), *words]) == 2
             shown = capsys.readouterr()
             assert said in shown.err and shown.err.count("\n") == 1 and shown.out == "", shown
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signals")
+def test_ctrl_c_while_the_server_starts_says_one_line(tmp_path: Path) -> None:
+    """Worker processes import their modules meanwhile, and asyncio makes its loop."""
+    command = [sys.executable, "-m", "tinyweave", "explore", "--port"]
+    for delay in (0.0, 0.1, 0.3):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = str(taken.getsockname()[1])
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*command, port], cwd=tmp_path, start_new_session=True, **pipes) as process:
+            assert process.stdout is not None and port in process.stdout.readline()
+            time.sleep(delay)
+            os.killpg(process.pid, signal.SIGINT)
+            _, complaints = process.communicate(timeout=60)
+        assert (complaints, process.returncode) == ("tinyweave: interrupted\n", 130)
 
 
 def test_the_server_survives_200_hostile_models(client: Any, planner: Any, tmp_path: Path) -> None:
