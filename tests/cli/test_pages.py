@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,20 +92,24 @@ def _python(*words: str, cwd: Path, **more: str) -> str:
     return done.stdout
 
 
-def test_a_wheel_brings_the_pages_and_the_example(tmp_path: Path) -> None:
+def test_a_wheel_brings_every_file_of_the_packages_the_pages_and_the_example(tmp_path: Path) -> None:
     """The wheel that pip builds, unpacked into an empty folder: `docs` reads no file of the checkout."""
     for needed in ("pip", "setuptools"):
         if find_spec(needed) is None:
             pytest.skip(f"needs {needed}")
     source, target = tmp_path / "source", tmp_path / "target"
-    for folder in (*PACKAGES, "docs", "examples/keywords"):
+    for folder in (*PACKAGES, "docs", "examples"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for file in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
+    files_of_packages = {path.relative_to(source) for top in PACKAGES for path in (source / top).rglob("*") if path.is_file()}
     offline = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
     _python("-m", "pip", "wheel", *offline, "--no-build-isolation", "-w", str(tmp_path), str(source), cwd=tmp_path)
     shutil.rmtree(source)
     (wheel,) = tmp_path.glob("tinyweave-*.whl")
+    found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    documents = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+    assert found == {*map(Path.as_posix, files_of_packages), *documents, "tinyweave/examples/keywords/digits.tflite"}
     _python("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
     printed = _python("-m", "tinyweave", "docs", cwd=tmp_path, PYTHONPATH=str(target))
     assert printed.count("\n") == len(pages()) + 3

@@ -317,8 +317,9 @@ def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.emulator
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("verb", ["plan", "verify", "deploy"])
-def test_ctrl_c_at_any_time_prints_one_line_and_exits_with_130(tmp_path: Path, verb: str) -> None:
+def test_ctrl_c_at_any_time_prints_one_line_and_exits_with_130(tmp_path: Path, verb: str, count: int) -> None:
     """A terminal sends Ctrl-C to all processes of a command, including compilers and those that run the C.
 
     The folder of `deploy` is missing or complete. It is complete if the signal comes while the results are printed.
@@ -331,7 +332,7 @@ def test_ctrl_c_at_any_time_prints_one_line_and_exits_with_130(tmp_path: Path, v
     complete = contents(tmp_path)
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
     delays = random.Random(verb)
-    for _ in range(8):
+    for _ in range(count):
         delay = delays.uniform(0.1, 1.2)
         with start_command(words, start_new_session=True) as process:
             time.sleep(delay)

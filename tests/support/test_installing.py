@@ -108,26 +108,6 @@ def test_pip_accepts_the_install_command() -> None:
     assert "does not provide the extra" not in done.stderr
 
 
-def test_the_wheel_has_every_file_of_the_package_and_every_page(tmp_path: Path) -> None:
-    for needed in ("pip", "setuptools"):
-        if find_spec(needed) is None:
-            pytest.skip(f"needs {needed}")
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
-    for folder in ("docs", "examples"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--quiet", "-w", "built", "."]
-    done = subprocess.run([sys.executable, "-m", "pip", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = (tmp_path / "built").iterdir()
-    found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    files = (path.relative_to(tmp_path) for top in PACKAGES for path in (tmp_path / top).rglob("*") if path.is_file())
-    pages = (f"tinyweave/docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-    assert found == {*map(Path.as_posix, files), *pages, "tinyweave/examples/keywords/digits.tflite"}
-
-
 def test_an_editable_installation_is_a_path(tmp_path: Path) -> None:
     """A finder would import 30 modules whenever Python starts; Ctrl-C then ends a command with exit code 1."""
     if find_spec("setuptools") is None:

@@ -24,7 +24,7 @@ import evidence_jobs
 import evidence_page
 from evidence_jobs import ENGINES, Limits, flash_of, packed, ram_of, unpacked
 from evidence_page import page
-from evidence_results import Difference, difference, gpu_seconds, outcomes, read, spread_of
+from evidence_results import Difference, Results, difference, gpu_seconds, outcomes, read, spread_of
 from small_sets import kind_of
 
 from tinynas.arch import blocks, macs, weights
@@ -65,8 +65,10 @@ def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
     return record | {"curve": sorted(rng.random(12).tolist())} if word in ("evolution", "random") else record
 
 
-def written(folder: Path) -> Path:
-    """Write a Record for each measurement of a complete run; return the file."""
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Return the results of a complete run, with a random Record for each measurement."""
+    folder = tmp_path_factory.mktemp("results")
     rng, file = np.random.default_rng(0), folder / evidence.RESULTS
     samples = {place: {"train": 10, "validation": 5, "test": TEST} for place in evidence_page.PLACES}
     all_jobs = evidence.jobs(folder, PLAN, 3)
@@ -77,7 +79,7 @@ def written(folder: Path) -> Path:
         seconds = {"begin": number / 2, "seconds": 1.0, "cpu_seconds": 36.0, "device": "NVIDIA X"}
         lines.append({"key": job.key, **seconds, "result": record_of(job.key, rng)})
     file.write_text("\n".join(map(json.dumps, lines)))
-    return file
+    return read(file)
 
 
 def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> dict[str, Any]:
@@ -108,8 +110,7 @@ def set_line(name: str, accuracy: float, over_baseline: tuple[float, float]) -> 
     }
 
 
-def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(tmp_path: Path) -> None:
-    results = read(written(tmp_path))
+def test_the_page_has_all_tables_and_says_better_only_where_the_interval_excludes_0(results: Results) -> None:
     text = page(results, [set_line("digits", 0.9, (0.01, 0.03)), set_line("UnitTest", 0.5, (-0.3, -0.1))])
     assert text.count("\n### ") == 11 and text.count("Command: `--only ") == 9 and "nan" not in text
     intervals = re.findall(r"[+-][\d.]+ \[([+-][\d.]+), ([+-][\d.]+)\]( \*\*better\*\*| \*\*worse\*\*)?", text)
@@ -136,24 +137,22 @@ def test_the_page_has_all_tables_and_says_better_only_where_the_interval_exclude
     assert "Failed: none." in text and "begins with `bench/tinynas/evidence.py --epochs 5 --seeds 3`" in words
 
 
-def test_an_unfinished_page_says_so(tmp_path: Path) -> None:
-    results = read(written(tmp_path))
+def test_an_unfinished_page_says_so(results: Results) -> None:
     some = {name: line for name, line in results.lines.items() if " streamed " in name or name.startswith("supernet")}
     text = page(results._replace(lines=some), [set_line("digits", 0.9, (0.01, 0.03))])
     assert f"So far {len(some)} of {len(results.lines)} measurements were made." in text
     assert "| images, 8 KiB | layer by layer |  |  | not measured |  |" in text and "### Joint search" not in text
 
 
-def test_the_gpu_is_shared_by_measurements_that_overlap(tmp_path: Path) -> None:
+def test_the_gpu_is_shared_by_measurements_that_overlap(results: Results) -> None:
     """Each runs a second, and begins half a second after the one before."""
-    shares = gpu_seconds(read(written(tmp_path)))
+    shares = gpu_seconds(results)
     assert sum(shares.values()) == pytest.approx(len(shares) / 2 + 0.5)
     first, second, *_ = shares.values()
     assert first == pytest.approx(0.75) and second == pytest.approx(0.5)
 
 
-def test_intervals_of_images_combine_test_samples_and_seeds(tmp_path: Path) -> None:
-    results = read(written(tmp_path))
+def test_intervals_of_images_combine_test_samples_and_seeds(results: Results) -> None:
     found = outcomes(results, "images", "train evolution {place}", "streamed", 16)
     other = outcomes(results, "images", "rival {place}", "mobilenet_v2", "streamed", 16)
     assert sorted(found.correct) == [0, 1, 2] and difference(found, found) == Difference(0.0, 0.0, 0.0)
@@ -169,8 +168,7 @@ def test_intervals_of_images_combine_test_samples_and_seeds(tmp_path: Path) -> N
     assert difference(found, outcomes(results, "images", "train evolution {place}", "streamed", 17)) is None
 
 
-def test_equal_and_quantised_networks_do_not_count_in_the_spread(tmp_path: Path) -> None:
-    results = read(written(tmp_path))
+def test_equal_and_quantised_networks_do_not_count_in_the_spread(results: Results) -> None:
     lines = [
         line
         for name, line in results.lines.items()
@@ -188,8 +186,7 @@ def test_equal_and_quantised_networks_do_not_count_in_the_spread(tmp_path: Path)
     assert len(twice) > 20 and spread_of(results._replace(lines=results.lines | twice), "images", rivals=False) == spread
 
 
-def test_one_seed_gives_no_verdict(tmp_path: Path) -> None:
-    results = read(written(tmp_path))
+def test_one_seed_gives_no_verdict(results: Results) -> None:
     alone = results._replace(lines={name: line for name, line in results.lines.items() if name.endswith(" 0")})
     for task, rival in (("images", "mobilenet_v2"), ("keywords", "ds_cnn")):
         found, other = (
@@ -199,8 +196,7 @@ def test_one_seed_gives_no_verdict(tmp_path: Path) -> None:
         assert each and each.low > 0 and each.verdict == "", "0.8 against 0.6 of 400 samples"
 
 
-def test_intervals_of_keywords_are_over_rotations(tmp_path: Path) -> None:
-    results = read(written(tmp_path))
+def test_intervals_of_keywords_are_over_rotations(results: Results) -> None:
     found = outcomes(results, "keywords", "train evolution {place}", "streamed", 10)
     other = outcomes(results, "keywords", "rival {place}", "ds_cnn", "streamed", 10)
     values = [100 * (found.correct[seed].mean() - other.correct[seed].mean()) for seed in range(3)]
