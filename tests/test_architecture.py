@@ -78,9 +78,8 @@ def test_class_names_are_unique() -> None:
     """No two public classes have the same name, except `Parameters` of op kinds."""
     homes: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(name_of(path))
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+            homes.setdefault(name, []).append(name_of(path))
     assert {name for name, files in homes.items() if len(files) > 1} <= {"Parameters"}, homes
 
 
@@ -96,8 +95,9 @@ def docstring_lines(text: str) -> int:
 
 def test_no_code_file_has_more_than_500_lines_without_docstrings() -> None:
     texts = {str(path.relative_to(ROOT.parent)): path.read_text() for path in code_files()}
-    lengths = {name: text.count("\n") - (docstring_lines(text) if name.endswith(".py") else 0) for name, text in texts.items()}
-    assert len(lengths) > 500
+    assert len(texts) > 500
+    long = {name: text for name, text in texts.items() if text.count("\n") > 500}
+    lengths = {name: text.count("\n") - (docstring_lines(text) if name.endswith(".py") else 0) for name, text in long.items()}
     assert {name for name, length in lengths.items() if length > 500} == set()
 
 
