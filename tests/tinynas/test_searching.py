@@ -113,42 +113,51 @@ def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, t
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.fixture(scope="module")
+def timed(one_worker: Workers, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "machine_factor", lambda _: 1000.0)  # the shortest search: there is time for nothing
+        return search(waves(), SPACE, TARGET, tmp_path_factory.mktemp("timed"), SearchOptions(minutes=0.1))
+
+
 @pytest.mark.emulator
-def test_a_timed_search_resumes_at_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timed_search_also_fits_baselines_as_finalists(timed: SearchResult) -> None:
+    final = timed.trained[-1]
+    assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt") and timed.candidates[0][1].fit
+    assert {each.name for each in timed.baselines} == {"majority class", "logistic regression", "k-NN"}
+    fitted = [arch for arch, _ in timed.candidates[-2:]]
+    assert fitted == [linear((1, 24, 2), 2), nearest((1, 24, 2), 2, 381)], "all samples of the larger class are stored"
+    assert {number for number, (arch, _) in enumerate(timed.candidates) if arch in fitted} <= {
+        each["candidate"] for each in timed.trained if each["epochs"] == 0
+    }, "they are finalists"
+    assert {path.suffix for path in (timed.folder / "weights").iterdir()} == {".pt"}, "files of progress are deleted"
+    record = search_record(timed, json.loads((timed.folder / "search.json").read_text()))
+    rows = [sum(row) for row in record["confusion"]]
+    assert rows == np.bincount(waves().part("test")[1]).tolist() and faults(record, "search") == ""
+    assert record["verdict"] in card(record) and "| **this network** | int8 |" in card(record)
+
+
+@pytest.mark.sweep
+@pytest.mark.emulator
+@pytest.mark.parametrize("stage", ["to beat", "augmentations", "rung", "final training", "quantising"])
+def test_a_timed_search_resumes_at_every_stage(
+    timed: SearchResult, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its stages are baselines, trials of augmentations, rungs, the final training, and quantisation."""
 
     class StopError(Exception):
         pass
 
-    def stop_at(stage: str) -> Callable[[str, int, int], None]:
-        def progress(what: str, done: int, total: int) -> None:
-            if what.startswith(stage) and (done or stage == "quantising"):
-                raise StopError
+    def stop(what: str, done: int, total: int) -> None:
+        if what.startswith(stage) and (done or stage == "quantising"):
+            raise StopError
 
-        return progress
-
-    monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)  # the shortest search: there is time for nothing
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    found = search(waves(), SPACE, TARGET, whole, SearchOptions(minutes=0.1))
-    for stage in ("to beat", "augmentations", "rung", "final training", "quantising"):
-        with pytest.raises(StopError):
-            search(waves(), SPACE, TARGET, parts, SearchOptions(minutes=0.1), progress=stop_at(stage))
-    resumed = search(waves(), SPACE, TARGET, parts, SearchOptions(minutes=0.1))
-    assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
-    assert (parts / "network.tflite").read_bytes() == (whole / "network.tflite").read_bytes()
-    final = found.trained[-1]
-    assert (final["rung"], final["weights"]) == (1, f"weights/final-{final['candidate']}.pt") and found.candidates[0][1].fit
-    assert {each.name for each in found.baselines} == {"majority class", "logistic regression", "k-NN"}
-    fitted = [arch for arch, _ in found.candidates[-2:]]
-    assert fitted == [linear((1, 24, 2), 2), nearest((1, 24, 2), 2, 381)], "all samples of the larger class are stored"
-    assert {number for number, (arch, _) in enumerate(found.candidates) if arch in fitted} <= {
-        each["candidate"] for each in found.trained if each["epochs"] == 0
-    }, "they are finalists"
-    assert {path.suffix for path in (parts / "weights").iterdir()} == {".pt"}, "files of progress are deleted"
-    record = search_record(found, json.loads((whole / "search.json").read_text()))
-    rows = [sum(row) for row in record["confusion"]]
-    assert rows == np.bincount(waves().part("test")[1]).tolist() and faults(record, "search") == ""
-    assert record["verdict"] in card(record) and "| **this network** | int8 |" in card(record)
+    monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)
+    with pytest.raises(StopError):
+        search(waves(), SPACE, TARGET, tmp_path, SearchOptions(minutes=0.1), progress=stop)
+    resumed = search(waves(), SPACE, TARGET, tmp_path, SearchOptions(minutes=0.1))
+    assert resumed.trained == timed.trained and resumed.arch == timed.arch and resumed.accuracy == timed.accuracy
+    assert (tmp_path / "network.tflite").read_bytes() == (timed.folder / "network.tflite").read_bytes()
 
 
 def test_a_folder_of_another_search_is_refused(found: SearchResult, tmp_path: Path) -> None:
