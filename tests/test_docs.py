@@ -125,6 +125,13 @@ def test_every_block_is_checked_or_its_mark_says_why_not() -> None:
             _check_excerpt(block, ROOT / where)
 
 
+@cache
+def verbs() -> dict[str, Any]:
+    """Return the commands of the command line by name."""
+    app.find()
+    return typer.main.get_command(app).commands  # type: ignore[attr-defined, no-any-return]
+
+
 def _check_excerpt(block: Block, file: Path) -> None:
     """Check that each line of an excerpt is in the file; `...` matches omitted lines."""
     there = {_plain(line) for line in file.read_text().splitlines()}
@@ -140,16 +147,14 @@ def _plain(line: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
     """Commands in blocks are checked completely, commands in the text by their name and options."""
-    app.find()
-    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for block in blocks(page):
         for command in commands(block) if block.language == "sh" else ():
             if command.startswith("tinyweave "):
                 words = words_of(command.partition(" > ")[0])[1:]
-                assert verbs[words[0]].make_context(words[0], words[1:]), command
+                assert verbs()[words[0]].make_context(words[0], words[1:]), command
     for text in re.findall(r"`tinyweave ([a-z][^`]+)`", FENCE.sub("", page.read_text())):
         verb, *words = text.split()
-        known = {name for option in verbs[verb].params for name in (*option.opts, *option.secondary_opts)}
+        known = {name for option in verbs()[verb].params for name in (*option.opts, *option.secondary_opts)}
         assert {word for word in words if word[0] == "-" and word[1:]} <= known | {"--help"}, text
 
 
@@ -400,9 +405,7 @@ def test_same_and_missing_detect_differences() -> None:
 
 def test_commands_without_a_function_are_documented() -> None:
     """PYTHON.md and the help of the package name the commands that have no function."""
-    app.find()
-    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    alone = sorted(set(verbs) - set(tw.__all__))
+    alone = sorted(set(verbs()) - set(tw.__all__))
     page, package = (ROOT / "docs" / "PYTHON.md").read_text(), str(tw.__doc__)
     said = re.findall(r"of its name, except (.*?)\.", page)
     assert sorted(re.findall(r"`(\w+)`", said[0])) == alone
