@@ -16,6 +16,7 @@ from tinyweave.support import toolchain
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_network"
+NEEDED = {"PYTORCH.md": ("torch",), "ONNX.md": ("torch", "onnx", "onnxscript"), "KERAS.md": ()}
 CLASSES = [number % 4 for number in range(100)]  # of the images that the scripts write
 
 
@@ -39,19 +40,13 @@ def classes_in_c(output: Path) -> list[int]:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize(
-    ("script", "page", "needed"),
-    [
-        ("from_pytorch.py", "PYTORCH.md", ("torch",)),
-        ("from_onnx.py", "ONNX.md", ("torch", "onnx", "onnxscript")),
-        ("from_keras.py", "KERAS.md", ()),
-    ],
-)
+@pytest.mark.parametrize("page", NEEDED)
 def test_a_network_goes_from_its_framework_to_right_answers_in_c(
-    script: str, page: str, needed: tuple[str, ...], tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch
+    page: str, tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in needed:
+    for name in NEEDED[page]:
         pytest.importorskip(name)
+    script = f"from_{page.partition('.')[0].lower()}.py"
     check_output(page, script, ran(script, tmp_path))
     assert classes_in_c(tmp_path) == CLASSES
     if page == "PYTORCH.md":

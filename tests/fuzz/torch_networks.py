@@ -22,12 +22,6 @@ from torch.nn import functional
 
 import tinyweave as tw
 
-FRESH = (
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
-)  # their outputs may be changed in place, because no other layer reads them
 MOST_CHANNELS, MOST_ROWS = 24, 20
 WORDS = 30
 LEAST_SQNR_DB = -math.inf  # the ranges of some networks are too wide for int8

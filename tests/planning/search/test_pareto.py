@@ -63,11 +63,6 @@ def need(made: Plan, core: str = CORE) -> int:
     return size(made) + stack_bytes(made, core)
 
 
-def never_rises(values: Sequence[float]) -> bool:
-    """Return whether no value exceeds the preceding one, up to the rounding of cycles."""
-    return all(after <= before + EVERY_OP for before, after in pairwise(values))
-
-
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_plan_is_a_point_of_the_front(seed: int, brought: bool) -> None:
