@@ -56,6 +56,9 @@ bench: setup
 	$(BIN)/python bench/code_size.py
 	$(BIN)/python bench/cycles_per_instruction.py
 	$(BIN)/python bench/models.py
+	$(BIN)/python bench/papers/fusion.py
+	$(BIN)/python bench/papers/reordering.py
+	$(BIN)/python bench/papers/thesis.py
 	$(BIN)/python bench/peers.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py
