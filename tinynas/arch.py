@@ -147,7 +147,6 @@ def bottleneck(
         size: Rows and columns of the input.
         channels: Channels of the input, of the expansion, and of the output. If the first two are equal, there is no expansion.
         kernel: Rows and columns of the depthwise kernel; 1 for no depthwise convolution.
-        stride: Stride of the depthwise convolution.
         squeeze: Factor by which squeeze and excitation reduces the channels; 0 for none. A block that is only a projection
             has none.
         activation: Activation after all layers except the projection.

@@ -146,8 +146,6 @@ class Budget:
             arch: A network; the others are assumed to be as large.
             trials: Number of trainings that compare augmentations.
             trial_epochs: Epochs of each of them.
-            rungs: The rungs of successive halving.
-            final_epochs: Epochs of the final training.
         """
         rounds = ceil(trials / self.workers) * trial_epochs
         rounds += sum(ceil(rung.candidates / self.workers) * rung.epochs for rung in rungs)

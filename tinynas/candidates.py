@@ -62,8 +62,6 @@ def first_network(
     fits by its estimated costs, but not as built, narrower ones (NARROWER) are tried before the next smaller network.
 
     Args:
-        target: The device and its limits.
-        classes: Number of classes.
         is_trainable: Returns whether a network is small enough to be trained in the time that there is.
         fits: Returns whether a network fits as built. It is called only for networks whose estimated costs fit.
     """
@@ -148,11 +146,8 @@ def sample_fitting(
     fits, it is the only candidate.
 
     Args:
-        target: The device and its limits.
-        classes: Number of classes.
         count: Maximum number of networks to return.
         sampling: Seed, number of tries and others.
-        progress: Called for each batch of networks.
 
     Raises:
         CompileError: Neither a sampled network nor the smallest network of the space fits.

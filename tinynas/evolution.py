@@ -90,13 +90,8 @@ def evolve(
     """Run an evolutionary search and return all evaluated networks, most accurate first.
 
     Args:
-        target: The device and its limits.
-        classes: Number of classes.
-        settings: Sizes and number of the generations.
         evaluator: Computes accuracies and costs of networks.
         file: File in which costs and accuracies are recorded, and looked up before they are computed; None for no file.
-        seed: Seed of all random choices.
-        progress: Called while networks are sampled and evaluated.
 
     Raises:
         CompileError: No network of the space fits.

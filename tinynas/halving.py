@@ -163,10 +163,7 @@ def train_one(
     Args:
         arch: The architecture as JSON.
         folder: Folder of the data set, as `save_data` wrote it.
-        epochs: Number of epochs.
-        seed: Seed of the random initial weights, the order of the samples, and their augmentation.
         start: File of initial weights; None for random weights.
-        end: File for the trained weights.
         augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the strongest one for the kind of samples.
         folds: Number of trainings; with more than one the network is cross-validated, and the weights are those of the last
             training. Or FINAL, to train once on all samples but those for test.
@@ -207,10 +204,6 @@ def train_shared(
     Args:
         arch: The architecture as JSON.
         folder: Folder of the data set, as `save_data` wrote it.
-        epochs: Number of epochs.
-        seed: Seed of the order of the samples, and of their augmentation.
-        start: File of initial weights.
-        end: File for the trained weights.
         augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
         meeting: Where the processes meet.
     """
@@ -292,8 +285,6 @@ def recipe_of(data: Dataset, epochs: int, samples: int, augmentation: str | None
     else it would learn the training samples by heart. A short training cannot fit such images.
 
     Args:
-        data: The data set.
-        epochs: Number of epochs.
         samples: Number of samples that an epoch sees.
         augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
     """
@@ -407,8 +398,6 @@ def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, tr
     Args:
         networks: The networks to try; one, unless they are cross-validated.
         names: The names of the augmentations to try, the strongest first.
-        epochs: Number of epochs of each training.
-        trainings: The settings that all trainings share.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -510,7 +499,6 @@ def successive_halving(
 
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
-        rungs: The rounds of training.
         trainings: The settings that all trainings share. The seed of a training is that of `trainings` plus the candidate's
             index.
         starts: Files of initial weights of the first candidates; those of the others are random.
@@ -578,8 +566,6 @@ def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trai
 
     Args:
         best: The record of its previous training.
-        epochs: Number of epochs.
-        trainings: The settings that all trainings share.
     """
     folder, number, done = trainings.folder, best["rung"] + 1, 0
     known = read_results(folder).get((number, best["candidate"]))

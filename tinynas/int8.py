@@ -102,7 +102,6 @@ def precision(
         small: The int8 network, which this function runs; its outputs are decoded with integers, as on the device.
         values: Samples [n, rows, columns, channels].
         labels: True boxes [n, boxes, 6].
-        head: Decodes outputs to boxes.
     """
     graph = api.with_io(small, "int8", "nhwc").graph
     real = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]

@@ -49,10 +49,7 @@ class GraphBuilder:
         """Add a convolution or dense layer with random filters and bias, and return the name of its output.
 
         Args:
-            x: Name of the input.
             filters: Shape of the filters; they are quantised per output channel.
-            shape: Shape of the output.
-            quant: Quantisation of the output.
             **attrs: Attributes of the op.
         """
         axis = 3 if kind == "depthwise_conv_2d" else 0

@@ -90,7 +90,6 @@ def budget_within(seconds: float, costs: dict[str, float], kind: str, processes:
     Args:
         seconds: Time limit.
         costs: Measured times, from `supernet_seconds`.
-        kind: Kind of the samples.
         processes: Number of networks that are evaluated or fine-tuned in parallel.
     """
     paper = paper_budget(kind)
@@ -312,8 +311,6 @@ def extracted(arch: str, space: SearchSpace, folder: str) -> tuple[Any, Dataset]
 
     Args:
         arch: The architecture as JSON.
-        space: The search space of the supernet.
-        folder: Folder of the run.
     """
     from .learning.supernet import recalibrate
     from .learning.train import device

@@ -165,13 +165,9 @@ def task_within(
     """Read the samples of a task as `task_of` does, for a search; first choose the sizes that `prepared` leaves open.
 
     Args:
-        task: One of TASKS.
-        path: The samples.
         prepared: How they become the network's input. If a size is None (rows and columns of images; bands or hop of sounds),
             stage one chooses it.
-        target: The device and its limits.
         run: Folder of the run. If it has the choice of an earlier call with the same arguments, that choice is kept.
-        progress: Called during long work.
 
     Returns:
         The data set, whose `preparation` says under the key `stage_one` how the size was chosen (no key if it was not); the

@@ -70,7 +70,6 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
 
     Args:
         kind: Kind of the samples, such as "detection".
-        folder: Folder of the run.
         team: The processes that torchrun started; None without torchrun.
 
     Raises:

@@ -158,11 +158,8 @@ def search(
     If torchrun started several processes, all of them train the supernet.
 
     Args:
-        data: The data set.
-        target: The device, its limits, and the planner options.
         folder: Folder of the run. If it holds an interrupted run of the same search, that run resumes.
         options: Strategy, time limit and others.
-        progress: Called with (stage, number done, total), see `Progress`.
 
     Returns:
         The network, its accuracy, and its deployment.

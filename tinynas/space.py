@@ -113,9 +113,7 @@ def _redistributed(group: ElasticGroup, kernel: int, index: int, shrunk: int) ->
     The first blocks are those up to total stride PATCH_STRIDE.
 
     Args:
-        group: The block's group.
         kernel: The block's own kernel size, which it keeps if it is not one of the first blocks.
-        index: Index of the block in its group.
         shrunk: Total stride before the group.
     """
     if shrunk >= PATCH_STRIDE or (index and shrunk * group.stride >= PATCH_STRIDE):

@@ -160,12 +160,7 @@ def stage_one(
     Return for each pair (image size, width) a Setting with the MACs of the networks that fit the limits.
 
     Args:
-        limits: RAM and Flash limits.
-        classes: Number of classes.
         count: Networks to sample for each pair.
-        seed: Seed of the sampling.
-        processes: Number of processes that work in parallel.
-        progress: Called after each pair.
     """
     return stage_one_per_limit(space, [limits], classes, count, seed=seed, processes=processes, progress=progress)[0]
 
@@ -234,8 +229,6 @@ def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progre
     Args:
         spaces: The search spaces, from the smallest image to the largest.
         aim: The device, and the share of networks that must fit.
-        workers: Plan networks in parallel.
-        progress: Called for each space, and then for each verified setting.
 
     Returns:
         The index of the space, and the setting. If no setting is feasible, it is the setting with the largest share of
@@ -338,7 +331,6 @@ def limits_for_share(
     Args:
         needs: For each network, name of a limit -> amount that it needs.
         limits: Name -> limit.
-        share: Share of the networks that must fit.
     """
     by_excess = sorted(needs, key=lambda need: max(need[name] / max(1, limit) for name, limit in limits.items()))
     fitting = by_excess[: math.ceil(share * len(needs) - 1e-9)]  # 0.07 * 100 is a little more than 7

@@ -53,7 +53,6 @@ def outputs_on_core(
     """Run the C of a trained network on the device's emulated core.
 
     Args:
-        model: The int8 network.
         folder: Folder of its run, which contains the C.
         device: The device for which the network was planned.
         samples: Samples [n, ...].
@@ -100,10 +99,6 @@ def deploy(small: Any, target: Target, data: Dataset, folder: Path, progress: Pr
 
     Args:
         small: The int8 network, from `int8.evaluate_int8`.
-        target: The device, its limits, and the planner options.
-        data: The network's data set.
-        folder: Folder of the run.
-        progress: Called during long work.
     """
     write_file(folder / f"{NAME}.tflite", small.file)
     model = api.with_io(small, "int8", "nhwc")

@@ -40,7 +40,6 @@ def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tenso
     Args:
         x: Images [batch, channels, rows, columns].
         boxes: Boxes [batch, boxes, 6]: label, top, left, bottom, right, flag.
-        generator: Source of the random numbers.
     """
     count, sides = len(x), x.new_tensor(x.shape[2:])
     flip = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)

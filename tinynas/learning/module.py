@@ -124,7 +124,6 @@ def load_fitted(module: nn.Sequential, arch: Arch, values: NDArray[np.int8], lab
     A linear network becomes logistic regression, and a nearest-neighbour network stores the samples.
 
     Args:
-        module: The network, made by `module_of`.
         values: The samples [n, rows, columns, channels].
         labels: Their classes [n].
     """

@@ -261,7 +261,6 @@ def fit_supernet(
     Args:
         values: Samples [n, rows, columns, channels].
         labels: Class indices [n].
-        recipe: Hyperparameters of the training.
         run: Seed, checkpoint, team, log and progress.
         networks_per_step: Number of networks in each step.
     """

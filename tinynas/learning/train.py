@@ -87,7 +87,6 @@ def fit(
     Args:
         values: Samples [n, rows, columns, channels].
         labels: Class indices [n], or boxes [n, boxes, 6] for a detector.
-        recipe: Hyperparameters.
         run: Seed, checkpoint, team, and the functions that are called during the training.
         losses: Computes the losses of a step; None for the cross-entropy, or the detection loss if the recipe has a head.
     """

@@ -59,7 +59,6 @@ def bytes_by_patch(layers: Sequence[ChainLayer], patch: int, *, split: bool = Fa
     the largest patches counts.
 
     Args:
-        layers: The patched layers.
         patch: Side of a patch of the last layer's output.
         split: Whether patches do not overlap.
     """
@@ -97,7 +96,6 @@ def macs_by_patch(layers: Sequence[ChainLayer], patch: int, *, clipped: bool = F
     """Return the MACs of each of the layers if all run patch by patch; taps on padding count.
 
     Args:
-        layers: The patched layers.
         patch: Side of a patch of the last layer's output.
         clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
             thesis counts.

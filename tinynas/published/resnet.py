@@ -71,9 +71,6 @@ def _block(depth: int, side: int, channels: int, inner: int, stride: int) -> Res
     Args:
         depth: 18 or 50.
         side: Rows and columns of the input.
-        channels: Channels of the input.
-        inner: Channels inside the block.
-        stride: Stride of the block.
     """
     c_out = inner if depth == 18 else EXPANSION * inner
     shape = [(inner, 3, stride), (c_out, 3, 1)] if depth == 18 else [(inner, 1, 1), (inner, 3, stride), (c_out, 1, 1)]

@@ -140,7 +140,6 @@ def matched(
     Args:
         detections: detected boxes [n, 6] of each image.
         true: true boxes [m, 6] of each image.
-        classes: number of classes.
         rule: `match_voc` or `match_coco`.
         least: the IoU thresholds.
     """

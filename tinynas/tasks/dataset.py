@@ -91,7 +91,6 @@ def survey(files: Sequence[LabelledFile], size_of: Callable[[Path], tuple[int, i
     """Return the survey of labelled files. Its `rate` remains 0.
 
     Args:
-        files: the files of all samples.
         size_of: returns the (rows, columns) of an image file; it is called for at most SURVEYED files. None if there are no
             images.
         classes: number of classes; if it is 0, the labels are counted.
@@ -204,9 +203,7 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
     """Return the part of each file that is named in lists of files; empty if no list exists.
 
     Args:
-        folder: the folder of the lists.
         lists: file name of a list -> part of the files that it names.
-        name_of: extracts the file name from a line of a list.
     """
     parts = dict[str, str]()
     for name, part in lists.items():
@@ -318,10 +315,8 @@ def dataset(
 
     Args:
         kind: "images" or "sounds".
-        files: the files with their classes.
         read: returns one file as int8 [rows, columns, channels]; all files have the same shape.
         preparation: how `read` converts files to values, as JSON values; firmware must do the same.
-        progress: called for each file.
 
     Raises:
         CompileError: there is only one class, or a part has too few samples of a class.

@@ -55,7 +55,6 @@ def read_detection(
         classes: the classes to learn, in this order; empty for all classes, sorted by name.
         anchors: largest number of anchors, the typical box sizes that a detector starts from.
         stride: rows and columns in pixels of a cell of the detector's output grid.
-        progress: called for each image.
 
     Raises:
         CompileError: the folder is faulty, or the size is no multiple of the stride.

@@ -54,7 +54,6 @@ def read_sensors(path: Path, window: int = 128, stride: int | None = None, progr
             such files. A series is one sample. A shorter series than the longest is filled up with its last row.
         window: rows of a sample of recordings.
         stride: rows from the start of one sample of a recording to the next; None for half a window.
-        progress: called for each recording.
 
     Raises:
         CompileError: a file or all recordings of a class are shorter than a window, a file has another number of columns, text

@@ -43,11 +43,9 @@ def read_sounds(
     Args:
         path: the folder, or a .parquet file that holds wav files, or a folder of such files.
         seconds: length of a sample.
-        bands: number of mel bands.
         hop_ms: milliseconds from one frame to the next.
         coefficients: number of MFCC per frame, 0 for log-mel features.
         by_speaker: whether file names in a flat folder name the speaker: LABEL_SPEAKER_TAKE.wav.
-        progress: called for each recording.
 
     Raises:
         CompileError: sample rates differ, a class has too few samples in a part, or a setting is out of range.
@@ -102,8 +100,6 @@ def features_of(rate: int, bands: int, coefficients: int = 0, hop_ms: float = HO
     """Return the settings for log-mel features or MFCC; raise CompileError if they are not supported.
 
     Args:
-        rate: samples per second.
-        bands: number of mel bands.
         coefficients: number of MFCC per frame, 0 for log-mel features.
         hop_ms: milliseconds from one frame to the next.
     """

@@ -88,7 +88,6 @@ def check_values(
     not compared.
 
     Args:
-        graph: the float graph.
         shapes: the shape of each input in the model.
         orders: the memory order in `graph` of the axes of each input.
         runs: other evaluators of the model, by name.

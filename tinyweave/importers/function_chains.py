@@ -70,7 +70,6 @@ def _chain(
         maker: name of a value -> the node that computes it.
         readers: name of a value -> the nodes that read it.
         constants: name -> value of the program's constants.
-        outputs: names of the program's outputs.
 
     Returns:
         The input x of the chain, its last node, and the names of the other nodes that can be removed; or None.

@@ -217,7 +217,6 @@ def _nodes_of(
     """Yield the nodes of a graph, and the nodes of both branches before each If node, in execution order.
 
     Args:
-        onnx: the module.
         graph: the main graph, or a branch.
         read: as for `_constants`.
         constants: the constants of the program; the initializers of branches are added.

@@ -39,7 +39,6 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
     The subgraphs of other signatures are not read.
 
     Args:
-        data: the content of the file.
         problems: a list to which errors of unsupported ops are appended; these ops then become ops of the kind UNSUPPORTED. If
             it is None, an unsupported op raises CompileError.
         shapes: input name -> shape, for inputs with dynamic axes. Others keep the shape in the file, whose batch is 1.

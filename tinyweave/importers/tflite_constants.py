@@ -77,11 +77,7 @@ def dense(
     the file is checked, since it may be damaged.
 
     Args:
-        table: the description of the levels.
-        values: the stored elements.
         shape: the shape of the whole tensor.
-        vector: reads a vector of a table.
-        name: the name of the tensor, for messages.
     """
     order, blocked = (vector(table, field).tolist() for field in ("TraversalOrder", "BlockMap"))
     rank, levels = len(shape), len(order)
@@ -121,11 +117,7 @@ def _entries(row: tflite.DimensionMetadata, place: Numbers, extent: int, vector:
     """Return the elements of one level of a sparse tensor: the number of their parent, their index, and their place.
 
     Args:
-        row: the description of the level.
         place: the place of each element of the level above.
-        extent: the number of indices of the level.
-        vector: reads a vector of a table.
-        name: the name of the tensor, for messages.
     """
     if row.Format() == tflite.DimensionType.DENSE:
         parent, index = np.repeat(np.arange(len(place)), extent), np.tile(np.arange(extent), len(place))

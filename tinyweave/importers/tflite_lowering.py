@@ -356,7 +356,6 @@ def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
     """Return the ops that compute what `op` computes: [op] if it is not rewritten, else ops of other kinds.
 
     Args:
-        op: the op, with its attributes.
         tensors: the tensors of the graph by name; new ones are added.
         first: the number of ops of the graph before this op, for the names of the new ops.
 

@@ -335,7 +335,6 @@ def computed(op: str, args: Any, kwargs: Mapping[str, Any], most: int) -> Any:
     Args:
         op: its name, such as "linspace"; `is_foldable` allows it. An in-place op, such as "fill_", changes its first argument.
         args: its arguments: numbers, arrays, types such as "torch.int64", and lists of these.
-        kwargs: its arguments by name.
         most: the largest number of elements that its outputs may have together.
 
     Returns:

@@ -364,7 +364,6 @@ def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> 
     the op is a reshape and has no constants.
 
     Args:
-        step: the graph of a call.
         op: the slice of the original network; its operand and output are already replaced by tensors of `step`.
         spans: for each axis of the operand the first index and the number of indices to take, in the original network.
         axis: the time axis of the operand.
@@ -381,7 +380,6 @@ def _masked(step: _Step, op: Op, time: TimeAxis, span: tuple[int, int]) -> tuple
     """Return the op that computes some rows of attention scores, and its constants cut to these rows and their columns.
 
     Args:
-        step: the graph of a call.
         op: the op of the original network; its operands and output are already replaced by tensors of `step`.
         time: the time axis of the scores, with their band.
         span: the rows of the scores, as (first, after).
@@ -408,10 +406,8 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
     """Return a StreamedLayer for each op of the original network.
 
     Args:
-        net: the original network, analysed in time.
         rows: map -> which of its rows a call computes and which it takes from state.
         chosen: map -> "long" if it keeps all rows that the next call could reuse, or "anew" if it keeps none.
-        step: the graph of one call.
     """
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
@@ -431,7 +427,6 @@ def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | Non
     """Return why a layer computes more rows per call than a hop of new frames adds, or None if it does not.
 
     Args:
-        net: the network, analysed in time.
         name: the layer's output.
         rows: which rows of this output a call computes.
         chosen: map -> "long" if it keeps all rows that the next call could reuse, or "anew" if it keeps none.

@@ -43,9 +43,7 @@ def adaptively_rounded(
 
     Args:
         real: the float graph, from `simplify_float`.
-        small: its int8 form.
         inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
-        progress: called after each layer.
         ops: names of the ops whose weights are rounded; None is all.
     """
 
@@ -67,7 +65,6 @@ def individually_rounded(
         small: its form with int8 weights, whose activations the layers read.
         narrow: its form with int4 weights in some convolutions and dense layers, and the same activation scales.
         inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
-        progress: called after each layer.
     """
     taking = (op for op in narrow.ops if spec_of(op).takes_int4_weights)
     weights = {op.name: narrow.input(op, 1) for op in taking if narrow.input(op, 1).dtype == "int4"}

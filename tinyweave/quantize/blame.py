@@ -62,7 +62,6 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
         real: the float graph, from `simplify_float`.
         small: its int8 form, whose scales and constants are measured.
         inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
-        progress: called after each layer.
     """
     maker = {name: op for op in real.ops for name in op.outputs}
     int8 = {name: small.tensors[name] for name in (*real.inputs, *maker)}

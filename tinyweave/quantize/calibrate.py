@@ -70,7 +70,6 @@ def calibrate(
         graph: a float graph, from `simplify_float`.
         inputs: input name -> real numbers of at least one sample, [samples, *shape].
         method: "auto", or a key of `ranges.METHODS`.
-        progress: called after each chunk of samples and each trial.
         input_quants: input name -> scale, for inputs whose scale is fixed.
     """
     if method != "auto" and method not in METHODS:
@@ -336,12 +335,9 @@ def _best_candidates(
     of another.
 
     Args:
-        graph: a float graph.
         inputs: input name -> real samples.
         candidates: group -> method -> scale.
-        groups: the scale groups of the graph.
         settled: the choices for all other groups.
-        progress: called after each trial.
     """
     trials = sum(len({*choices.values()}) for choices in candidates.values())
     values = evaluate(graph, _with_largest(inputs, _subsample_indices(graph, inputs, trials / 2 + len(METHODS))), keep=True)

@@ -113,7 +113,6 @@ def to_int8(
 
     Args:
         graph: a float graph, from `simplify_float`.
-        quants: scale group -> scale and zero point.
         name: name of the new graph, by default the name of `graph`.
         weights: op name -> format of the op's weights, for ops whose weights are not plain int8.
 
@@ -249,7 +248,6 @@ def weight_scales(
     If `form` has no scales, int8 weights get the scale that clips nothing, and int4 weights the scale of least square error.
 
     Args:
-        weights: the real weights.
         axis: the axis of output channels.
         bias: the real bias, [channels].
         x_scale: the scale of the op's input.

@@ -40,8 +40,6 @@ def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[s
     """Return the int8 graph with int16 activations in some ops; raise CompileError if an op breaks its kernel's constraints.
 
     Args:
-        real: the float graph.
-        small: its int8 form.
         ops: the names of the ops that get int16 activations.
         quants: scale group -> int16 scale.
     """

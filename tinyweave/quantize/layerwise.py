@@ -30,7 +30,6 @@ def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Gr
 
     Args:
         real: the float graph, from `simplify_float`.
-        small: its int8 form.
         inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
     """
 
@@ -63,7 +62,6 @@ def layer_by_layer(
 
     Args:
         real: the float graph, from `simplify_float`.
-        small: its int8 form.
         inputs: input name -> real numbers of a few samples [samples, *shape].
         improve: called with the float op, its int8 op, a pair of the activations of the float graph and the dequantised
             activations of the int8 graph, both by name, and the int8 op's constants as real numbers. It returns the new

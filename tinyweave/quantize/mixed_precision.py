@@ -216,7 +216,6 @@ class _Search:
         choices are measured.
 
         Args:
-            best: the choice to start from.
             reached: the noise of `best`.
             saved: the bytes that the choice must save.
             damages: the damage of each candidate, by which promising steps are tried first.

@@ -48,7 +48,6 @@ class FakeQuantModule(nn.Module):
 
         Args:
             graph: a float graph, from `simplify_float`.
-            calibration: its initial scales.
             weights: op name -> format of its weights, for ops whose weights are not int8.
             turned: for each input, whether it has channels first; missing entries mean channels last.
         """
@@ -224,7 +223,6 @@ def fake_quantise(values: Tensor, scale: Tensor, ends: tuple[float, float], bits
     """Return real values rounded to multiples of `scale` and clipped; gradients reach the values in the range, and the scale.
 
     Args:
-        values: the real values.
         scale: one scale, or scales that broadcast to the values.
         ends: the least and the greatest multiple of the scale.
         bits: if the kernel rounds twice, the fractional bits that its first rounding keeps, a scalar or one per channel; else
@@ -259,14 +257,12 @@ def distil(
     """Train a module of one input and one output to reproduce the outputs `wanted` of another network. The seed is fixed.
 
     Args:
-        module: the module to train, in place.
         inputs: real inputs, [samples, *shape].
         wanted: outputs of the other network for these, [samples, *shape].
         labels: a class number per sample (0 or 1 for a single probability). If given, the cross entropy of the classes is half
             of the loss.
         epochs: passes over all samples.
         rate: Adam's initial learning rate; it falls to 0 along a cosine.
-        progress: called after each step.
     """
     if not 0 <= rate < math.inf:
         raise CompileError(f"{rate} is not a learning rate", "give a small number, such as 1e-4")

@@ -142,8 +142,6 @@ def verify(
     """Compare the C in `folder`, run on the host and on emulated `cores`, with the reference outputs of every sample.
 
     Args:
-        plan: The plan from which the C was emitted.
-        folder: The folder of the C files.
         name: The model's name, the prefix of its C functions.
         cases: The samples; each has one array per network input.
         cores: Names of emulated cores, keys of CORES.
@@ -188,7 +186,6 @@ def run_samples(
     """Convert the samples to bytes and run a build on each, on fresh memories; with state, on the same memories in sequence.
 
     Args:
-        built: The build to run.
         cases: The samples; each has one array per network input.
         caches: Caches of the emulated core, whose misses are counted for the first sample; None simulates no caches.
         progress: Called with the target, the index of the next sample, and the number of samples.

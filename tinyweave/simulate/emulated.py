@@ -239,9 +239,7 @@ def invoke(
     streamed rows out of order, and an exceeded limit.
 
     Args:
-        firmware: The linked model.
         memories: Memory -> bytes of its arena, in the model's order.
-        output_bytes: The number of bytes of each output.
         fill: Number of the noise pattern; 2n + 1 is the complement of 2n, as run.py explains.
         earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.
         dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
@@ -250,7 +248,6 @@ def invoke(
         caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
         layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
         limit_instructions: Maximum instructions of one call.
-        limit_s: Maximum seconds of the whole run.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])

@@ -30,7 +30,6 @@ def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> 
 
     Args:
         files: File name -> text, of C files, headers and one linker script (*.ld).
-        folder: An existing folder.
         core: The core to compile for, a key of CORES.
         plain: Whether kernels are compiled as plain C, for a core that lacks the instructions that they use.
     """

@@ -97,9 +97,7 @@ def invoke(
     rows out of order, and after `limit_s` seconds.
 
     Args:
-        program: The compiled model.
         memories: Memory -> bytes of its arena, in the model's order.
-        output_bytes: The number of bytes of each output.
         fill: Number of the noise pattern; 2n + 1 is the complement of 2n.
         earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.
         dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
@@ -107,7 +105,6 @@ def invoke(
             a memory's arena as they are after this step.
         streamed_inputs: Index of each streamed input -> bytes of a row.
         streamed_outputs: Index of each streamed output -> bytes of a row.
-        limit_s: Maximum seconds of the whole run.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]

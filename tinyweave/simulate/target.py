@@ -65,8 +65,6 @@ def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = Fa
     """Compile the C of a plan for a target; kernels with instructions that the target lacks are compiled as plain C.
 
     Args:
-        plan: The plan from which the C was emitted.
-        folder: The folder of the C files.
         name: The model's name, the prefix of its C functions.
         target: HOST, or the name of a core.
         traced: Whether the C calls a hook after each step, so that memory can be read between steps.
@@ -93,7 +91,6 @@ def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | No
     were written.
 
     Args:
-        built: The build to run.
         samples: The bytes of each network input, per sample.
         caches: Caches of the emulated core, whose misses are counted for the first sample; None simulates no caches.
         tell: Called with the index of the next sample.
@@ -124,7 +121,6 @@ def invoke(
     """Run one inference on the target of a build, after the inferences and resets in `earlier`.
 
     Args:
-        built: The build to run.
         sample: The bytes of each network input.
         fill: Number of the noise pattern in the memories before; 2n + 1 is the complement of 2n.
         earlier: Inferences (their inputs) and resets (None) to run first.

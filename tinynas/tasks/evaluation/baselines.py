@@ -109,7 +109,6 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
     Args:
         values: the samples [n, rows, columns, channels], of at most MAX_FEATURES values each.
         labels: their classes [n]. A class without samples is never predicted.
-        classes: number of classes.
     """
     from sklearn.metrics import log_loss
     from sklearn.model_selection import cross_val_predict
@@ -166,7 +165,6 @@ def nearest_neighbours(values: NDArray[np.int8], labels: NDArray[np.int64], clas
     Args:
         values: the samples [n, rows, columns, channels], of at most MAX_FEATURES values each.
         labels: their classes [n]. A class without samples has outputs of 0.
-        classes: number of classes.
         stored: number of stored samples per class. A class with more samples stores the centres of its k-means clusters. A
             class with fewer stores its samples several times.
     """
@@ -213,8 +211,6 @@ def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
     """Compare a classifier with the baseline that is most accurate on the test part.
 
     Args:
-        correct: which test samples the classifier predicts right.
-        others: the baselines of the same data set.
         groups: group of each test sample, `Dataset.groups_of("test")`.
     """
     best = max(others, key=lambda other: other.accuracy)

@@ -149,8 +149,6 @@ def _layer(
     Return its output [1, steps, cells] and, of an LSTM, its cell state after all steps, [1, cells].
 
     Args:
-        b: the graph under construction.
-        x: the sequence.
         states: the names of the initial states, [1, cells] each; None for a state of zeros.
         parts: the weights, [gates * cells, features], the recurrent weights, [gates * cells, cells], and the biases of both,
             [gates * cells]. The gates of a GRU are reset, update, new.
@@ -212,7 +210,6 @@ def _lstm_layer(
     """Add one LSTM layer on the sequence `x`, [1, steps, features], and return the name of its output [1, steps, cells].
 
     Args:
-        b: the graph under construction.
         x: the name of the sequence.
         steps: the number of time steps.
         weights: input weights, [4 * cells, features].

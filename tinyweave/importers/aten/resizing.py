@@ -81,7 +81,6 @@ def interpolated(b: Builder, x: Map, places: Mapping[int, Array], cubic: float |
     If one of TFLite's bilinear resizes has the same positions, it is used, else a product with a constant matrix for each axis.
 
     Args:
-        b: the graph under construction.
         places: axis -> positions of the outputs along it, in input pixels.
         cubic: the coefficient of a cubic interpolation; None interpolates linearly.
         outside: whether pixels beyond the map, which repeat its edge, count in cubic interpolation.
@@ -107,7 +106,6 @@ def weights(extent: int, at: Array, cubic: float | None, *, outside: bool) -> Ar
     """Return the matrix [outputs, inputs] that interpolates an axis of `extent` pixels at the positions `at`.
 
     Args:
-        extent: the number of inputs.
         at: the position of each output, in input pixels.
         cubic: the coefficient of a cubic interpolation; None interpolates linearly.
         outside: whether pixels beyond the axis, which repeat its edge, count in a cubic interpolation.

@@ -109,7 +109,6 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool =
     """Return the name of a map's tensor [n, h, w, c], and the padding that the op that reads it must have as attribute.
 
     Args:
-        b: the graph under construction.
         pads: the padding (before, after) of h and of w.
         inside: whether the reading op can pad itself. If not, a pad op is added, and the padding returned is 0.
         repeat_edge: let the pad op repeat the values at the edge instead of zeros.

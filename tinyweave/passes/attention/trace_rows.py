@@ -98,7 +98,6 @@ def _add(
 
     Args:
         size: the rows and channels of the map.
-        operands: what the op reads.
         elementwise: whether each channel depends on one channel of each operand.
         attrs: the attributes that change if the op computes the map.
 
