@@ -24,21 +24,7 @@ def app_help(verb: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "verb",
-    [
-        "inspect",
-        "plan",
-        "compile",
-        "export",
-        "verify",
-        "profile",
-        "deploy",
-        "compare",
-        "reorder",
-        "devices",
-        "quantize",
-        "prune",
-    ],
+    "verb", "inspect plan compile export verify profile deploy compare reorder devices quantize prune".split()
 )
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tinylesson.lesson import chapters, page
-from tinylesson.networks import LADDER, PRESETS, five_layers
+from tinylesson.networks import five_layers
 from tinynas.arch import layers
 from tinynas.ram.arena import arena_of
 from tinyweave.cli import main
@@ -84,13 +84,3 @@ def test_the_page_has_the_plans_of_the_five_layers() -> None:
         right = [arena_of(*five_layers(side, width), stream_inputs=by_rows) for by_rows in (False, True)]
         assert five[f"{side} {width:g}"] == right
         assert right[0] < max(layer.in_bytes + layer.out_bytes for layer in layers(five_layers(side, width)[0]))
-
-
-def test_machines_and_presets_quote_their_sources() -> None:
-    assert [each.says[0] for each in LADDER] == ["16 GB", "4 GB", "320 kB", "256 kB", "256 KB"]
-    assert [each.says[1] for each in LADDER] == ["TB to PB", ">64 GB", "1 MB", "1 MB", "1 MB"]
-    assert all(each.storage[0] <= each.storage[1] for each in LADDER)
-    quoted = {"MobileNetV2": "1,372 KB", "MCUNet:": "113 KB", "MCUNetV2": "30 KB", "The five layers": "108 KB"}
-    for begin, figure in quoted.items():
-        (preset,) = (each for each in PRESETS if each.title.startswith(begin))
-        assert figure in preset.says and preset.ram == 256
