@@ -1,7 +1,7 @@
 """Write the page of the explorer: the lesson of docs/LESSON.md with a live figure at each of its marks.
 
-In: the lesson in Markdown. Out: one HTML file that loads nothing else. A mark is a line `<!-- canvas NAME -->`; canvases.js and
-explorer.js draw the figure. The last paragraphs of a chapter, from a bold question on, are a question with a hidden answer.
+In: the lesson in Markdown. Out: one HTML file that loads nothing else. A mark is a line `<!-- canvas NAME -->`. The last
+paragraphs of a chapter, from a bold question on, are a question with a hidden answer.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _widths() -> list[float]:
 def _chains() -> dict[str, Any]:
     """Return the convolutions of each built-in chain of blocks, from which the page computes RAM by formula.
 
-    By network: `layers` has, for each convolution, the number of image rows per row of its input and of its output, and 1
-    if it is depthwise, else 0. `channels` has for each width the channels of the image and of each convolution's output.
+    `layers` has, for each, the image rows per row of its input and of its output, and 1 if it is depthwise. `channels` has for
+    each width the channels of the image and of each output.
     """
     side, found = RESOLUTIONS[1], dict[str, Any]()
     for name, each in NETWORKS.items():
@@ -92,10 +92,7 @@ def _chains() -> dict[str, Any]:
 
 @cache
 def _five() -> dict[str, list[int | None]]:
-    """Return the least RAM of the network `five_layers` without recomputation, for each image side and width of the page.
-
-    The result maps "SIDE WIDTH" to two numbers of bytes: with the whole input in RAM, and with the input streamed by rows.
-    """
+    """Return "SIDE WIDTH" -> least RAM of `five_layers` without recomputation, with the input whole, and streamed by rows."""
     return {
         f"{side} {width:g}": [arena_of(*five_layers(side, width), stream_inputs=by_rows) for by_rows in (False, True)]
         for side in range(RESOLUTIONS[0], RESOLUTIONS[1] + 1, 16)
@@ -106,9 +103,8 @@ def _five() -> dict[str, list[int | None]]:
 def _drawn(arch: Arch) -> dict[str, Any]:
     """Return the data of the picture of a network whose first blocks run by patches.
 
-    `blocks` has for each block its kernel, stride, expansion, output channels, rows of its map, and whether it runs by
-    patches. `patches` has, for each side of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed
-    share of MACs, as the thesis counts them.
+    `blocks` has kernel, stride, expansion, output channels, rows of the map, and whether patched. `patches` has, for each side
+    of a patch, the receptive field in pixels, RAM in bytes, MACs, and the recomputed share of MACs, as the thesis counts them.
     """
     patched, sequence = patched_blocks(arch), blocks(arch)
     rows = []
@@ -156,12 +152,7 @@ def _block_names(network: Compared) -> list[str]:
 
 
 def page(*, is_served: bool) -> str:
-    """Return the explorer's page as one HTML text.
-
-    Args:
-        is_served: whether the page comes from the explorer's server, which plans what the page asks for; otherwise the page
-            shows formulas and stored plans only.
-    """
+    """Return the explorer's page as HTML; if not served by the explorer, it shows formulas and stored plans only."""
     scripts = "".join((HERE / name).read_text(encoding="utf-8") for name in ("canvases.js", "explorer.js"))
     style = (HERE / "lesson.css").read_text(encoding="utf-8")
     connect = "'self'" if is_served else "'none'"

@@ -1,8 +1,7 @@
-"""List the built-in networks of the explorer, its presets, and the "memory ladder": networks compared with machines by memory.
+"""List the built-in networks of the explorer, its presets, and the "memory ladder": networks and machines by memory.
 
-In: a name, an image resolution, a width (channel multiplier). Out: layers, graphs. Weights are random, since RAM and time do
-not depend on them. As a program, `python -m tinylesson.networks NAME RESOLUTION WIDTH FILE` writes a network as a
-.tflite file.
+Weights are random, since RAM and time do not depend on them. `python -m tinylesson.networks NAME RESOLUTION WIDTH FILE` writes
+a network as a .tflite file.
 """
 
 from __future__ import annotations
@@ -39,14 +38,8 @@ Blocks = tuple[list[Block], int | None]  # blocks, and number of classes (None w
 class BuiltIn(NamedTuple):
     """A built-in network. Its functions take a resolution in pixels and a width (channel multiplier).
 
-    Attributes:
-        title: title on the page.
-        resolution: default side of the image in pixels.
-        width: default channel multiplier.
-        blocks: function that returns the blocks, and the number of classes or None; None if the network is no chain of blocks.
-        layers: if `blocks` is None, function that returns the convolutions.
-        graph: if `blocks` is None, function that returns the graph.
-        classes: if `blocks` is None, the number of classes; 0 without a classifier.
+    `blocks` returns the blocks and the number of classes or None; it is None if the network is no chain, and then `layers`
+    returns the convolutions, `graph` the graph, and `classes` is their number (0 without a classifier).
     """
 
     title: str
@@ -59,16 +52,7 @@ class BuiltIn(NamedTuple):
 
 
 class LadderNetwork(NamedTuple):
-    """A network in the page's figure "memory ladder", which shows the memory of machines from cloud to microcontroller.
-
-    Attributes:
-        title: title on the page.
-        network: name in NETWORKS.
-        resolution: side of the image in pixels.
-        width: channel multiplier.
-        printed: bytes of RAM and of weights in int8, from the MCUNet thesis (float32 figures divided by 4); None if it states
-            none.
-    """
+    """A network of the "memory ladder"; `printed` are RAM and weights of the MCUNet thesis in int8 (float32 / 4), or None."""
 
     title: str
     network: str
@@ -104,12 +88,8 @@ def five_layers(side: int = 96, width: float = 1.0) -> Blocks:
 class TwoScales(NamedTuple):
     """A detector that finds objects in two maps: a fine map at 1/16 of the image's sides, and a coarse map at 1/32.
 
-    The coarse map is reduced to the channels of the fine map, enlarged, and concatenated with it.
-
-    Attributes:
-        fine: blocks up to the fine map.
-        coarse: blocks from the fine map to the coarse map.
-        heads: 1x1 convolutions: head of the coarse map, reduction of the coarse map, head of the fine map.
+    The coarse map is reduced to the channels of the fine map, enlarged, and concatenated with it. `heads` are 1x1 convolutions:
+    head of the coarse map, reduction of the coarse map, head of the fine map.
     """
 
     fine: list[Block]
@@ -176,15 +156,8 @@ WIDTHS = (0.1, 1.5)  # smallest and largest channel multiplier
 class Preset(NamedTuple):
     """A setting of the explorer that a button of the page chooses.
 
-    Attributes:
-        title: text of the button.
-        network: name in NETWORKS.
-        resolution: side of the image in pixels.
-        width: channel multiplier.
-        schedule: strategy of the planner.
-        grid: patches along a side of the image; 0 lets the planner choose.
-        ram: SRAM budget in KiB.
-        says: what MIT's lecture on MCUNet says of this setting, and what to look at.
+    `grid` is the number of patches along a side of the image; 0 lets the planner choose. `ram` is the SRAM budget in KiB.
+    `says` is what MIT's lecture on MCUNet says of this setting, and what to look at.
     """
 
     title: str
@@ -216,15 +189,7 @@ PRESETS = (
 
 
 class LadderMachine(NamedTuple):
-    """A machine in the page's figure "memory ladder", which compares machines from cloud to microcontroller with networks.
-
-    Attributes:
-        name: name on the page.
-        ram: bytes for activations.
-        storage: least and most bytes for weights; equal unless the source gives a range.
-        says: memory and storage as the source prints them.
-        source: publication that states memory and storage.
-    """
+    """A machine of the "memory ladder", with bytes of `ram`, least and most of `storage`, and what the source says."""
 
     name: str
     ram: float
@@ -252,10 +217,7 @@ RUNGS = (
 
 
 def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
-    """Return the blocks of a network and its number of classes (None without a classifier).
-
-    The result is None for a network that is no chain of such blocks.
-    """
+    """Return the blocks and the number of classes (None without a classifier); None for a network that is no chain."""
     make = NETWORKS[name].blocks
     return make(resolution, width) if make else None
 

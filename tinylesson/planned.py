@@ -1,8 +1,4 @@
-"""Compute the figures of the page that need plans of large networks, and are therefore stored in planned.json.
-
-In: built-in networks. Out: their RAM by several schedules, in all and per block. `bench/tinylesson/explorer_plans.py` writes
-the file.
-"""
+"""Compute the page's figures of large plans, which `bench/tinylesson/explorer_plans.py` writes to planned.json."""
 
 from __future__ import annotations
 
@@ -34,16 +30,7 @@ SCALES = ("two_scales", 160, 0.35)  # the detector of the page: name, resolution
 
 
 class Compared(NamedTuple):
-    """A network of the figure that compares RAM per block.
-
-    Attributes:
-        title: title on the page.
-        network: name in NETWORKS.
-        resolution: side of the image in pixels.
-        width: channel multiplier.
-        setting: "phone" for resolution and width of the network's paper, "small" if the MCUNet thesis scales it down for 320 kB
-            of SRAM, "both" for a network that is shown with both.
-    """
+    """A network of the figure of RAM per block; `setting`: "phone" (as its paper), "small" (for 320 kB of SRAM), "both"."""
 
     title: str
     network: str
@@ -62,10 +49,7 @@ COMPARED = (
 
 
 def rung(network: LadderNetwork) -> dict[str, Any]:
-    """Return the planned RAM and constants of a network in the figure "memory ladder", with kernels of a Cortex-M7.
-
-    `arenas` has the bytes by schedule of LADDER_SCHEDULES, `constants` the bytes of constants in Flash.
-    """
+    """Return `arenas` (bytes by LADDER_SCHEDULES) and `constants` (bytes) of a network, with kernels of a Cortex-M7."""
     model = model_of(graph_of(network.network, network.resolution, network.width))
     plans = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
     constants = api.estimate_flash(plans["rows"]).constants
@@ -73,10 +57,7 @@ def rung(network: LadderNetwork) -> dict[str, Any]:
 
 
 def profile(network: Compared) -> dict[str, list[int]]:
-    """Return schedule -> peak RAM of each block: the most bytes that are live in any step of the block's layers.
-
-    The classifier is left out.
-    """
+    """Return schedule -> most live bytes in any step of each block's layers, without the classifier."""
     found = blocks_of(network.network, network.resolution, network.width)
     assert found
     model = model_of(graph_of(network.network, network.resolution, network.width))
@@ -85,10 +66,7 @@ def profile(network: Compared) -> dict[str, list[int]]:
 
 
 def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
-    """Return layer -> index of its block, without layers of the classifier.
-
-    `lengths` has the number of convolutions of each block.
-    """
+    """Return layer -> index of its block, without the classifier; `lengths` are the blocks' convolutions."""
     convolutions = [block for block, length in enumerate(lengths) for _ in range(length)]
     owner, done = dict[str, int](), 0
     for op in model.graph.ops:
@@ -100,19 +78,13 @@ def _owners(model: Model, lengths: list[int]) -> dict[str, int]:
 
 
 def _by_block(plan: Plan, owner: dict[str, int]) -> list[int]:
-    """Return the peak RAM of each block: the most bytes that are live while one of its layers runs.
-
-    `owner` maps each layer to the index of its block.
-    """
+    """Return the most bytes that are live while a layer of each block runs; `owner` maps layers to blocks."""
     rows = sorted((owner[row.name], row.live) for row in plan_layers(plan) if row.name in owner)
     return [max(live for _, live in own) for _, own in groupby(rows, key=lambda row: row[0])]
 
 
 def scales() -> dict[str, Any]:
-    """Return schedule -> plan of the detector of two scales, as the parts of the plan's record that the page draws.
-
-    The additional key `fine` is the name of the fine map, which is read twice: by the next block, and by the concatenation.
-    """
+    """Return schedule -> parts of the record of a plan of the detector of two scales; `fine` names the fine map."""
     model = model_of(graph_of(*SCALES))
     made = {name: api.make_plan(model, SCHEDULES[name]) for name in LADDER_SCHEDULES}
     return {name: _parts(record(model, plan=plan)) | {"fine": _fine_map(plan)} for name, plan in made.items()}

@@ -41,15 +41,8 @@ WHAT_TO_DO = "reload the page"
 class Asked:
     """A checked request of the page for a plan.
 
-    Attributes:
-        network: name in NETWORKS, or the SHA-256 of a model that was dropped on the page.
-        resolution: side of the image in pixels; ignored for a dropped model.
-        width: channel multiplier; ignored for a dropped model.
-        schedule: strategy of the planner.
-        stream: whether the input is streamed row by row, if the strategy can do so.
-        overhead: limit on the MACs, as a multiple of the network's MACs.
-        ram: RAM limit in bytes.
-        device: name of the device.
+    `network` is a name in NETWORKS, or the SHA-256 of a dropped model, for which `resolution` and `width` are ignored.
+    `overhead` limits the MACs, as a multiple of the network's; `ram` is in bytes.
     """
 
     network: str
@@ -63,14 +56,9 @@ class Asked:
 
 
 def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
-    """Check a request of the page, and return it as an Asked.
+    """Check a request of the page; `known` has the SHA-256 of dropped models.
 
-    Args:
-        value: the parsed JSON.
-        known: SHA-256 of each model that was dropped on the page.
-
-    Raises:
-        CompileError: the request has other keys or values than the page sends.
+    Raise CompileError for other keys or values than the page sends.
     """
     if not isinstance(value, dict) or set(value) != KEYS:
         raise CompileError(f"a question has the keys {', '.join(sorted(KEYS))}", WHAT_TO_DO)
@@ -103,10 +91,9 @@ def _number(value: dict[str, Any], key: str, least: float, most: float) -> float
 
 
 def fast(asked: Asked) -> dict[str, Any] | None:
-    """Estimate a built-in network without building its graph; None for a dropped model.
+    """Estimate a built-in network without its graph, as `by_formula` and `arena`; None for a dropped model.
 
-    `arena` is the least RAM in bytes of a plan without recomputation, or None if no formula covers the network. The result also
-    has the keys of `by_formula`.
+    `arena` is the least RAM in bytes without recomputation, or None if no formula covers the network.
     """
     if asked.network not in NETWORKS:
         return None
@@ -118,11 +105,7 @@ def fast(asked: Asked) -> dict[str, Any] | None:
 
 
 def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
-    """Return RAM, MACs and weights of a built-in network as papers count them, computed without a plan.
-
-    `layer` is the bytes of input and output of the largest layer, without skip connections; `macs` are the
-    multiply-accumulates, `weights` the number of weights.
-    """
+    """Return `macs`, the number of `weights`, and the bytes of the largest `layer`'s input and output, as papers count."""
     layers, classes = layers_of(network, resolution, width)
     dense = layers[-1].c_out * classes
     weights = sum(layer.macs_per_pixel for layer in layers) + dense
@@ -133,11 +116,7 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
     """Plan a network as a request asks, and return the data for the page.
 
     `entry` is the plan as a report shows it, `least` the least arena in bytes without the RAM limit, and `layer` the live bytes
-    of each layer in a layer-by-layer plan.
-
-    Args:
-        asked: the request.
-        given: path of a dropped model; None for a built-in network.
+    of each layer in a layer-by-layer plan. `given` is the path of a dropped model; None for a built-in network.
     """
     model, board = _model(asked, given), find(asked.device)
     limits = Limits(asked.ram, reads=api.flash_reads(board))
@@ -149,10 +128,7 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
-    """Return the least arena in bytes, and layer -> live bytes of a layer-by-layer plan.
-
-    The result does not depend on the RAM limit, so it is cached while users move the slider of the RAM limit.
-    """
+    """Return the least arena in bytes, and layer -> live bytes unfused; cached, as the RAM limit does not matter."""
     model, request = _model(asked, given), _request(asked)
     least = api.make_plan(model, replace(request, objective="size", limits=Limits(0)))
     layers = plan_layers(api.make_plan(model, Request("layer", core=request.core)))
@@ -180,10 +156,7 @@ def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
 
 def command(asked: Asked, source: str | None = None, *, is_front: bool = False) -> str:
-    """Return the shell command that gives the answer of `exact`, or of `front` if `is_front`.
-
-    `source` is the path of the user's own model; None for a built-in network.
-    """
+    """Return the shell command for the answer of `exact`, or of `front`; `source` is the path of the user's model."""
     request = _request(replace(asked, schedule="best")) if is_front else _request(asked)
     words = [f"--schedule {asked.schedule}"] if not is_front and asked.schedule != "best" else []
     words += ["--stream-inputs"] if request.stream_inputs else []

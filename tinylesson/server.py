@@ -1,8 +1,7 @@
 """Serve the explorer on this machine: one page, answers to its requests, and models that users drop on it.
 
-Other pages in the same browser must not use the server, so foreign hosts and origins are refused. Each request is planned in a
-process of its own with limits of memory and time, so a slow request delays no other. If the page stops waiting for an answer,
-its process is killed.
+Foreign hosts and origins are refused, as other pages in the browser must not use the server. Each request is planned in a
+process of its own with limits of memory and time, which is killed if the page stops waiting.
 """
 
 from __future__ import annotations
@@ -54,19 +53,10 @@ HEADERS = {
 
 
 class Planner:
-    """A pool of worker processes that plan for the page, one request each at a time.
-
-    A request that is cancelled or exceeds a limit ends only its own process.
-    """
+    """Worker processes that plan one request each; one that is cancelled or exceeds a limit ends only its own process."""
 
     def __init__(self, memory: int = MAX_MEMORY, seconds: float = SECONDS, most: int = MOST_PROCESSES):
-        """Start the idle processes.
-
-        Args:
-            memory: bytes of address space of each process.
-            seconds: time limit of a request.
-            most: most processes at the same time.
-        """
+        """Start the idle processes of `memory` bytes each; `seconds` limits a request, `most` the processes."""
         self.memory, self.seconds, self.most, self.waiting = memory, seconds, most, 0
         self.turns = asyncio.Semaphore(most)
         self.busy = set[ProcessPoolExecutor]()
@@ -79,14 +69,9 @@ class Planner:
         return pool
 
     async def ask(self, instead: str, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Return work(*arguments), computed in a worker process.
+        """Return work(*arguments), a function of `questions`; `instead` is the shell command for messages.
 
-        Args:
-            instead: shell command that gives the same answer without limits, for error messages.
-            work: a function of `questions`.
-
-        Raises:
-            CompileError: `work` raises it, too many requests are waiting, or the time or memory limit is exceeded.
+        Raise CompileError if `work` does, too many requests are waiting, or the time or memory limit is exceeded.
         """
         if self.waiting >= MOST_WAITING:
             raise CompileError(f"{MOST_WAITING} questions are waiting already", "ask again when some of them are answered")
@@ -122,10 +107,7 @@ class Planner:
         return pool, asyncio.wrap_future(answer)
 
     def _release(self, pool: ProcessPoolExecutor, answer: asyncio.Future[Any]) -> None:
-        """Return a process to the idle ones after a request, if it has answered and fewer than PROCESSES are idle.
-
-        Otherwise kill it, and start new idle processes as needed.
-        """
+        """Keep a process that has answered if fewer than PROCESSES are idle, else kill it and start others as needed."""
         self.busy.discard(pool)
         is_whole = answer.done() and not isinstance(answer.exception(), BrokenProcessPool)
         if is_whole and len(self.idle) < PROCESSES:
@@ -150,21 +132,12 @@ class Planner:
 
 
 def _refused(why: str, instead: str) -> CompileError:
-    """Return the error for a request that exceeds a limit.
-
-    `why` names the limit, `instead` is the command that gives the same answer without limits.
-    """
+    """Return the error for a request that exceeds the limit `why`; `instead` is a command without limits."""
     return CompileError(f"this cannot be planned on the page: {why}", f"use the command line: {instead}")
 
 
 class Given(NamedTuple):
-    """A model that the user opened or dropped on the page.
-
-    Attributes:
-        path: path of the server's copy.
-        source: path or name of the user's file.
-        told: what the page shows of the model: `network` (SHA-256 of the file), `title`, and the result of `questions.look`.
-    """
+    """A model of the user: the server's copy, its `source`, and what the page shows (`network` is its SHA-256)."""
 
     path: Path
     source: str
@@ -172,12 +145,7 @@ class Given(NamedTuple):
 
 
 def application(folder: Path, models: list[Path], planner: Planner) -> Any:
-    """Return the ASGI application that serves the page.
-
-    Args:
-        folder: folder for copies of the users' models; nothing else is written.
-        models: paths of models to open from the start.
-    """
+    """Return the ASGI application of the page, with `models` open; it writes copies of users' models to `folder`."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware

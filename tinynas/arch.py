@@ -1,11 +1,9 @@
 """Architectures: networks of inverted bottlenecks, described by a few numbers. In: an Arch, or JSON. Out: layers, counts; JSON.
 
-A network is a convolution (the stem), then groups of bottlenecks, a 1x1 convolution, a pooling and a classifier. A group's
-bottlenecks have the same number of output channels. An input of one row is a signal: its kernels have one row and move along
-the columns. Linear networks and nearest-neighbour networks (`linear`, `nearest`) have no convolutions.
-
-Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel and expansion per block as in TinyNAS (arXiv 2007.10319); squeeze and
-excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
+A convolution (the stem), groups of bottlenecks with equal output channels, a 1x1 convolution, a pooling and a classifier.
+Kernels of an input of one row, a signal, have one row. `linear` and `nearest` networks have no convolutions. Sources:
+MobileNetV2 (arXiv 1801.04381); genes per block as in TinyNAS (arXiv 2007.10319); squeeze and excitation and hard-swish as in
+MobileNetV3 (arXiv 1905.02244).
 """
 
 from __future__ import annotations
@@ -38,10 +36,7 @@ MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 
 
 
 class PlanGene(NamedTuple):
-    """Planner options of one network, for searches that choose them along with the architecture.
-
-    The fields are the options of `tinyweave.plan` with the same names.
-    """
+    """Options of `tinyweave.plan`, of one network, for searches that choose them along with the architecture."""
 
     schedule: str = "best"
     stream_inputs: bool = False
@@ -84,11 +79,10 @@ def linear(image: tuple[int, int, int], classes: int) -> Arch:
 
 
 def nearest(image: tuple[int, int, int], classes: int, stored: int) -> Arch:
-    """Return the nearest-neighbour network for inputs of a size [rows, columns, channels].
+    """Return the nearest-neighbour network for inputs [rows, columns, channels], with `stored` samples per class.
 
-    It is a dense layer with one output per stored sample, then the maximum over the outputs of each class. With the weights of
-    `baselines.nearest_neighbours`, an output is larger if the input is nearer to the stored sample. `stored` is the number of
-    stored samples per class.
+    It is a dense layer with one output per stored sample (weights: `baselines.nearest_neighbours`), larger if the input is
+    nearer, then the maximum over the outputs of each class.
     """
     return replace(linear(image, classes), stored=stored)
 
@@ -109,10 +103,7 @@ class Block(NamedTuple):
 
 
 def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000) -> Arch:
-    """Return MobileNetV2 for square images of `resolution` rows, with all channels multiplied by `width`.
-
-    The last convolution has at least 1280 channels, as in the paper.
-    """
+    """Return MobileNetV2 for square images of `resolution` rows, with channels times `width`; the last has at least 1280."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
     return verify(
         Arch((resolution, resolution, 3), rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes)
@@ -127,10 +118,7 @@ def rounded(channels: float) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride: Size = (1, 1)) -> ChainLayer:
-    """Return a dense convolution that is padded by half its kernel on all sides.
-
-    `size` is (rows, columns) of the input. If the input has only one row or column, kernel and stride along this axis become 1.
-    """
+    """Return a dense convolution padded by half its kernel, for an input (rows, columns); axes of 1 have kernel 1."""
     (rows, row_step), (columns, column_step) = (
         (1, 1) if side == 1 else (extent, step) for side, extent, step in zip(size, kernel, stride, strict=True)
     )
@@ -143,13 +131,9 @@ def bottleneck(
 ) -> Block:
     """Return an inverted bottleneck: expansion, depthwise convolution, projection, and a residual if the shapes allow it.
 
-    Args:
-        size: Rows and columns of the input.
-        channels: Channels of the input, of the expansion, and of the output. If the first two are equal, there is no expansion.
-        kernel: Rows and columns of the depthwise kernel; 1 for no depthwise convolution.
-        squeeze: Factor by which squeeze and excitation reduces the channels; 0 for none. A block that is only a projection
-            has none.
-        activation: Activation after all layers except the projection.
+    `channels` are those of the input, the expansion (none if equal) and the output. A `kernel` of 1 leaves out the depthwise
+    convolution. `squeeze` is the factor by which squeeze and excitation reduces channels; 0, or a block that is only a
+    projection, has none. The activation is not applied to the projection.
     """
     c_in, c_mid, c_out = channels
     convolutions = [convolution(size, c_in, c_mid)] if c_mid != c_in else []
@@ -163,10 +147,7 @@ def bottleneck(
 
 
 def blocks(arch: Arch) -> list[Block]:
-    """Return the blocks of a network: the stem, the bottlenecks, and the last 1x1 convolution if there is one.
-
-    The classifier is not among them, so a fitted network has none. If the network is a detector, its head is the last block.
-    """
+    """Return the stem, the bottlenecks, and the last 1x1 convolution or detector's head, if any; none for a fitted network."""
     if is_fitted(arch):
         return []
     rows, columns, channels = arch.image
@@ -188,10 +169,7 @@ def blocks(arch: Arch) -> list[Block]:
 
 
 def head_channels(arch: Arch) -> int:
-    """Return the output channels of a detector's head: per anchor 4 for the box, 1 for the object, and 1 per class.
-
-    If there is only one class, it needs no channel.
-    """
+    """Return the channels of a detector's head: per anchor 4 for the box, 1 for the object, and 1 per class if several."""
     return arch.anchors * (5 + (arch.classes if arch.classes > 1 else 0))
 
 
@@ -343,10 +321,7 @@ def from_json(text: str) -> Arch:
 
 
 def _fields(where: str, record: Any, names: Collection[str]) -> dict[str, Any]:
-    """Return a JSON object with defaults added for the fields that older files lack.
-
-    Raise CompileError if a field of `names` is missing or another one is there. `where` names the object in the message.
-    """
+    """Return a JSON object with defaults for fields that older files lack; raise CompileError for missing or unknown ones."""
     _check(isinstance(record, dict), f"{where} is not an object with the fields {', '.join(names)}")
     known = {name: OLD_DEFAULTS[name] for name in names if name in OLD_DEFAULTS}
     for name in names:

@@ -1,12 +1,9 @@
 """Divide the time limit of a search by successive halving. In: a time limit, the samples, networks. Out: counts and epochs.
 
-Most of the time goes to a trial of the augmentations, to successive halving, and to the final training of the best network
-(SHARES, FOLDED_SHARES). A search with little time tries fewer networks, rather than training networks too briefly to tell them
-apart: if there are more than FINALISTS candidates, each has time for about MIN_STEPS steps in the first rung. With several
-folds there are few samples and small networks, so candidates are trained nearly as long as the best one is in the end.
-
-All times are predictions for a reference core, times the speed of this machine, which is measured once and kept in the user's
-cache folder. Therefore equal searches on one machine train equal networks, even if the machine is busy with other work.
+SHARES and FOLDED_SHARES divide the time. With little time fewer networks are tried, so that each candidate beyond FINALISTS has
+about MIN_STEPS steps in the first rung; with several folds candidates are trained nearly as long as the best. Times are
+predictions for a reference core, times the speed of this machine, measured once, so equal searches on one machine train equal
+networks, even if it is busy.
 """
 
 from __future__ import annotations
@@ -94,19 +91,12 @@ class Budget:
         return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
     def is_trainable(self, arch: Arch) -> bool:
-        """Return whether there is time for the trainings of a network.
-
-        One worker must have time for MIN_FINAL_STEPS steps of the final training. A trial of three augmentations, of one epoch
-        each, may take at most 1.5 times its share.
-        """
+        """Return whether there is time for MIN_FINAL_STEPS final steps, and for a trial of three augmentations."""
         trial = ceil(3 / self.workers) * self.folds * self.steps_per_epoch * self.step(arch)
         return self.share("final") / self.step(arch) >= MIN_FINAL_STEPS and trial <= 1.5 * self.share("trial")
 
     def tried(self, arch: Arch, augmentations: int) -> int:
-        """Return how many networks about as large as `arch` there is time to train with each of `augmentations` augmentations.
-
-        It is at least 1; with one fold it is 1.
-        """
+        """Return how many networks like `arch` can be trained with each of `augmentations`: at least 1, and 1 with one fold."""
         trainings = self._trial_steps(arch, 1) / MIN_TRIAL_STEPS
         return max(1, int(trainings / augmentations)) if self.folds > 1 else 1
 
@@ -121,9 +111,8 @@ class Budget:
     def rungs(self, arch: Arch) -> tuple[Rung, ...]:
         """Return the rungs of successive halving for candidates about as large as `arch`.
 
-        In the first rung there is time for MIN_STEPS steps of each candidate (MIN_FOLDED_STEPS with several folds), and there
-        are at most MOST_CANDIDATES. Each rung takes about the same time, unless its trainings reach MAX_RUNG_STEPS. The last
-        has FINALISTS candidates. Epochs are whole numbers.
+        There is time for MIN_STEPS (MIN_FOLDED_STEPS) steps in the first rung, of at most MOST_CANDIDATES. Rungs take about the
+        same time, up to MAX_RUNG_STEPS. The last has FINALISTS candidates.
         """
         steps = self.share("halving") * self.workers / self.step(arch) / self.folds
         least = MIN_STEPS if self.folds == 1 else MIN_FOLDED_STEPS
@@ -140,12 +129,9 @@ class Budget:
         return self._epochs(min(self.share("final") / self.final_step(arch), MAX_FINAL_STEPS), self.samples + self.validation)
 
     def needed(self, arch: Arch, trials: int, trial_epochs: int, rungs: Sequence[Rung], final_epochs: int) -> float:
-        """Predict the seconds of wall-clock time of a search on this machine, if no other program uses its processors.
+        """Predict the seconds of wall-clock time of a search of networks like `arch` on this machine while idle.
 
-        Args:
-            arch: A network; the others are assumed to be as large.
-            trials: Number of trainings that compare augmentations.
-            trial_epochs: Epochs of each of them.
+        `trials` trainings of `trial_epochs` compare augmentations.
         """
         rounds = ceil(trials / self.workers) * trial_epochs
         rounds += sum(ceil(rung.candidates / self.workers) * rung.epochs for rung in rungs)
@@ -168,10 +154,7 @@ def step_seconds(arch: Arch, batch: int) -> float:
 
 
 def machine_factor(workers: Workers) -> float:
-    """Return the training time on a core of this machine, while all workers are busy, relative to the reference core.
-
-    The first call trains a small network for a few seconds. Its result is kept in the cache folder and returned from then on.
-    """
+    """Return the training time on a core of this machine, all workers busy, relative to the reference core; cached."""
     path = cache_folder() / FILE
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = float(json.loads(path.read_text())["factor"])

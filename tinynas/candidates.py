@@ -1,9 +1,8 @@
 """The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
 
-`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `pooled_network` is this network
-with another pooling, `flat_networks` are its first layers with a classifier that reads the whole map. `fitted_networks` are
-logistic regression and nearest neighbours as networks, which need no training. `sample_fitting` draws others at random and
-ranks them.
+`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits; `pooled_network` the same with
+another pooling; `flat_networks` its first layers and a classifier of the whole map. `fitted_networks` need no training.
+`sample_fitting` draws others at random and ranks them.
 """
 
 from __future__ import annotations
@@ -58,12 +57,8 @@ def first_network(
 ) -> Candidate | None:
     """Return the plain network with the most multiply-accumulates that fits the target, with its costs; None if none fits.
 
-    Plain networks (`space.plain`) have 3x3 kernels, the smallest expansions, and 1 to 3 bottlenecks in each group. If a network
-    fits by its estimated costs, but not as built, narrower ones (NARROWER) are tried before the next smaller network.
-
-    Args:
-        is_trainable: Returns whether a network is small enough to be trained in the time that there is.
-        fits: Returns whether a network fits as built. It is called only for networks whose estimated costs fit.
+    Plain networks (`space.plain`) have 1 to 3 bottlenecks per group. `fits` says whether a network that fits by estimate fits
+    as built; if not, narrower ones (NARROWER) are tried. `is_trainable` says whether there is time to train it.
     """
     choices = {
         arch_of(space, plain(space, width, depth), classes): (width, depth) for width, depth in product(space.widths, (1, 2, 3))
@@ -79,10 +74,9 @@ def first_network(
 
 
 def pooled_network(space: SearchSpace, target: Target, arch: Arch) -> Iterator[Candidate]:
-    """Yield `arch` with the last pooling of its space, and its costs; nothing if it has this pooling or does not fit with it.
+    """Yield `arch` with the last pooling of its space, if it is another and fits, with its costs.
 
-    In spaces for small inputs the classifier then reads the maximum of each channel, too. It is needed if a short event tells
-    the classes apart: the mean of a long signal hides it.
+    For small inputs that adds the maximum of each channel, for short events that the mean of a long signal hides.
     """
     other = replace(arch, pooling=space.poolings[-1])
     if other != arch and (cost := quick_costs(target, other)) is not None and cost.fit:
@@ -94,10 +88,8 @@ def flat_networks(
 ) -> Iterator[Candidate]:
     """Yield plain networks without pooling that fit the target, and their costs; nothing for detectors.
 
-    Without pooling the classifier knows where in the map a value lies. It is needed if the position of a value matters, such as
-    the hour of a day. The networks have the stem and 0, 1, ... groups of one bottleneck (`space.plain`). For each number of
-    groups the widest network that fits is yielded, with a width factor of at most 1. `is_trainable` returns whether a network
-    is small enough to be trained in the time that there is.
+    Their classifier knows where in the map a value lies, such as the hour of a day. They have the stem and 0, 1, ... groups of
+    one bottleneck, each the widest that fits, up to width 1. `is_trainable` says whether there is time to train a network.
     """
     for depth in range(0 if space.anchors else len(space.groups) + 1):
         for width in sorted((width for width in space.widths if width <= 1), reverse=True):
@@ -111,10 +103,9 @@ def flat_networks(
 def fitted_networks(data: Dataset, target: Target) -> list[Candidate]:
     """Return the linear network and the nearest-neighbour network for a data set that fit the target, with their costs.
 
-    The nearest-neighbour network stores all samples for training and validation, but at most MAX_STORED of each class. If it
-    does not fit the target, it stores the largest power of two of samples per class with which it fits. Both networks read
-    images in the size in which the baselines read them (`baselines.features_size`). There are no fitted networks for detectors,
-    nor for sounds or sensor data with more than MAX_FEATURES values (baselines.py), which the baselines average.
+    The nearest-neighbour network stores all samples but those for test, at most MAX_STORED of each class, or else the largest
+    power of two that fits. Images are read as the baselines do (`baselines.features_size`). There are none for detectors, nor
+    for sounds or sensor data with more than MAX_FEATURES values, which the baselines average.
     """
     rows, columns, channels = data.values.shape[1:]
     size, classes = features_size(rows, columns, channels), len(data.classes)
@@ -142,16 +133,10 @@ def sample_fitting(
 ) -> list[Candidate]:
     """Sample networks that fit a target, rank them, and return the best `count` with their costs.
 
-    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. If only the smallest network of the space
-    fits, it is the only candidate.
-
-    Args:
-        count: Maximum number of networks to return.
-        sampling: Seed, number of tries and others.
+    SAMPLES_PER_CANDIDATE * `count` networks are ranked, or fewer if few fit.
 
     Raises:
         CompileError: Neither a sampled network nor the smallest network of the space fits.
-
     """
     costs_of = sampling.costs_of or (lambda archs: list(map(partial(quick_costs, target), archs)))
     rng, fitting = random.Random(sampling.seed), list[Candidate]()
@@ -185,9 +170,6 @@ def sample_fitting(
 
 
 def ranked(archs: Sequence[Arch]) -> list[int]:
-    """Return the indices of networks, best first: rank them by multiply-accumulates and by weights, and add up both ranks.
-
-    Within limits of RAM, Flash and time, the larger network is usually the more accurate one (arXiv 2007.10319, section 3.1).
-    """
+    """Return the indices of networks, best first: by the sum of their ranks by MACs and by weights (arXiv 2007.10319)."""
     ranks = sum(np.argsort(np.argsort(list(map(size, archs)), kind="stable"), kind="stable") for size in (macs, weights))
     return [int(index) for index in np.argsort(-ranks, kind="stable")]

@@ -1,8 +1,7 @@
 """Costs of an architecture on a device: RAM, Flash, time, energy. In: an Arch, a Target (device and limits). Out: Costs.
 
-Before training, a network is planned with random weights, by the same function and within the same limits as the trained
-network later. Its arena is therefore exact. Cheap lower bounds first exclude networks that cannot fit: the bytes of weights,
-and, for square images, a lower bound on the arena.
+A network is planned with random weights as the trained one will be, so its arena is exact. Lower bounds on the bytes of weights
+and, for square images, on the arena first exclude networks that cannot fit.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ REST = 1024  # bytes of stack and static data that are assumed if they cannot be
 
 
 class Overhead(NamedTuple):
-    """RAM beside the arena (stack, static data) and Flash beside the constants (code), measured on a network of a search space.
-
-    The overhead of other networks is estimated from it.
-    """
+    """RAM beside the arena and Flash beside the constants, measured on one network of a space to estimate others."""
 
     ram: int = 0  # bytes of stack and static data
     code: int = 0  # bytes of code in Flash
@@ -105,10 +101,7 @@ class Target:
         )
 
     def limits_by_name(self) -> dict[str, float | None]:
-        """Return the limits on RAM and Flash (bytes), time (ms) and energy (mJ) by name; None for no limit.
-
-        The names are the keys of `Costs.excess`.
-        """
+        """Return the limits on RAM, Flash (bytes), time (ms), energy (mJ), or None, by the keys of `Costs.excess`."""
         limits = self.limits
         return {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": self.energy_mj}
 
@@ -123,10 +116,7 @@ class Target:
         return replace(self.all_limits, ram=None if ram is None else max(0, ram - self.overhead.ram))
 
     def plan(self, model: Model) -> Plan:
-        """Plan a network first without the Flash limit, and again with it if that plan exceeds the limit.
-
-        If no plan fits all limits, the result is still a plan.
-        """
+        """Plan without the Flash limit, and again with it if that plan exceeds it; the result may miss limits."""
         request = replace(self.request, limits=self.arena_limits)
         free = api.make_plan(model, replace(request, limits=replace(self.arena_limits, flash=None)))
         if self.limits.flash is None or self.flash(free) <= self.limits.flash:
@@ -135,11 +125,7 @@ class Target:
         return api.make_plan(model, replace(request, other_flash=measured))
 
     def flash(self, plan: Plan) -> int:
-        """Estimate the Flash bytes of a plan: its constants and its code.
-
-        The code is the measured code of the network in `overhead`, plus the estimated difference in code between that network
-        and this plan.
-        """
+        """Estimate the Flash bytes of a plan: constants, and the measured code of `overhead` with the estimated difference."""
         of, need = self.overhead, api.estimate_flash(plan, self.device)
         more = likely_code(plan) - of.estimated if of.kernels else 0
         return need.constants + max(0, of.code + round(of.rate * more))
@@ -156,11 +142,7 @@ def overhead_of(plan: Plan, ram: int, code: int) -> Overhead:
 
 
 def overhead_between(small: Overhead, large: Overhead) -> Overhead:
-    """Combine the measured overheads of two builds, of which `large` has more code, into one that corrects estimates of code.
-
-    The result is `small` with the larger RAM of the two, and with the `rate`: the difference in measured code divided by the
-    difference in estimated code.
-    """
+    """Return `small` with the larger RAM and the `rate`, the measured per estimated difference in code of two builds."""
     more = large.estimated - small.estimated
     rate = (large.code - small.code) / more if more else small.rate
     return small._replace(ram=max(small.ram, large.ram), rate=rate)
@@ -237,10 +219,8 @@ def quick_costs(target: Target, arch: Arch) -> Costs | None:
 def built_costs(arch: Arch, target: Target) -> Costs:
     """Build a network with random weights, and return its costs with measured code, stack, static data and time.
 
-    If the network exceeds a limit, it is planned and built once more with its own overhead, as `deploy` does: the estimate from
-    another network may be too low. If it exceeds a limit again, the first build counts. If the network cannot
-    be compiled and run on an emulated core, code, stack and static data are taken from the target's overhead, and the time is
-    an estimate.
+    If it exceeds a limit, it is planned and built once more with its own overhead, as `deploy` does; if that exceeds one, too,
+    the first counts. Without an emulated core, the target's overhead and an estimated time are used.
     """
     first, own = _built(arch, target)
     again = first if first.fit or own == target else _built(arch, own)[0]
@@ -277,12 +257,9 @@ def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
 def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> Target:
     """Return the target with the overhead (code, stack, static data) of a search space, measured on an emulated core.
 
-    One network of the space is planned and built twice: with a Flash limit of 0, which selects the smallest kernels, and
-    without a Flash limit. The code size is that of the first build; stack and static data are the larger of both builds. The
-    difference between the builds corrects estimates of the code of other networks.
-
-    If the network cannot be compiled and run on an emulated core, the overhead is an estimate. `classes` is the number of
-    output classes.
+    One network is built with a Flash limit of 0 (smallest kernels), whose code counts, and without; stack and static data are
+    the larger of both, and the difference corrects estimates of other networks' code. Without an emulated core it is an
+    estimate.
     """
     arch = arch_of(space, _varied(space), classes)
     plans = [plan_untrained(arch, replace(target, limits=replace(target.limits, flash=flash))) for flash in (0, None)]
@@ -298,10 +275,7 @@ def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> 
 
 
 def with_estimated_overhead(target: Target, space: SearchSpace, classes: int) -> Target:
-    """Return the target with an estimate of the overhead of a search space (code, stack, static data), without building C.
-
-    The code is that of the smallest kernels. `classes` is the number of output classes.
-    """
+    """Return the target with an estimated overhead of a search space, for the smallest kernels, without a build."""
     least = replace(target, limits=replace(target.limits, flash=0))
     plan = plan_untrained(arch_of(space, _varied(space), classes), least)[1]
     return replace(target, overhead=overhead_of(plan, REST, likely_code(plan)))

@@ -1,10 +1,8 @@
 """Evolutionary search: stage two of TinyNAS. In: a SearchSpace, a Target, an Evaluator. Out: evaluated networks, best first.
 
-The best networks so far are the parents of the next generation, by mutation and crossover (`space`). The costs of a network
-(RAM, Flash, time) are computed before its accuracy, and the accuracy only if it fits. The result depends only on the seed.
-Costs and accuracies are recorded in a file (`journal`), so an interrupted run resumes to the same result.
-
-Sources: TinyNAS (arXiv 2007.10319, section 3.2); with several objectives, non-dominated sorting (NSGA-II, 10.1109/4235.996017).
+Parents of the next generation, by mutation and crossover (`space`), are the best so far. Costs come before accuracy, which is
+computed only of networks that fit. The result depends only on the seed, also if the run is interrupted (`journal`). Sources:
+TinyNAS (arXiv 2007.10319, section 3.2); with several objectives NSGA-II (10.1109/4235.996017).
 """
 
 from __future__ import annotations
@@ -89,13 +87,10 @@ def evolve(
 ) -> list[Evaluated]:
     """Run an evolutionary search and return all evaluated networks, most accurate first.
 
-    Args:
-        evaluator: Computes accuracies and costs of networks.
-        file: File in which costs and accuracies are recorded, and looked up before they are computed; None for no file.
+    `file` records costs and accuracies, which are looked up before they are computed.
 
     Raises:
         CompileError: No network of the space fits.
-
     """
     check_feasible(space, target, classes)
     rng, ledger, seen, evaluated = random.Random(seed), Ledger(file), set[Arch](), list[Evaluated]()
@@ -138,10 +133,7 @@ def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
 
 
 def _smallest_fitting(space: SearchSpace, target: Target, classes: int) -> Priced:
-    """Return (choice, architecture, costs) of the smallest network of a space, with a plan that fits the target.
-
-    The space's plans are tried from least to most RAM. If no plan fits, the result has the plan of least RAM.
-    """
+    """Return the smallest network of a space with its first plan, from least RAM, that fits, else with that of least RAM."""
     choice = smallest(space)
     choices = [choice, *(choice._replace(plan=plan) for plan in space.plans[-2::-1])]
     priced = [(each, arch := arch_of(space, each, classes), costs(arch, target)) for each in choices]
@@ -170,11 +162,7 @@ def _sample_fitting(
     costs_of: CostFunction,
     progress: Progress,
 ) -> list[Priced]:
-    """Draw networks with `draw`, and return up to `count` that fit and are not in `seen`.
-
-    All drawn networks are added to `seen`, except networks that fit beyond the first `count`, which are dropped. After TRIES *
-    `count` draws, return the networks found so far. `costs_of` computes the costs.
-    """
+    """Draw up to TRIES * `count` networks; return up to `count` that fit and are not in `seen`, which grows."""
     fitting, tries = list[Priced](), TRIES * count
     while len(fitting) < count and tries > 0:
         batch = list[tuple[Choice, Arch]]()
@@ -193,10 +181,7 @@ def _sample_fitting(
 
 
 def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
-    """Return the values that a search minimises for a network: its error (1 - accuracy), then the costs named in `against`.
-
-    Raises CompileError if a cost is not known, such as the time without a device.
-    """
+    """Return a network's error (1 - accuracy) and the costs named in `against`; raise CompileError for an unknown cost."""
     values = [getattr(each.costs, name) if name in OBJECTIVES else None for name in against]
     if None in values:
         raise CompileError(
@@ -207,10 +192,7 @@ def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
 
 
 def fronts(evaluated: Sequence[Evaluated], against: Sequence[str]) -> Iterator[list[Evaluated]]:
-    """Yield the Pareto front, then the Pareto front of the remaining networks, and so on; each front is sorted by error.
-
-    The objectives are the error and the costs named in `against`.
-    """
+    """Yield the Pareto front of error and the costs `against`, then that of the rest, and so on, sorted by error."""
     left = sorted(((objectives(each, against), each) for each in evaluated), key=lambda pair: pair[0])
 
     def dominates(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -225,11 +207,9 @@ def fronts(evaluated: Sequence[Evaluated], against: Sequence[str]) -> Iterator[l
 
 
 def best_of(evaluated: Sequence[Evaluated], count: int, against: Sequence[str]) -> list[Evaluated]:
-    """Return the best `count` networks: by accuracy and, if equal, by `Costs.product`; or by the Pareto front (NSGA-II).
+    """Return the best `count` networks by accuracy, then `Costs.product`; with `against`, by Pareto front (NSGA-II).
 
-    The Pareto front is computed if `against` names costs.
-
-    If only a part of a front is needed, the networks with the largest crowding distance are taken.
+    Of a front that is taken in part, those with the largest crowding distance are taken.
     """
     if not against:
         return sorted(evaluated, key=lambda each: (-each.accuracy, each.costs.product))[:count]

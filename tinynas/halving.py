@@ -1,11 +1,8 @@
 """Successive halving (arXiv 1502.07943): train many candidates for a few epochs, then only the best for longer, and so on.
 
-In: candidate networks, a folder with the data set. Out: a record per training, with its accuracy. A round of training is a
-rung. Each training is recorded in the folder when it ends, so an interrupted run resumes to the same result.
-
-A network is judged by its accuracy on the validation samples. If these are few, it is judged by cross-validation: it is trained
-several times, each time without another part of the samples (a fold), and judged by the mean cross-entropy on the samples that
-it has not seen. On few samples many networks have the same accuracy; the cross-entropy tells them apart.
+In: candidates, a folder with the data set. Out: a record per training, written when it ends, so an interrupted run resumes to
+the same result. A network is judged by its accuracy on the validation samples or, if these are few, by the mean cross-entropy
+of a cross-validation on the samples that a training has not seen: on few samples many networks have the same accuracy.
 """
 
 from __future__ import annotations
@@ -71,12 +68,7 @@ def total_epochs(rungs: Sequence[Rung]) -> int:
 
 
 def save_data(data: Dataset, folder: Path) -> None:
-    """Write a data set into a folder, as .npy files that all processes can map into memory.
-
-    Raises:
-        CompileError: The folder holds other files.
-
-    """
+    """Write a data set as .npy files that processes can map into memory; raise CompileError if the folder has other files."""
     if others := sorted({path.name for path in folder.glob("*")} - {"data.json", *(f"{name}.npy" for name in ARRAYS)}):
         why = f"'{folder}' holds '{others[0]}', but a run stores its samples there"
         raise CompileError(why, "give another folder for the run")
@@ -114,10 +106,7 @@ def is_folded(kind: str, validation: int) -> bool:
 
 
 def folds_of(data: Dataset) -> int:
-    """Return the number of folds of the cross-validation for a data set, or 1 for no cross-validation.
-
-    It is FOLDS if the data set needs cross-validation, and each class has at least FOLDS samples, or FOLDS groups of samples.
-    """
+    """Return FOLDS if the data set needs cross-validation and each class has FOLDS samples, or groups of them, else 1."""
     if not is_folded(data.kind, data.counts()["validation"]):
         return 1
     known = np.isin(data.parts, list(map(PARTS.index, SEEN)))
@@ -127,11 +116,10 @@ def folds_of(data: Dataset) -> int:
 
 
 def splits(data: Dataset, folds: int) -> list[tuple[Samples, Samples]]:
-    """Return the samples of each training and the samples that judge it, each as (values, labels).
+    """Return the (values, labels) of each training and of the samples that judge it.
 
-    With one fold these are the training part and the validation part. With more, both parts together are divided into `folds`
-    folds of about equal classes, and no group is in two folds; each training sees all folds but one, which judges it. With
-    FINAL instead of a number of folds, one training sees both parts, so the validation part does not judge it fairly.
+    With one fold these are the training part and the validation part. With more, both together are divided into folds of about
+    equal classes, without a group in two, of which one judges. With FINAL, one training sees both, so validation is not fair.
     """
     if folds in (1, FINAL):
         return [(data.part(*(SEEN if folds == FINAL else TRAIN)), data.part("validation"))]
@@ -198,14 +186,9 @@ def train_shared(
 ) -> None:
     """Train one network on the parts SEEN, in processes that share each batch; the first writes the weights to a file.
 
-    Each process calls this function. The weights do not depend on the number of processes. An interrupted training resumes from
-    its last checkpoint. The batch normalisation is recalibrated at the end.
-
-    Args:
-        arch: The architecture as JSON.
-        folder: Folder of the data set, as `save_data` wrote it.
-        augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
-        meeting: Where the processes meet.
+    Each process calls this function, and they meet at `meeting`; the weights do not depend on their number. An interrupted
+    training resumes from its last checkpoint. Batch normalisation is recalibrated at the end. Other arguments are as for
+    `train_one`.
     """
     import torch
 
@@ -234,10 +217,7 @@ def state_file(end: Path) -> Path:
 
 
 def _noting(state: Path, before: int) -> Callable[[int, Any], None]:
-    """Return a function that writes the epochs done and the loss of a training into its state file, at most twice per second.
-
-    Its arguments are the epochs done and the loss, a tensor. `before` is the number of epochs of the folds before this one.
-    """
+    """Return a function (epochs done, loss) that writes both, epochs plus `before`, to a file, at most twice a second."""
     due = time.monotonic()
 
     def note(done: int, loss: Any) -> None:
@@ -259,11 +239,7 @@ def _read_state(state: Path) -> tuple[int, float] | None:
 
 
 def batch_of(data: Dataset) -> int:
-    """Return the batch size for training on a data set: smaller for small data sets, so that an epoch has enough steps.
-
-    It is the largest power of two that is at most a twentieth of the training samples, but at least 16, and at most 128 (32 for
-    detection).
-    """
+    """Return the batch size: the largest power of two up to a twentieth of the training samples, 16 to 128 (32: detection)."""
     return batch_for(data.kind, data.counts()["train"])
 
 
@@ -279,14 +255,10 @@ def augmentations_of(data: Dataset) -> tuple[str, ...]:
 
 
 def recipe_of(data: Dataset, epochs: int, samples: int, augmentation: str | None = None) -> Recipe:
-    """Return the hyperparameters of a training on a data set.
+    """Return the hyperparameters of a training of which an epoch sees `samples` samples.
 
-    A long training of an image classifier pastes parts of other images into its images (CutMix) and has a larger weight decay;
-    else it would learn the training samples by heart. A short training cannot fit such images.
-
-    Args:
-        samples: Number of samples that an epoch sees.
-        augmentation: Name of the augmentation; None for the strongest one for the kind of samples.
+    A long training of an image classifier uses CutMix and a larger weight decay, or it would learn the samples by heart. An
+    `augmentation` of None is the strongest one.
     """
     from .learning.train import Recipe
 
@@ -338,11 +310,10 @@ class Trainings(NamedTuple):
         start: Path | None = None,
         seed: int = 0,
     ) -> Callable[[], Score]:
-        """Return a function without arguments that calls `train_one` with these settings, and so trains `arch`.
+        """Return a call of `train_one` with these settings, without arguments.
 
-        The arguments are those of `train_one`, with three differences: `end` is relative to the folder of the run, `seed` is
-        added to the common seed, and a cross-validation begins with random weights whatever `start` is, because other weights
-        may have seen the samples that judge it.
+        `end` is relative to the folder of the run, `seed` is added to the common seed, and a cross-validation begins with
+        random weights, because those of `start` may have seen the samples that judge it.
         """
         place = self.folder.resolve()
         return partial(
@@ -360,13 +331,10 @@ class Trainings(NamedTuple):
     def as_they_end(
         self, calls: Sequence[Callable[[], Score]], ends: Sequence[str], report: Callable[[int, str], None]
     ) -> Iterator[tuple[int, Score]]:
-        """Run trainings in the workers, and yield (index of the training, score) in the order in which they end.
+        """Run trainings, made by `call`, and yield (index, score) as they end; `ends` are the files of weights in the run.
 
-        Args:
-            calls: The trainings, made by `call`.
-            ends: The files of their trained weights, relative to the folder of the run.
-            report: Called twice per second, and after each training, with the epochs done by the trainings that run now, and
-                text about their mean loss, such as ": loss 0.412", or "" if none runs.
+        `report` is called twice per second, and after each training, with the epochs done by those that run, and text about
+        their loss.
         """
         files = [state_file(self.folder / end) for end in ends]
         latest = dict[Path, tuple[int, float]]()  # epochs done and loss of each running training
@@ -391,13 +359,9 @@ class Trainings(NamedTuple):
 def choose_start(networks: Sequence[Arch], names: Sequence[str], epochs: int, trainings: Trainings) -> tuple[int, str]:
     """Train each network once with each augmentation; return the index of the best network and the augmentation to use.
 
-    With cross-validation these are the pair with the least loss. Otherwise there is one network, and the augmentation is the
-    strongest whose accuracy is not clearly below the best (`clearly_worse_below`), because short trainings favour weak ones.
-    The scores are recorded in the run's folder; trainings that are recorded already are not repeated.
-
-    Args:
-        networks: The networks to try; one, unless they are cross-validated.
-        names: The names of the augmentations to try, the strongest first.
+    With cross-validation these are the pair of least loss. Otherwise there is one network, and the augmentation is the first of
+    `names` (strongest first) that is not `clearly_worse_below` the best, as short trainings favour weak ones. Recorded
+    trainings are not repeated.
     """
     folder, progress = trainings.folder, trainings.progress
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -441,12 +405,8 @@ def trial_file(number: int, augmentation: str) -> str:
 def best_candidates(records: Sequence[dict[str, Any]], folds: int, expenses: Sequence[float] = ()) -> list[dict[str, Any]]:
     """Return the records of trainings in one rung, the best candidate first.
 
-    With one fold the most accurate is the best, with cross-validation the one with the least loss; but candidates without any
-    error are equal. Of equal ones the one with the least expense is the best, then the first.
-
-    Args:
-        folds: Number of folds of the cross-validation, 1 for none.
-        expenses: The expense of each candidate, such as `Costs.product`; empty if all are equal.
+    The best is the most accurate, or with cross-validation the one of least loss; candidates without any error are equal. Of
+    equal ones that of least expense (such as `Costs.product`) is the best, then the first.
     """
 
     def key(each: dict[str, Any]) -> tuple[float, float, int]:
@@ -465,14 +425,8 @@ def cheapest_first(records: Sequence[dict[str, Any]], expenses: Sequence[float])
 def fitted_first(records: Sequence[dict[str, Any]], fitted: Collection[int], count: int) -> list[dict[str, Any]]:
     """Return records of cross-validations with the most accurate fitted network first, if it is not clearly worse than others.
 
-    The best of many trained networks is partly best by chance, since they were chosen by the same samples. The cross-validation
-    of a fitted network is hardly biased, because only two are compared. So a trained network must be clearly more accurate
-    (`clearly_worse_below`).
-
-    Args:
-        records: The records of the finalists, best first (`best_candidates`).
-        fitted: Indices of the candidates that are fitted networks.
-        count: Number of samples that judged each network.
+    The best of many trained networks was chosen by the same `count` samples and is partly best by chance, so it must be clearly
+    more accurate (`clearly_worse_below`). `records` are the finalists, best first; `fitted` are indices of candidates.
     """
     least = clearly_worse_below(max(each["accuracy"] for each in records), count)
     good = [each for each in records if each["candidate"] in fitted and each["accuracy"] >= least]
@@ -493,23 +447,20 @@ def successive_halving(
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, epochs, weights.
 
-    The best candidates of a rung (`best_candidates`) enter the next. Trainings that the folder already records are not
-    repeated. Each candidate continues from its weights at the end of the previous rung, except in a cross-validation. If
-    candidates make no error in a rung, the rungs between are skipped, and these candidates enter the last without training.
+    The best candidates of a rung (`best_candidates`) enter the next, with their weights except in a cross-validation. Recorded
+    trainings are not repeated. If candidates make no error in a rung, they enter the last without training, and others are
+    skipped.
 
     Args:
         candidates: The networks, in order of preference; surplus ones are not trained.
-        trainings: The settings that all trainings share. The seed of a training is that of `trainings` plus the candidate's
-            index.
+        trainings: The settings that all trainings share; a candidate's index is added to their seed.
         starts: Files of initial weights of the first candidates; those of the others are random.
-        fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only
-            survivors that fit enter the last one. If no survivor fits, dropped candidates that fit enter it instead; if none
-            of these fits either, all survivors enter it.
-        kept: Indices of candidates that enter the rungs after the first, whatever their accuracy, unless `fits` excludes them.
-            At least one place of a rung still goes to a candidate for its accuracy.
-        fitted: Indices of the fitted networks, which are the last candidates. They need no epochs, so they enter only the last
-            rung, in addition to its other networks. If `fits` is given, a fitted network for which it returns False is left
-            out.
+        fits: Takes the index of a candidate and returns whether it fits the device. If there are several rungs, only survivors
+            that fit enter the last one; if none does, dropped candidates that fit; if none of these does, all survivors.
+        kept: Candidates that enter the rungs after the first whatever their accuracy, unless `fits` excludes them. At least one
+            place of a rung still goes to a candidate for its accuracy.
+        fitted: The fitted networks, the last candidates. They need no epochs, so they enter only the last rung, in addition to
+            its other networks, if `fits` allows it.
         expenses: The expense of each candidate, see `best_candidates`.
     """
     folder, progress = trainings.folder, trainings.progress
@@ -559,13 +510,9 @@ def successive_halving(
 
 
 def train_finally(arch: Arch, best: dict[str, Any], epochs: int, trainings: Trainings) -> dict[str, Any]:
-    """Train the best network further, on the training and the validation samples; return a record of this training.
+    """Train the network of the record `best` on training and validation samples; return a record with the accuracy before.
 
-    Workers that can meet share the training (`train_shared`). The record has the accuracy of the previous training, since no
-    samples are left to validate it. If the final training is recorded already, return its record.
-
-    Args:
-        best: The record of its previous training.
+    Workers that can meet share the training (`train_shared`). A recorded final training is not repeated.
     """
     folder, number, done = trainings.folder, best["rung"] + 1, 0
     known = read_results(folder).get((number, best["candidate"]))
@@ -611,13 +558,7 @@ def sharing(batch: int, workers: Workers) -> int:
 
 
 def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None) -> Score:
-    """Return the score of a network, given its outputs for samples and their labels.
-
-    Args:
-        outputs: Class scores [n, classes], or the outputs [n, channels, rows, columns] of a detector's head.
-        labels: Class indices [n], or a detector's boxes [n, boxes, 6].
-        head: The head of a detector; None for a classifier.
-    """
+    """Return the score of class scores [n, classes], or of a detector's head [n, channels, rows, columns] by its boxes."""
     if head is not None:
         from .learning import detection
 
@@ -628,20 +569,14 @@ def _score(outputs: NDArray[np.float32], labels: NDArray[Any], head: Head | None
 
 
 def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:
-    """Return `survivors`, candidates from best to worst, with the candidates `kept` moved forward to the first `count` places.
-
-    At most `count` - 1 candidates are moved, so that at least one of the best stays among the first `count`.
-    """
+    """Return `survivors`, best first, with at most `count` - 1 of the candidates `kept` moved into the first `count`."""
     moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
     others = [candidate for candidate in survivors if candidate not in moved]
     return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
 
 
 def clearly_worse_below(accuracy: float, count: int) -> float:
-    """Return the threshold below which other accuracies on the same `count` samples are clearly worse than `accuracy`.
-
-    It is one standard error below `accuracy`.
-    """
+    """Return the accuracy on the same `count` samples below which others are clearly worse: one standard error less."""
     share = (accuracy * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
     return accuracy - sqrt(share * (1 - share) / (count + 4))
 

@@ -36,12 +36,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
-    """Quantise a trained network to int8 and evaluate it on the test samples, which are scaled to the network's image size.
-
-    Args:
-        weights_file: File of its trained weights.
-        data: The data set; training samples calibrate the quantisation.
-    """
+    """Quantise a trained network to int8 on training samples, and evaluate it on test samples, scaled to its image size."""
     import torch
 
     from .learning.module import module_of
@@ -54,10 +49,7 @@ def evaluate_int8(arch: Arch, weights_file: Path, data: Dataset) -> Evaluation:
 
 
 def quantise(module: Any, data: Dataset) -> Any:
-    """Quantise a trained PyTorch module to int8, with activation ranges calibrated on training samples.
-
-    Return the result of `api.quantize_model`: its `model` is the int8 network, its `real` the float network.
-    """
+    """Quantise a PyTorch module on training samples; return `model` (int8) and `real` (float) of `api.quantize_model`."""
     import torch
 
     from tinyweave.quantize.calibrate import evenly_spaced
@@ -72,10 +64,7 @@ def quantise(module: Any, data: Dataset) -> Any:
 def _evaluate(
     module: Any, done: Any, data: Dataset, unseen: Any, labels: Any, *, groups: Groups = None
 ) -> tuple[dict[str, float], Interval, NDArray[np.int64] | None]:
-    """Return (accuracy, interval, predicted) of `Evaluation`, for the samples `unseen` and their `labels` and `groups`.
-
-    `module` is the float network, `done` the result of `quantise`.
-    """
+    """Return (accuracy, interval, predicted) of `Evaluation` of the float `module` and of `done`, from `quantise`."""
     from tinyweave.quantize.calibration_samples import open_samples
     from tinyweave.quantize.fidelity import fidelity
 
@@ -95,7 +84,7 @@ def precision(
 ) -> tuple[dict[str, float], tuple[float, float]]:
     """Return the mean average precisions of a detector in float and int8, and the 95 % confidence interval of `test_int8`.
 
-    The precisions have the names `test` (VOC, all points), `voc_11` and `coco`, and the suffix `_int8` for the int8 network.
+    The precisions are `test` (VOC, all points), `voc_11` and `coco`, with the suffix `_int8` for the int8 network.
 
     Args:
         heads: Outputs [n, channels, rows, columns] of the float network.
@@ -123,10 +112,7 @@ def quant_of(graph: Graph) -> Quant:
 
 
 def int8_outputs(graph: Graph, values: NDArray[np.int8]) -> NDArray[Any]:
-    """Run an int8 graph on samples [n, ...] and return its first output for each sample, [n, ...].
-
-    The graph must have one input and batch size 1. Samples have the layout of its input, results the layout of its output.
-    """
+    """Return the first output [n, ...] of an int8 graph of one input and batch size 1 for samples [n, ...]."""
     (name,) = graph.inputs
     parts = [values[part][:, None].reshape(-1, *graph.tensors[name].shape) for part in chunks(graph, len(values))]
     return np.concatenate([outputs(graph, {name: part}, graph.outputs)[0] for part in parts])[:, 0]

@@ -1,7 +1,4 @@
-"""Files of JSON lines that record the measurements of a run when they are made, so that an interrupted run resumes.
-
-In, out: measurements of networks.
-"""
+"""Files of JSON lines that record the measurements of a run when they are made, so that an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -30,11 +27,7 @@ def entries(file: Path) -> Iterator[Any]:
 
 
 class Ledger:
-    """The recorded measurements of a search, by network and kind of measurement, so that an interrupted search can resume.
-
-    The kinds are "costs" (estimated; False if lower bounds show that the network cannot fit), "accuracy", and "built" (costs
-    measured on a build).
-    """
+    """Recorded measurements: "costs" (False: cannot fit by lower bounds), "accuracy", and "built" (costs of a build)."""
 
     def __init__(self, file: Path | None) -> None:
         """Read the measurements in `file` if it exists. If `file` is None, measurements are kept in memory only."""

@@ -18,10 +18,7 @@ RMS = 75  # assumed RMS of inputs and weights, zero points subtracted
 
 
 class GraphBuilder:
-    """A graph under construction. Weights are random, scaled so that the outputs of each layer spread over the int8 range.
-
-    Tensors are passed by name; a method that adds an op returns the name of its output.
-    """
+    """A graph under construction, by tensor names; random weights let the outputs of layers spread over the int8 range."""
 
     def __init__(self, image: tuple[int, ...], seed: int) -> None:
         """Start a graph with one input named "image"; the argument `image` is its shape [1, rows, columns, channels]."""
@@ -46,12 +43,7 @@ class GraphBuilder:
         return name
 
     def weighted(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
-        """Add a convolution or dense layer with random filters and bias, and return the name of its output.
-
-        Args:
-            filters: Shape of the filters; they are quantised per output channel.
-            **attrs: Attributes of the op.
-        """
+        """Add a convolution or dense layer with random bias and filters of the shape `filters`; return its output's name."""
         axis = 3 if kind == "depthwise_conv_2d" else 0
         taps, c_out = int(np.prod(filters)) // filters[axis], filters[axis]
         scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
@@ -78,11 +70,7 @@ class GraphBuilder:
         return self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
 
     def classifier(self, x: str, classes: int, pooling: str = POOLINGS[0], stored: int = 0) -> str:
-        """Add the end of a classifier, and return the name of the last output.
-
-        It is a pooling (one of `arch.POOLINGS`) and, if `classes` is not 0, a dense layer. With `stored` samples of each class,
-        it is the classifier of a nearest-neighbour network (`arch.nearest`).
-        """
+        """Add a pooling of `arch.POOLINGS` and, unless `classes` is 0, a dense layer (`stored`: as `arch.nearest`)."""
         if pooling == "none":
             x = self.flat(x)
         else:
@@ -119,10 +107,7 @@ class GraphBuilder:
         return self.op("reshape", (x, constant), shape, self.tensors[x].quant, new_shape=shape)
 
     def squeeze_excite(self, x: str, squeezed: int) -> str:
-        """Add squeeze and excitation with `squeezed` channels between its layers; return the name of the scaled map.
-
-        The gate is relu6(x + 3) / 6, computed by the same ops as in imported graphs.
-        """
+        """Add squeeze and excitation, whose gate is relu6(x + 3) / 6 in the ops of imported graphs; return the scaled map."""
         shape, quant = self.tensors[x].shape, self.tensors[x].quant
         channels, window = shape[3], {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0))}
         axes = self.constant(f"axes_{len(self.ops)}", np.array([1, 2], np.int32))
@@ -182,9 +167,8 @@ def to_graph(
 ) -> Graph:
     """Return an int8 graph of blocks with random weights.
 
-    If `classes` is None, the graph ends with the last block. Otherwise a pooling (one of `arch.POOLINGS`) follows, and a dense
-    classifier if `classes` is not 0. `image` is the size of the input, [rows, columns, channels]; only a network without blocks
-    needs it. `stored` is the number of samples of each class in a nearest-neighbour network (`arch.nearest`), 0 for others.
+    If `classes` is None, the graph ends with the last block; 0 leaves out only the dense classifier after the `pooling`.
+    `image`, [rows, columns, channels], is needed without blocks. `stored` is as for `arch.nearest`.
     """
     if image is None:
         first = blocks[0].layers[0]

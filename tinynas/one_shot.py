@@ -1,8 +1,7 @@
 """One-shot search: train a supernet, evolve networks with its weights, fine-tune the best. Stage two of TinyNAS.
 
-A supernet is one set of weights that all networks of a search space share. In: a data set in a folder, a SearchSpace, a Target.
-Out: the best networks, fine-tuned. The folder holds all state, so an interrupted run resumes to the same result. Sources:
-TinyNAS (arXiv 2007.10319, section 3.2), once-for-all (arXiv 1908.09791).
+In: a data set in a folder, a SearchSpace, a Target. Out: the best networks, fine-tuned. The folder holds all state, so an
+interrupted run resumes to the same result. Sources: TinyNAS (arXiv 2007.10319, section 3.2), once-for-all (arXiv 1908.09791).
 """
 
 from __future__ import annotations
@@ -85,13 +84,7 @@ def paper_budget(kind: str) -> SupernetBudget:
 
 
 def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
-    """Return a budget that takes about `seconds`. Training and evolution are at most as long as in the TinyNAS paper.
-
-    Args:
-        seconds: Time limit.
-        costs: Measured times, from `supernet_seconds`.
-        processes: Number of networks that are evaluated or fine-tuned in parallel.
-    """
+    """Return a budget of about `seconds`, at most that of the TinyNAS paper, from the times of `supernet_seconds`."""
     paper = paper_budget(kind)
     counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
     evaluations = processes * counts["evolution"]
@@ -126,17 +119,11 @@ def choose_width(
 ) -> tuple[SearchSpace, dict[str, Any]]:
     """Restrict a space to one width, a factor on all channels, as stage one of TinyNAS does (`stage_one.best_setting`).
 
-    A supernet of all widths, or of a width at which few networks fit, would mostly train networks that do not fit. A width is
-    feasible if at least the share `feasible` of its networks fits. If no width is feasible, the width with the largest share of
-    fitting networks is chosen. A joint space is not restricted, because its supernet holds all widths.
+    A width is feasible if at least the share `feasible` of its networks fits; if none is, that with the largest share is
+    chosen. A supernet of all widths would mostly train networks that do not fit. A joint space is not restricted.
 
-    Returns:
-        The restricted space, and a record for the run with three keys: `widths`; `share` of the sampled networks that fit (None
-        for a joint space); and `enough`, the limits with which the width would be feasible (None if it is).
-
-    Raises:
-        CompileError: The smallest network of the space does not fit.
-
+    Return the space and a record: `widths`; `share` of the sampled networks that fit (None: joint); `enough`, the limits with
+    which the width would be feasible (None if it is). Raise CompileError if the smallest network does not fit.
     """
     check_feasible(space, target, classes)
     if space.joint:
@@ -170,9 +157,8 @@ def train_supernet(
 ) -> None:
     """Train the supernet of a space, and write its weights to the file SUPERNET of a run's folder, unless it exists.
 
-    First the largest network is trained alone. Then the supernet starts from its weights. If `run` has a team of processes,
-    they share the training of the supernet only; the other processes of the team call `join_training`. `threads` is the number
-    of threads per machine.
+    First the largest network is trained alone, then the supernet starts from its weights. Only this second part is shared with
+    the other processes of a team, which call `join_training`. `threads` are per machine.
     """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
@@ -214,18 +200,14 @@ def recipe_of(data: Dataset, epochs: int) -> Recipe:
 
 
 def threads_of_process(threads: int, size: int) -> int:
-    """Return the number of threads of each process, given the threads of the machine.
-
-    torchrun sets LOCAL_WORLD_SIZE to the number of processes on the machine; without it, all `size` processes are there.
-    """
+    """Return the threads of each process, of the LOCAL_WORLD_SIZE (torchrun), or else `size`, processes on the machine."""
     return max(1, threads // int(os.environ.get("LOCAL_WORLD_SIZE", size)))
 
 
 def join_training(data: Dataset, team: Team) -> None:
-    """Take part in the supernet training of a team, in a process other than the first.
+    """Take part in a team's supernet training, in a process other than the first, unless it exists.
 
-    Return at once if the first process does not train, because the supernet exists already. Raise CompileError if this process
-    has other samples than the first.
+    Raise CompileError if this process has other samples than the first.
     """
     from .learning.supernet import Supernet, fit_supernet
     from .learning.train import thread_count
@@ -252,10 +234,9 @@ def data_hash(data: Dataset) -> str:
 
 
 def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path, epochs: int) -> TrainingRun:
-    """Return a copy of `run` for one phase of `epochs` epochs: without a team, with its own checkpoint.
+    """Return `run` for one phase: without a team, with its own checkpoint, and prefixed logs.
 
-    Names of logged curves get the prefix `log_prefix`. Progress messages have the text `title` and the loss of the last step,
-    and are sent after each epoch and at most twice per second.
+    Progress, `title` and the loss of the last step, is sent after each epoch and at most twice per second.
     """
     loss_text, due = "", 0.0
 
@@ -307,11 +288,7 @@ def write_weights(arch: str, space: SearchSpace, folder: str, end: str) -> None:
 
 
 def extracted(arch: str, space: SearchSpace, folder: str) -> tuple[Any, Dataset]:
-    """Return a network with the supernet's weights, recalibrated, and the data set with images of its size.
-
-    Args:
-        arch: The architecture as JSON.
-    """
+    """Return the network `arch` (JSON) with the supernet's weights, recalibrated, and the data set in its image size."""
     from .learning.supernet import recalibrate
     from .learning.train import device
 
@@ -334,14 +311,10 @@ def evolve_and_fine_tune(
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
     """Evolve networks with the weights of a supernet, and fine-tune the best of them by successive halving.
 
-    Only networks for which `fits` returns True are fine-tuned, unless there are none. If several networks differ only in their
-    plan, only the best of them is fine-tuned.
+    Networks that do not fit (`fits`) are fine-tuned only if none fits. Of several that differ only in their plan, the best is.
 
-    Returns:
-        All evaluated networks with their costs, the fine-tuned ones first; and the records of all trainings. Records of rung 0
-        hold each network's accuracy with the supernet's weights. Records from rung 1 on are those of
-        `halving.successive_halving`.
-
+    Return all evaluated networks with their costs, fine-tuned ones first, and the records of all trainings: of rung 0 the
+    accuracy with the supernet's weights, then those of `halving.successive_halving`.
     """
     place, seed, progress = str(folder.resolve()), run.seed, run.progress
     evaluated = evolve(
@@ -395,13 +368,9 @@ def supernet_seconds(
 ) -> dict[str, float]:
     """Measure how long each phase of a one-shot search takes, in a few training steps.
 
-    `arch` should be a typical network to fine-tune. `size` is the number of processes that train the supernet, `threads` the
-    number of threads per machine.
-
-    Returns:
-        `warm_up`: seconds per epoch of the largest network. `epochs`: seconds per epoch of the supernet. `evolution`: seconds
-        to evaluate a network, on one thread. `rungs`: seconds per epoch of fine-tuning one network, while all workers are busy.
-
+    `arch` should be a typical network to fine-tune; `size` processes train the supernet, with `threads` per machine. Return
+    seconds: `warm_up` and `epochs`, per epoch of the largest network and of the supernet; `evolution`, per network on one
+    thread; `rungs`, per epoch of fine-tuning one network while all workers are busy.
     """
     from .learning.module import module_of
     from .learning.supernet import CALIBRATION_BATCH, CALIBRATION_BATCHES, NETWORKS_PER_STEP, Supernet, fit_supernet

@@ -1,10 +1,8 @@
 """Read the samples of a task and choose a search space for them. In: a folder. Out: a Dataset, a SearchSpace.
 
-`task_of` reads samples in a given size of the network's input. If the user gave no size, `task_within` first chooses one for a
-device. Stage one of TinyNAS (`stage_one.best_input`) proposes the size whose networks have the most multiply-accumulates, but
-does not know whether the samples need so large a size. So if there is time, up to three networks are trained briefly: one for
-the proposed size, one for about half as many values, and one for about twice as many. The largest size is chosen whose network
-is not clearly worse than the best. The choice is stored in the folder of the run, so an interrupted search continues with it.
+`task_of` reads samples in a given input size. Without one, `task_within` takes that of stage one (`stage_one.best_input`),
+whose networks have the most MACs; if there is time, a network for it and for about half and twice as many values are trained
+briefly, and the largest size that is not clearly worse than the best is chosen, and stored in the folder of the run.
 """
 
 from __future__ import annotations
@@ -83,10 +81,7 @@ TRIAL_STEPS = 100  # training steps of such a network at least, or none is train
 
 
 def prepared_for(network: Arch, prepared: Preparation) -> Preparation:
-    """Return the settings `prepared` with all sizes replaced by those that a network expects, from its input shape.
-
-    For sounds, the columns of the input are MFCC coefficients if `prepared.coefficients` is not 0, else log-mel bands.
-    """
+    """Return `prepared` with the sizes of a network's input; its columns are MFCC if `coefficients` is not 0, else bands."""
     rows, columns, channels = network.image
     is_mfcc = prepared.coefficients > 0
     return replace(
@@ -164,15 +159,8 @@ def task_within(
 ) -> tuple[Dataset, SearchSpace, SearchOptions]:
     """Read the samples of a task as `task_of` does, for a search; first choose the sizes that `prepared` leaves open.
 
-    Args:
-        prepared: How they become the network's input. If a size is None (rows and columns of images; bands or hop of sounds),
-            stage one chooses it.
-        run: Folder of the run. If it has the choice of an earlier call with the same arguments, that choice is kept.
-
-    Returns:
-        The data set, whose `preparation` says under the key `stage_one` how the size was chosen (no key if it was not); the
-        search space; and the options of the search, with the time that is left.
-
+    If the folder `run` has the choice of an earlier call with the same arguments, it is kept. Return the data set, whose
+    `preparation["stage_one"]` says how a size was chosen; the search space; and the options with the time that is left.
     """
     check_task(task, prepared)
     survey = _survey(task, path, prepared)
@@ -219,9 +207,8 @@ def _survey(task: str, path: Path, prepared: Preparation) -> Survey | None:
 def _inputs(task: str, prepared: Preparation, survey: Survey) -> tuple[Preparation, ...]:
     """Return the settings from which stage one chooses: copies of `prepared` with every size set, smallest input first.
 
-    Images are square. Their side is at most the shorter side of the median image of the samples, or for a detector the longer
-    side, rounded up to the stride; very small samples are enlarged. Only one setting is returned if the search space that the
-    user named contains several image sizes itself.
+    Images are square, up to the shorter side of the median image (detectors: the longer, rounded up to the stride). Only one is
+    returned if the named search space contains several image sizes itself.
     """
     if task == "keywords":
         bands = (prepared.bands,) if prepared.bands or prepared.coefficients else CHOSEN_BANDS
@@ -265,12 +252,7 @@ def _question(choice: _Choice) -> dict[str, Any]:
 
 
 def _known(choice: _Choice) -> tuple[int, dict[str, Any]] | None:
-    """Load an earlier choice from the folder of the run, as (index, record) like `_choose`; return None if there is none.
-
-    Raises:
-        CompileError: The folder holds a search with other settings.
-
-    """
+    """Return (index, record) of an earlier choice, or None; raise CompileError if the folder has another search."""
     question, file = json.loads(json.dumps(_question(choice))), choice.run / STAGE_ONE
     other: str | None = "size of the input"  # a search whose user gave the size
     if file.is_file():
@@ -287,17 +269,12 @@ def _known(choice: _Choice) -> tuple[int, dict[str, Any]] | None:
 
 
 def _choose(choice: _Choice) -> tuple[int, dict[str, Any]]:
-    """Choose the size of the network's input; return its index in `choice.inputs`, and a record for the report of the search.
+    """Choose the size of the network's input; return its index, and a record for the report, with sizes as [rows, columns].
 
-    The record is a dict of JSON values. A size is [rows, columns].
-
-    - `input`: the chosen size;
-    - `inputs`, `smallest`, `largest`: the number of possible sizes, the smallest and the largest of them;
-    - `by_macs`: the size that stage one proposes, since its networks have the most multiply-accumulates;
-    - `width`: the factor on all channels that stage one proposes with this size;
-    - `share`: the fraction of the networks of this size and width that fit;
-    - `macs`: the 80th percentile of the multiply-accumulates of the networks that fit;
-    - `tried`: the sizes for which a network was trained, each with its epochs and its accuracy on the validation part.
+    - `input`: the chosen size; `inputs`, `smallest`, `largest`: the number of possible sizes, and the extremes;
+    - `by_macs`: the size that stage one proposes; `width`: the factor on all channels that it proposes with it;
+    - `share`: the fraction of the networks of this size and width that fit; `macs`: the 80th percentile of their MACs;
+    - `tried`: the sizes for which a network was trained, with epochs and accuracy on the validation part.
     """
     options, target, survey = choice.options, choice.target, choice.survey
     with pool(options.processes, ray=options.ray) as workers:
@@ -330,11 +307,9 @@ def _budget(choice: _Choice, workers: Workers) -> Budget:
 
 
 def _record(choice: _Choice, number: int, setting: Setting, tried: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of `_choose` for the chosen size.
+    """Return the record of `_choose`: the size `number` or, of `tried` ones, the largest not clearly worse than the best.
 
-    If no networks were trained (`tried` is empty), choose the size with the index `number`. Otherwise choose the largest size
-    whose network is not clearly worse than the best. The best is not always chosen, because short trainings favour small
-    inputs. `tried` begins with the smallest size.
+    Short trainings favour small inputs. `tried` begins with the smallest size.
     """
     sizes = choice.sizes
     chosen = sizes[number]
@@ -358,9 +333,8 @@ def _record(choice: _Choice, number: int, setting: Setting, tried: list[dict[str
 def _tried(choice: _Choice, number: int, target: Target, budget: Budget, workers: Workers) -> list[dict[str, Any]]:
     """Train one network for each of at most three sizes, for equal times, and return a record for each size.
 
-    The size with the index `number` is one of them. The others have about half and about twice as many values, if there are
-    such sizes. The network of a size is `candidates.first_network`. Return [] if the size `number` has no network that can be
-    trained in the time, or if no other size has one. The samples remain in the folder `choice.trials`.
+    The others have about half and twice as many values as the size `number`. Return [] if fewer than two, or not `number`, have
+    a `candidates.first_network` that can be trained in the time. The samples remain in the folder `choice.trials`.
     """
     numbers = sorted({number, *_neighbours(choice.spaces, number)})
     calls = [(choice.spaces[each], target, choice.survey.classes, budget.is_trainable) for each in numbers]
@@ -417,10 +391,7 @@ def check_task(task: str, prepared: Preparation) -> None:
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
-    """Read the samples of a task, one of TASKS, from a folder, with the settings `prepared`.
-
-    Return the data set, and the search space of networks for it.
-    """
+    """Read the samples of a task, one of TASKS, from a folder; return the data set and the search space for it."""
     check_task(task, prepared)
     size, channels = prepared.size or (DEFAULT_SIDE, DEFAULT_SIDE), prepared.channels
     space = _space(size, channels, prepared.space)  # checks the size before thousands of images are read
@@ -482,10 +453,7 @@ def _features_size(prepared: Preparation, rate: int) -> Size:
 
 
 def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
-    """Return the search space for images of a size; `name` is one of SPACES.
-
-    "auto" selects a space by the image size. The other spaces also contain smaller image sizes, down to half the size.
-    """
+    """Return the space `name` of SPACES for images of a size: "auto" selects by it, others have sizes down to its half."""
     if name != SPACES[0]:
         sizes = tuple((size[0] * part // 8, size[1] * part // 8) for part in EIGHTHS)
         if min(sizes[0]) < MIN_JOINT_SIDE:

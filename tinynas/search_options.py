@@ -63,18 +63,10 @@ def check_options(options: SearchOptions, kind: str) -> None:
 
 
 def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | None) -> str:
-    """Return the strategy of a search, "halving" or "supernet".
+    """Return the strategy of a search, "halving" or "supernet": as rungs or a supernet budget imply, else `_choose_strategy`.
 
-    Explicit rungs imply "halving", an explicit supernet budget implies "supernet", and detectors default to "halving". In all
-    other cases `_choose_strategy` decides.
-
-    Args:
-        kind: Kind of the samples, such as "detection".
-        team: The processes that torchrun started; None without torchrun.
-
-    Raises:
-        CompileError: The strategy or a cost in `against` is unknown, or the options exclude each other.
-
+    Detectors default to "halving". `team` is None without torchrun. Raise CompileError if the strategy or a cost in `against`
+    is unknown, or the options exclude each other.
     """
     strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
     if kind == "detection" and strategy == "supernet":
@@ -87,10 +79,9 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
 
 
 def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
-    """Return "halving" or "supernet", or raise CompileError if the options exclude each other.
+    """Return "halving" or "supernet" (under torchrun), or raise CompileError if the options exclude each other.
 
-    Under torchrun (`team` is not None) it is "supernet". For "auto", it is the strategy of the run in the folder. If the
-    folder holds no run, it is "supernet" if `against` names costs.
+    "auto" is the strategy of the run in the folder, or else "supernet" if `against` names costs.
     """
     if strategy not in STRATEGIES:
         raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")

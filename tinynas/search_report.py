@@ -108,19 +108,15 @@ def search_record(found: SearchResult, run: Record) -> Record:
 
 
 def _stage_one(run: Record) -> Record:
-    """Return how the width (channel multiplier) of a supernet was chosen, which TinyNAS calls stage one: a dict of three keys.
+    """Return how a supernet's width was chosen: `widths`, the `share` of its networks that fit, None if not chosen.
 
-    `widths`: the widths in the supernet. `share`: the fraction of random networks of the chosen width that fit the limits; None
-    if no width was chosen. `enough`: None, or if this fraction is too small, looser limits that enough networks would fit.
+    `enough` is None, or if this share is too small, looser limits that enough networks would fit.
     """
     return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
 
 
 def _own_size(prepared: Record, arch: Arch) -> Record:
-    """Return the settings for preparing samples, with the image size (if there is one) set to the size of the network's input.
-
-    A search may try several image sizes, so the size of the network that was found may differ from that of the data set.
-    """
+    """Return the settings with the image size of the network's input, of several that a search may try."""
     return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 
@@ -251,10 +247,9 @@ def _facts(record: Record) -> list[str]:
 
 
 def fit_lines(record: Record) -> list[str]:
-    """Return a line that says whether the network fits and, if a searched one does not, a line with limits for another search.
+    """Return a line that says whether the network fits and, if a searched one does not, a line with lower limits.
 
-    A searched network can exceed a limit only if the estimates before the build were too low. So the proposed limits are lower
-    by the ratio of the limit to the measured value.
+    Then the estimates before the build were too low, by the ratio of the limit to the measured value.
     """
     over, limits, deployed = record["excess"], record["limits"], record["deployed"]
     device = f" {clean(record['device'], 40)}" if record["device"] else ""
@@ -268,10 +263,7 @@ def fit_lines(record: Record) -> list[str]:
 
 
 def _input(choice: Record | None) -> list[str]:
-    """Return a line on how stage one chose the size of the network's input, as a list; [] if the user gave the size.
-
-    `choice` is the record of `prepare.task_within`, or None.
-    """
+    """Return a line on how stage one chose the input size, of `prepare.task_within`; [] if the user gave it."""
     if choice is None:
         return []
     least, most, by_macs, chosen = (_size(choice[key]) for key in ("smallest", "largest", "by_macs", "input"))

@@ -155,20 +155,12 @@ def search(
 ) -> SearchResult:
     """Find the best network for a data set on a device, train it, and deploy it into `folder`/firmware.
 
-    If torchrun started several processes, all of them train the supernet.
-
-    Args:
-        folder: Folder of the run. If it holds an interrupted run of the same search, that run resumes.
-        options: Strategy, time limit and others.
-
-    Returns:
-        The network, its accuracy, and its deployment.
+    Under torchrun, all processes train the supernet. An interrupted run of the same search in the folder resumes.
 
     Raises:
         SystemExit: This process of torchrun is not the first. It is raised after the training of the supernet.
         CompileError: No network of the space fits, an option is wrong, the folder holds another search, or another process
             searches in it.
-
     """
     check_options(options, data.kind)
     from .learning.team import is_launched, joined
@@ -215,10 +207,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
-    """Return simple classifiers fitted to the samples, which the network must beat, and report the accuracy of the best.
-
-    For detection, return ().
-    """
+    """Return the baselines of a classifier, which the network must beat, and report the accuracy of the best."""
     if this.data.kind == "detection":
         return ()
     found = baselines(this.data, this.progress)
@@ -228,10 +217,7 @@ def _fit_baselines(this: _Search) -> tuple[Baseline, ...]:
 
 
 def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
-    """Start a new run: save the data set, measure the overhead, and choose the budget and the candidates of halving.
-
-    Write `identity` and these results to the file RUN, from which an interrupted run resumes, and return this record.
-    """
+    """Save the data set, measure the overhead, choose budget and candidates; write and return the record of the run."""
     options = this.options
     halving.save_data(this.data, this.folder / halving.DATA)
     this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
@@ -246,11 +232,7 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan_halving(this: _Search) -> dict[str, Any]:
-    """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
-
-    If `options.rungs` is set, these rungs are used, and the candidates are `options.archs` or sampled networks. Otherwise both
-    are chosen for the time limit, see `_plan_timed_halving`.
-    """
+    """Return rungs and candidates as JSON: `options.rungs` with `options.archs` or samples, else `_plan_timed_halving`."""
     options, target = this.options, this.target
 
     def costs_of(archs: Sequence[Arch]) -> list[Costs | None]:
@@ -272,13 +254,8 @@ def _plan_timed_halving(this: _Search, sampling: Sampling) -> dict[str, Any]:
     """Choose rungs and candidates for the time limit; return them as JSON values for the run's record.
 
     The candidates are, in this order: `first_network`, `pooled_network`, `flat_networks`, sampled networks, `fitted_networks`.
-    The record has more keys than that of `_halving_record`:
-
-    - `folds`: number of folds of the cross-validation, see `halving.folds_of`;
-    - `augmentations`: names of augmentations to compare first, by short trainings;
-    - `first`: number of leading candidates that are trained with each augmentation; all of them but the best are dropped;
-    - `trial_epochs`: epochs of each of these trainings;
-    - `final_epochs`: for each candidate, the epochs of its final training if it becomes the best.
+    Keys beside those of `_halving_record`: `folds`, see `halving.folds_of`; `augmentations` to compare first, by `trial_epochs`
+    of each of the `first` leading candidates, of which the best stays; `final_epochs` of each candidate if it becomes the best.
     """
     data, target, workers, space, classes = this.data, this.target, this.workers, this.space, this.classes
     least = arch_of(space, smallest(space), classes)
@@ -333,9 +310,8 @@ def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
     """Train the candidates of a run by successive halving; return (candidates, a record per training).
 
-    If the rungs were chosen for a time limit, there are two more steps. Before, the augmentations are compared on the first
-    `run["first"]` candidates, and all of these but the best are dropped. After, the best network is trained once more, on the
-    training and validation samples. `run` is the run's record. `build` returns the measured costs of a network.
+    For a time limit, augmentations are compared before on the `run["first"]` leading candidates, of which the best stays, and
+    the best network is trained once more in the end. `build` returns the measured costs of a network.
     """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
@@ -373,12 +349,7 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
 def _train_supernet(
     this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
 ) -> tuple[Candidates, Records]:
-    """Train the supernet of a run, evolve networks with its weights, and fine-tune the best.
-
-    Return all evaluated networks with their costs, and a record per training (`one_shot.evolve_and_fine_tune`).
-
-    `run` is the run's record. `build` returns the measured costs of a network.
-    """
+    """Train the supernet of a run, evolve networks with its weights, and fine-tune the best, as `one_shot` returns them."""
     budget, space = one_shot.from_record(run["supernet"]), replace(this.space, widths=tuple(run["widths"]))
     one_shot.train_supernet(this.data, space, budget, this.folder, training, threads=this.options.processes)
     return one_shot.evolve_and_fine_tune(
@@ -394,11 +365,7 @@ def _train_supernet(
 
 
 def _deploy_best(this: _Search, candidates: Candidates, records: Records, build: Callable[[Arch], Costs]) -> SearchResult:
-    """Quantise and deploy trained candidates, best first, until one fits as measured.
-
-    If none fits, the result is the best, which does not fit. `records` are the records of all trainings. `build` returns the
-    measured costs of a network.
-    """
+    """Quantise and deploy trained candidates, best first, until one fits as measured; if none does, the best."""
     ordered = best_first(records, [cost.product for _, cost in candidates])
     for best in (*ordered, *(ordered[:1] if len(ordered) > 1 else ())):  # the first once more if none fits
         arch, _ = candidates[best["candidate"]]
@@ -437,21 +404,16 @@ def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
 
 
 def best_first(trained: Sequence[dict[str, Any]], expenses: Sequence[float]) -> list[dict[str, Any]]:
-    """Return the last record of each trained candidate, best first: by falling rung, falling accuracy, then rising expense.
-
-    `trained` are the records of all trainings. Records without weights (evaluations with a supernet's weights) are left out.
-    `expenses` are those of all candidates (`Costs.product`).
-    """
+    """Return the last record with weights of each candidate, by falling rung, falling accuracy, then rising expense."""
     last = {record["candidate"]: record for record in trained if "weights" in record}
     return sorted(last.values(), key=lambda each: (-each["rung"], -each["accuracy"], expenses[each["candidate"]]))
 
 
 def _plan_supernet(this: _Search) -> dict[str, Any]:
-    """Choose the width and the training budget of a supernet; return them as JSON values for the run's record.
+    """Choose the width and the `SupernetBudget`; return them as JSON values for the run's record.
 
-    The budget (`SupernetBudget`) is the number of epochs of training and generations of evolution. A budget in the options is
-    used unchanged. Without one, the times of training are measured, and the time that the search needs is reported. The budget
-    is the budget of the TinyNAS paper if there is a GPU and no time limit, else it fits the time limit (MINUTES by default).
+    A budget in the options is used unchanged. Else times are measured and reported, and it is that of the TinyNAS paper on a
+    GPU without a time limit, or fits the limit (MINUTES by default).
     """
     data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
     space, chosen = one_shot.choose_width(
@@ -496,22 +458,14 @@ def _identity(this: _Search) -> dict[str, Any]:
 
 
 def _budget_record(options: SearchOptions) -> Any:
-    """Return the budget in the options as JSON values.
-
-    It is the supernet's budget, the list of rungs, or the time limit in minutes; None if the options have none of the three.
-    """
+    """Return the supernet's budget, the list of rungs, or the time limit in minutes, as JSON; None without any."""
     if options.supernet_budget:
         return options.supernet_budget.record()
     return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]
 
 
 def _read_run(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the record of the run in a folder, or None if the folder holds no run.
-
-    Raises:
-        CompileError: The folder holds a search with other settings than `identity`, or files of a search without its record.
-
-    """
+    """Return the record of the run in a folder, or None; raise CompileError for other settings or a missing record."""
     path = folder / RUN
     if not path.is_file():
         if rest := [name for name in TRAINED if (folder / name).exists()]:

@@ -1,13 +1,9 @@
 """Search spaces of architectures, with sampling, mutation and crossover.
 
-In: a SearchSpace, a random number generator. Out: Choices (networks by their genes), Archs.
-
-A space fixes the groups of bottlenecks and their strides. Image size, width (a factor on all channels), depth, kernels and
-expansions are the genes of a network; a Choice holds them.
-
-Sources: TinyNAS (arXiv 2007.10319) for `mobile`. `mobilenet_v3` has the layers of MobileNetV3 (arXiv 1905.02244), the elastic
-blocks of once-for-all (arXiv 1908.09791), and the joint image size and width of MCUNetV2 (arXiv 2110.15352). The other spaces
-have the form of TinyNAS, for smaller inputs.
+In: a SearchSpace, a random number generator. Out: Choices (the genes of networks: image size, width, depth, kernels,
+expansions), Archs. A space fixes the groups and strides. Sources: TinyNAS (arXiv 2007.10319) for `mobile`, and for the form of
+others; `mobilenet_v3`: layers of arXiv 1905.02244, elastic blocks of once-for-all (arXiv 1908.09791), joint size and width of
+MCUNetV2 (arXiv 2110.15352).
 """
 
 from __future__ import annotations
@@ -78,10 +74,9 @@ class Choice(NamedTuple):
 def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
     """Return the space with two more genes: the plan of a network, and whether its first blocks have smaller kernels.
 
-    The first blocks are those up to total stride PATCH_STRIDE; their kernels become 1, or KERNEL at stride 2.
-    The possible plans, from most to least RAM, are: `unfused`; the best plan without recomputation; with `stream_inputs`,
-    the best plan without recomputation that streams the image by rows; and, if `max_mac_overhead` is above 1, the best plan
-    with recomputation, which also streams the image if `stream_inputs` is set.
+    The first blocks are those up to total stride PATCH_STRIDE; their kernels become 1, or KERNEL at stride 2. The plans, from
+    most to least RAM, are: `unfused`; the best without recomputation; with `stream_inputs`, the same with a streamed image;
+    and, if `max_mac_overhead` is above 1, the best with recomputation.
     """
     plans = [PlanGene("unfused"), PlanGene("best")]
     plans += [PlanGene("best", True)] if stream_inputs else []
@@ -108,13 +103,9 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
 
 
 def _redistributed(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
-    """Return the kernel size of a block after the kernels of the first blocks are reduced to 1, or to KERNEL at stride 2.
+    """Return the kernel size of a block: 1, or KERNEL at stride 2, up to total stride PATCH_STRIDE, else its own.
 
-    The first blocks are those up to total stride PATCH_STRIDE.
-
-    Args:
-        kernel: The block's own kernel size, which it keeps if it is not one of the first blocks.
-        shrunk: Total stride before the group.
+    `index` is that of the block in its group, `shrunk` the total stride before the group.
     """
     if shrunk >= PATCH_STRIDE or (index and shrunk * group.stride >= PATCH_STRIDE):
         return kernel
@@ -142,11 +133,7 @@ def _redrawn(space: SearchSpace, choice: Choice, rate: float, rng: random.Random
 
 
 def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size, width: float) -> Choice:
-    """Return the network with the most blocks and the largest kernels and expansions, or with the fewest and smallest.
-
-    `of` is the function `max` or `min`. The network has the image size `size`, the factor `width` on all channels, and the plan
-    of least RAM.
-    """
+    """Return the largest or smallest (`of` is max or min) blocks, kernels and expansions, with the plan of least RAM."""
     groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
     widths = (width,) * len(space.groups) if space.by_group else ()
     pooling = space.poolings[-1 if of is max else 0]
@@ -154,10 +141,7 @@ def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size,
 
 
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
-    """Return the network with the most blocks and the largest kernels and expansions.
-
-    If the image size `size` or the factor on all channels, `width`, is None, the largest of the space is used.
-    """
+    """Return the network with the most blocks, largest kernels and expansions, and by default the largest size and width."""
     return _extreme(space, max, size or max(space.sizes), width or max(space.widths))
 
 
@@ -167,11 +151,9 @@ def smallest(space: SearchSpace) -> Choice:
 
 
 def plain(space: SearchSpace, width: float, depth: int) -> Choice:
-    """Return a plain network: in each group `depth` bottlenecks with kernel 3 and the smallest expansion factor.
+    """Return a network with `depth` bottlenecks of kernel 3 and the smallest expansion per group, or the nearest possible.
 
-    If the space does not have this depth or this kernel, the nearest possible depth or the smallest kernel is used. `width` is
-    the factor on all channels; the image size is the largest. With expansion 1 the network is a chain of depthwise separable
-    convolutions, as in MobileNetV1. The pooling is the first of the space.
+    It has the largest image and the first pooling. With expansion 1 it is a chain as in MobileNetV1.
     """
     groups = tuple(
         ((PLAIN_KERNEL if PLAIN_KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)
@@ -205,10 +187,7 @@ def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) 
 
 
 def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
-    """Return a child that takes each gene from one of two parents at random (uniform crossover).
-
-    If the child has more blocks in a group than one parent, the additional blocks come from the other parent.
-    """
+    """Return a child that takes each gene, and each block that both have, from one of two parents at random."""
     groups = []
     for ours, theirs in zip(first.blocks, second.blocks, strict=True):
         shared = [(rng.choice((a[0], b[0])), rng.choice((a[1], b[1]))) for a, b in zip(ours, theirs, strict=False)]
@@ -264,8 +243,7 @@ V3_SIZES = _squares(range(128, 257, 16))
 def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_group: bool = False) -> SearchSpace:
     """Return a space of networks like MobileNetV3, in which networks of all widths share one supernet.
 
-    The networks lack MobileNetV3's dense layer of 1280 outputs before the classifier. With `by_group`, each group has its own
-    width.
+    They lack its dense layer of 1280 outputs. With `by_group`, each group has its own width.
     """
     soft, hard = ACTIVATIONS
     return SearchSpace(
@@ -290,10 +268,7 @@ def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_gr
 
 
 def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:
-    """Return a space of detectors for images of `size`, built from the first five groups of the space `mobile`.
-
-    A detector's output has one cell per 16 x 16 pixels, and `anchors` boxes per cell.
-    """
+    """Return detectors of the first five groups of `mobile`: a cell per 16 x 16 pixels with `anchors` boxes."""
     return replace(MOBILE, name="detectors", sizes=(size,), channels=channels, groups=MOBILE.groups[:5], anchors=anchors)
 
 

@@ -1,14 +1,9 @@
 """Stage one of TinyNAS: choose the image size and the width to search. In: a search space, limits. Out: Settings.
 
-A setting is a pair of image size and width (a factor on all channels). For each setting, sample networks and count the networks
-that fit RAM and Flash. A setting is feasible if at least 80 % of them fit. The best feasible setting is the one whose fitting
-networks have the most multiply-accumulates: more computation within the limits means more capacity.
-
-`stage_one` counts the networks that fit by a model of RAM and Flash, as the MCUNet thesis does. `best_input` chooses within all
-limits of a device, time included. `best_input` takes seconds, because it plans only a few networks exactly.
-
-Sources: arXiv 2007.10319, section 3.1; MIT 6.5940, lecture 10, for the feasibility rule. The thesis compares mean
-multiply-accumulates, the lecture 80th percentiles.
+A setting is an image size and a width; it is feasible if at least 80 % of sampled networks fit. The best one's networks have
+the most MACs: more computation within the limits means more capacity. `stage_one` counts RAM and Flash as the MCUNet thesis
+does; `best_input` takes all limits of a device, and plans only a few networks exactly. Sources: arXiv 2007.10319, section 3.1;
+MIT 6.5940, lecture 10, for the feasibility rule. The thesis compares mean MACs, the lecture 80th percentiles.
 """
 
 from __future__ import annotations
@@ -50,11 +45,7 @@ EXCITATION_BYTES = 6  # RAM per channel of squeeze and excitation: a 4-byte sum,
 
 @dataclass(frozen=True)
 class StageLimits:
-    """RAM and Flash limits of stage one, and the schedule whose RAM is compared with the limit.
-
-    With the schedules `layer` (layer by layer) and `patch` (the first layers patch by patch), RAM is counted as in the MCUNet
-    thesis. With `best`, it is the peak RAM of the planner's best plan without recomputation.
-    """
+    """Limits of stage one; RAM is counted as in the thesis (schedules `layer`, `patch`), or of the best plan (`best`)."""
 
     ram: int  # bytes of the arena
     flash: int  # bytes of weights
@@ -89,10 +80,7 @@ class Setting:
 
 
 def layer_bytes(arch: Arch) -> int:
-    """Return the peak RAM of a layer-by-layer run in bytes, as the MCUNet thesis counts it.
-
-    Skip connections are not counted, and depthwise layers run in place.
-    """
+    """Return the peak RAM of a layer-by-layer run in bytes, without skip connections, as the MCUNet thesis counts it."""
     return peak_bytes(layers(blocks(arch)))
 
 
@@ -112,10 +100,10 @@ def fits(arch: Arch, limits: StageLimits) -> bool:
 
 
 def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
-    """Return whether a network fits the RAM limit and the recomputation limit if its first layers run patch by patch.
+    """Return whether a network fits the limits of RAM and recomputation with its first layers in patches.
 
-    The layers that run patch by patch must include all layers that alone exceed the RAM limit; each such number of first
-    layers is tried. For each, only the largest patch that fits is tested: smaller patches need less RAM but more recomputation.
+    They include all layers that alone exceed the RAM. Of each such number of layers, the largest patch that fits is tested:
+    smaller ones recompute more.
     """
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]
@@ -130,10 +118,7 @@ def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
 
 
 def unfused_bytes(arch: Arch) -> int:
-    """Return the peak RAM of a layer-by-layer run in bytes, including skip connections.
-
-    It is an upper bound on the RAM of the best plan.
-    """
+    """Return the peak RAM of a layer-by-layer run with skip connections in bytes, an upper bound on the best plan's."""
     largest = 0
     for block in blocks(arch):
         skip = block.layers[0].in_bytes if block.residual else 0
@@ -155,13 +140,7 @@ def stage_one(
     processes: int = 1,
     progress: Progress = silent,
 ) -> list[Setting]:
-    """Sample `count` networks for each image size and width of a space, as stage one of TinyNAS does, to choose among them.
-
-    Return for each pair (image size, width) a Setting with the MACs of the networks that fit the limits.
-
-    Args:
-        count: Networks to sample for each pair.
-    """
+    """Return for each image size and width a Setting with the MACs of those of `count` sampled networks that fit."""
     return stage_one_per_limit(space, [limits], classes, count, seed=seed, processes=processes, progress=progress)[0]
 
 
@@ -190,10 +169,7 @@ def stage_one_per_limit(
 def _settings(
     pair: tuple[Size, float], space: SearchSpace, limits: Sequence[StageLimits], classes: int, *, count: int, seed: int
 ) -> list[Setting]:
-    """Sample `count` networks of one image size and width, the `pair`.
-
-    Return for each element of `limits` a Setting with the MACs of the networks that fit.
-    """
+    """Sample networks of one image size and width, and return for each of `limits` the Setting of those that fit."""
     fitting: list[list[int]] = [[] for _ in limits]
     for arch in _sampled(space, *pair, classes=classes, count=count, seed=seed):
         for each, sizes in zip(limits, fitting, strict=True):
@@ -221,19 +197,12 @@ class Aim(NamedTuple):
 def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progress: Progress = silent) -> tuple[int, Setting]:
     """Choose among search spaces with one image size each, as stage one of TinyNAS does, within all limits of a device.
 
-    A setting is an image size and a width. First, ESTIMATED networks of each setting are drawn, and their costs are estimated.
-    The settings that are feasible by these estimates are then verified, beginning with the highest 80th percentile of
-    multiply-accumulates: PLANNED networks of the setting are planned exactly. The first setting that is feasible by its plans
-    is chosen. A setting is left out if there is too little time to train its plain network (`space.plain`).
+    First the costs of ESTIMATED networks of each setting (image size, width) are estimated. Those that are feasible are
+    verified, from the highest 80th percentile of MACs on, by exact plans of PLANNED networks, until one is feasible. Settings
+    whose plain network there is no time to train are left out. `spaces` are ordered by image size.
 
-    Args:
-        spaces: The search spaces, from the smallest image to the largest.
-        aim: The device, and the share of networks that must fit.
-
-    Returns:
-        The index of the space, and the setting. If no setting is feasible, it is the setting with the largest share of
-        networks that fit, according to the plans if they show any that fit, else to the estimates.
-
+    Return the index of the space, and the setting; if none is feasible, that with the largest share of networks that fit, by
+    the plans if they show any, else by the estimates.
     """
     estimated, rates = list[tuple[int, Setting]](), dict[str, float]()  # name of a space -> milliseconds per MAC
     for number, space in enumerate(spaces):
@@ -262,10 +231,7 @@ def best_input(spaces: Sequence[SearchSpace], aim: Aim, workers: Workers, progre
 
 
 def _ms_per_mac(space: SearchSpace, aim: Aim) -> float:
-    """Return the milliseconds per multiply-accumulate of the largest network of a space, planned without limits.
-
-    Return 0 if the target has no limit on time or energy.
-    """
+    """Return ms per MAC of the largest network, planned without limits; 0 without a limit on time or energy."""
     limits = aim.target.all_limits
     if limits.latency_ms is None:
         return 0.0
@@ -285,10 +251,7 @@ def _may_fit(arch: Arch, aim: Aim, ms_per_mac: float) -> bool:
 
 
 def _verified(space: SearchSpace, setting: Setting, aim: Aim, workers: Workers) -> Setting:
-    """Plan PLANNED networks of a setting exactly, and return the setting with the networks that fit.
-
-    Fewer networks are planned if so many of the first ones do not fit that the setting is not feasible.
-    """
+    """Plan PLANNED networks of a setting exactly, or until it cannot be feasible; return it with those that fit."""
     assert setting.size is not None
     archs = _sampled(space, setting.size, setting.width, classes=aim.classes, count=PLANNED, seed=0)
     fitting, done = list[int](), 0
@@ -309,8 +272,8 @@ def check_share(share: float) -> None:
 def best_setting(settings: Sequence[Setting], by: By = "p80", share: float = FEASIBLE) -> Setting | None:
     """Return the feasible setting whose fitting networks have the most multiply-accumulates, or None if no setting is feasible.
 
-    A setting is feasible if at least the share `share` of its sampled networks fits. `by` names the compared statistic of their
-    multiply-accumulates: the mean, or the 80th percentile. Break ties by order.
+    A setting is feasible if at least the `share` of its networks fits. `by` is the mean of MACs or the 80th percentile. Break
+    ties by order.
     """
     feasible = [setting for setting in settings if setting.share >= share]
     return max(feasible, key=lambda setting: setting.p80 if by == "p80" else setting.mean, default=None)
@@ -326,11 +289,8 @@ def limits_for_share(
 ) -> dict[str, float]:
     """Return the limits by name, raised so that enough of the networks described by `needs` fit.
 
-    Limits are raised for the networks that exceed them least. A network's excess is its largest ratio of need to limit.
-
-    Args:
-        needs: For each network, name of a limit -> amount that it needs.
-        limits: Name -> limit.
+    `needs` has for each network the amount of each limit. Limits are raised for the networks that exceed them least, by their
+    largest ratio of need to limit, until the `share` fits.
     """
     by_excess = sorted(needs, key=lambda need: max(need[name] / max(1, limit) for name, limit in limits.items()))
     fitting = by_excess[: math.ceil(share * len(needs) - 1e-9)]  # 0.07 * 100 is a little more than 7
@@ -342,8 +302,7 @@ def limits_for_setting(
 ) -> dict[str, float]:
     """Return the limits `ram` and `flash`, in bytes, raised so that at least the fraction `share` of a setting's networks fits.
 
-    A setting is an image size and a width. Its networks are sampled again, so pass the arguments of the `stage_one` call that
-    returned it.
+    Pass the arguments of the `stage_one` call that returned the setting, whose networks are sampled again.
     """
     assert setting.size is not None
     archs = _sampled(space, setting.size, setting.width, classes=classes, count=setting.samples, seed=seed)

@@ -1,7 +1,6 @@
 """The C of a trained network: write and verify it, open the network again, run it on an emulated core.
 
-In: an int8 network and its data set, or the folder of a run. Out: verified C; the network and its data set. For some tasks,
-companion C is written too: it computes the network's input from sound, or decodes its output to boxes.
+In: an int8 network and its data set, or the folder of a run. Out: verified C, also companion C; the network and its data set.
 """
 
 from __future__ import annotations
@@ -33,12 +32,7 @@ VERIFIED = 5  # test samples whose outputs are compared
 
 
 def open_trained(folder: Path, name: str = NAME) -> tuple[Model, Dataset]:
-    """Read the int8 network and the data set in the folder of a finished run; `name` is the model's name in C.
-
-    Raises:
-        CompileError: The folder holds no finished run.
-
-    """
+    """Return network (`name` in C) and data set of a run's folder; raise CompileError if it holds no finished run."""
     path = folder / f"{NAME}.tflite"
     if not path.is_file() or not (folder / DATA / "data.json").is_file():
         raise CompileError(
@@ -50,16 +44,9 @@ def open_trained(folder: Path, name: str = NAME) -> tuple[Model, Dataset]:
 def outputs_on_core(
     model: Model, folder: Path, device: Device, samples: NDArray[np.int8]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Run the C of a trained network on the device's emulated core.
+    """Run the C in a run's folder on the device's emulated core for samples [n, ...].
 
-    Args:
-        folder: Folder of its run, which contains the C.
-        device: The device for which the network was planned.
-        samples: Samples [n, ...].
-
-    Returns:
-        The outputs [n, ...], and for each sample whether its output equals the reference output in every byte.
-
+    Return the outputs [n, ...], and for each sample whether its output equals the reference output in every byte.
     """
     planned = api.plan(model, device)
     inputs = [[np.ascontiguousarray(sample[None])] for sample in samples]
@@ -70,10 +57,7 @@ def outputs_on_core(
 
 
 def companion(data: Dataset, model: Model) -> tuple[dict[str, str], str]:
-    """Return the companion C of a network: C that computes its input from sound, or decodes a detector's output to boxes.
-
-    Return (file name -> text, C text of the variables that this code needs in RAM). Both are empty for other networks.
-    """
+    """Return companion C: file name -> text, and the text of the variables that it needs in RAM; both empty for none."""
     if (head := head_of(data)) is not None:
         return head.c_files(quant_of(model.graph)), '#include "boxes.h"\ntw_box boxes[BOXES_MOST];\n'
     if features := data.preparation.get("features"):
@@ -83,11 +67,7 @@ def companion(data: Dataset, model: Model) -> tuple[dict[str, str], str]:
 
 
 def companion_bytes(data: Dataset, model: Model, device: Device | None) -> dict[str, int] | None:
-    """Return the `ram` and `flash` bytes of a network's companion C on a device's core, or None if the network has none.
-
-    The companion C computes the network's input from sound, or decodes its output to boxes. For sound, the RAM includes the
-    ring buffer of features. The stack is not counted, because the companion runs before or after the network.
-    """
+    """Return the `ram` (without stack) and `flash` bytes of companion C on a device's core, or None without any."""
     c_files, kept = companion(data, model)
     return api.compiled_bytes({**c_files, "kept.c": kept}, device) if c_files else None
 
@@ -95,10 +75,7 @@ def companion_bytes(data: Dataset, model: Model, device: Device | None) -> dict[
 def deploy(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
     """Write the .tflite file of an int8 network into `folder`, and its verified C into `folder`/firmware.
 
-    The C's outputs on some test samples are compared with the reference, byte by byte.
-
-    Args:
-        small: The int8 network, from `int8.evaluate_int8`.
+    `small` is from `int8.evaluate_int8`. The C's outputs on some test samples are compared with the reference, byte by byte.
     """
     write_file(folder / f"{NAME}.tflite", small.file)
     model = api.with_io(small, "int8", "nhwc")

@@ -1,7 +1,4 @@
-"""Worker processes that train and plan the networks of a search, on this machine or in a Ray cluster.
-
-In: their number. Out: Workers, a pool that executes calls in parallel.
-"""
+"""Worker processes that train and plan the networks of a search, on this machine or in a Ray cluster."""
 
 from __future__ import annotations
 
@@ -42,8 +39,7 @@ class Workers:
     ) -> Iterator[tuple[int, Any]]:
         """Run calls in the workers, and yield (index of the call, result) in the order in which the calls end.
 
-        If a call raises, its exception is raised here, and no further call starts. `while_running` is called every POLL_S
-        seconds until all calls have ended, for example to report how far they are.
+        An exception of a call is raised here, and no further call starts. `while_running` is called every POLL_S seconds.
         """
         jobs = {self.submit(call): number for number, call in enumerate(calls)}
         try:
@@ -69,10 +65,8 @@ class Workers:
 def pool(processes: int, *, ray: bool = False) -> Iterator[Workers]:
     """Yield a pool of `processes` local processes with one PyTorch thread each; an error in the block terminates them.
 
-    Two workers with one thread train nearly twice as fast as one worker with two threads.
-
-    With `ray`, the workers are processes of the Ray cluster at the address in RAY_ADDRESS, whose nodes must have access to the
-    folder of the run. If RAY_ADDRESS is not set, a local cluster of `processes` processes is started.
+    Two workers with one thread train nearly twice as fast as one with two. With `ray`, the workers are in the cluster at
+    RAY_ADDRESS, whose nodes need access to the folder of the run, or else in a local one of `processes`.
     """
     if processes < 1:
         raise CompileError(f"--processes {processes} is out of range", "give at least 1")
@@ -82,10 +76,7 @@ def pool(processes: int, *, ray: bool = False) -> Iterator[Workers]:
 
 @contextmanager
 def process_pool(count: int, initializer: Callable[[], None] = end_with_parent) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of `count` new processes that end when this process ends; an error in the block terminates them.
-
-    `initializer` runs at the start of each process and must call `end_with_parent`.
-    """
+    """Yield a pool of new processes that end with this one, or on an error; `initializer` must call `end_with_parent`."""
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(count, DeafContext(), initializer) as executor:
         try:

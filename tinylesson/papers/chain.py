@@ -1,7 +1,7 @@
 """A network as papers on RAM and MACs model it: a chain of convolutions, in which each reads the output of the one before.
 
-In: layer sizes, or a Graph. Out: ChainLayers. `plan_bytes` counts the RAM of a Plan without the buffers that a paper ignores.
-An element is one byte. Skip connections, pooling and the classifier are not part of the chain; the papers do not count them.
+In: layer sizes, or a Graph. Out: ChainLayers; `plan_bytes` without buffers that a paper ignores. An element is one byte. Skip
+connections, pooling and the classifier are not part of the chain.
 """
 
 from __future__ import annotations
@@ -33,13 +33,9 @@ class Chain(NamedTuple):
 def chain_of(graph: Graph) -> Chain:
     """Return the chain of convolutions in a graph, in which each reads the output of the one before.
 
-    Three kinds of ops are left out: ops before the first convolution that read the image and keep its size, skip connections
-    (sums with an earlier map of the chain), and all ops after the last convolution of the chain. A convolution of a 1x1 map
-    after the chain counts as a classifier and is left out, too.
-
-    Raises:
-        CompileError: The graph has several inputs, or its convolutions form no chain.
-
+    Left out are ops before the first convolution that read the image and keep its size, skip connections (sums with an earlier
+    map), and all ops after the last convolution, also one of a 1x1 map (a classifier). Raise CompileError if the graph has
+    several inputs, or its convolutions form no chain.
     """
     if len(graph.inputs) != 1:
         raise CompileError(f"the network has {len(graph.inputs)} inputs", "this count covers networks with one input only")
@@ -63,23 +59,13 @@ def chain_of(graph: Graph) -> Chain:
 
 
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
-    """Return whether an op before the first convolution only transforms the image, the tensor `last`.
-
-    The op may read constants besides the image, and its output must have as many elements as the image.
-    """
+    """Return whether an op before the first convolution only transforms the image `last`, of as many elements."""
     operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
     return [t.name for t in operands] == [last] and operands[0].elements == graph.tensors[op.outputs[0]].elements
 
 
 def _is_skip(graph: Graph, op: Op, last: str, known: Collection[str]) -> bool:
-    """Return whether an op is a skip connection: it adds an earlier map of the chain to the chain's latest map.
-
-    Args:
-        graph: The graph that contains the op.
-        op: The op to test.
-        last: Name of the chain's latest map.
-        known: Names of all maps of the chain so far.
-    """
+    """Return whether an op adds a map of `known`, those of the chain so far, to the latest map, `last`."""
     shapes = {graph.tensors[name].shape for name in (*op.inputs, *op.outputs) if name}
     return op.kind == "add" and last in op.inputs and set(op.inputs) <= set(known) and len(shapes) == 1
 
@@ -101,7 +87,7 @@ def _layer(graph: Graph, op: Op) -> ChainLayer:
 def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
     """Return the peak RAM of a plan in bytes, over all its steps, without the buffers named in `left_out`.
 
-    If buffers overlap, the bytes that they share count once. Raises CompileError if the plan uses several memories.
+    Shared bytes count once. Raises CompileError if the plan uses several memories.
     """
     if len(plan.arena) > 1:
         raise CompileError(
@@ -119,8 +105,5 @@ def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
 
 
 def scratch_names(plan: Plan) -> set[str]:
-    """Return the names that the scratch buffers of a plan's ops have, to leave scratch out of the plan's RAM.
-
-    The set has a name for each op, even if the op needs no scratch.
-    """
+    """Return the names that scratch buffers of a plan's ops have, to leave scratch out of its RAM."""
     return {scratch_name(op.name) for op in plan.graph.ops}

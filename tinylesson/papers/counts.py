@@ -1,8 +1,7 @@
 """RAM and MACs of a network by a paper's counting rule, for a plan and for the solutions that the paper's method finds.
 
-In: a Plan and the network's chain of convolutions. Out: a table with a Row of RAM and MACs for the plan and for each of the
-paper's solutions. MACs are stated twice: as the paper counts them, and as executed. The table is for comparison only: a
-plan's own figures include buffers that the papers do not count.
+In: a Plan and the network's chain. Out: a table with a Row for the plan and for each of the paper's solutions, with MACs as the
+paper counts them, and as executed. A plan's own figures include buffers that the papers do not count.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ class Row(NamedTuple):
 class Counted(NamedTuple):
     """A plan and the solutions of a paper, all measured by the paper's counting rule.
 
-    Keys of `rows` are `plan`, and these solutions: `layer_by_layer`, `least_ram` (least RAM within the plan's limit on
-    recomputation), `least_ram_any_work` (least RAM without that limit), and, if there is a RAM limit, `least_work` (fewest
-    MACs within it). A row is None if no solution exists.
+    Keys of `rows` are `plan`, `layer_by_layer`, `least_ram` (within the plan's limit on recomputation), `least_ram_any_work`
+    (without it), and, with a RAM limit, `least_work` (fewest MACs). A row is None if no solution exists.
     """
 
     name: str  # of the counting rule, a key of COUNTS
@@ -45,12 +43,9 @@ class Counted(NamedTuple):
 def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, ram: int | None) -> Counted:
     """Measure a plan, and the paper's solutions for the same network, by a paper's counting rule.
 
-    Args:
-        name: The counting rule, a key of COUNTS.
-        chain: The network's convolutions; CompileError is raised if a map or kernel is not square.
-        work: MACs of the network without recomputation.
-        overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
-        ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
+    `name` is a key of COUNTS, `work` the MACs without recomputation. `overhead` limits the MACs of `least_ram`, as a factor on
+    those of the chain; `ram`, in bytes, the RAM of `least_work`, left out for None. Raise CompileError for a map or kernel that
+    is not square.
     """
     if not all(layer.is_square for layer in chain.layers):
         raise CompileError("the network's maps or windows are not square", "this count covers square ones only")
@@ -60,16 +55,9 @@ def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, 
 
 
 def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Measure a plan, and the solutions with fused blocks of layers, by the counting rule of papers/fusion.py.
+    """Measure a plan, and fused blocks of layers, by the rule of papers/fusion.py; limits are as for `counted`.
 
-    Args:
-        chain: The network's convolutions.
-        overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
-        ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
-
-    Returns:
-        The plan's RAM in bytes; and solution (`layer_by_layer`, `least_ram`, `least_ram_any_work` or `least_work`) -> its Row,
-        or None if no solution exists.
+    Return the plan's RAM in bytes; and solution -> its Row, or None if no solution exists.
     """
     layers = chain.layers
 
@@ -88,16 +76,9 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Measure a plan, and the solutions with patched first layers, by the counting rule of published/patches.py.
+    """Measure a plan, and patched first layers, by the rule of published/patches.py; limits are as for `counted`.
 
-    Args:
-        chain: The network's convolutions.
-        overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
-        ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
-
-    Returns:
-        The plan's RAM in bytes; and solution (`layer_by_layer`, `least_ram`, `least_ram_any_work` or `least_work`) -> its Row,
-        or None if no solution exists.
+    Return the plan's RAM in bytes; and solution -> its Row, or None if no solution exists.
     """
     layers = chain.layers
     runs = patch_paper.all_patched(layers)

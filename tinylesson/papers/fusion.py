@@ -1,10 +1,9 @@
 """The counting rule `fusion_paper`: RAM and MACs of a chain that is cut into fused blocks, as in multi-stage fusion (msf-CNN).
 
-In: ChainLayers. Out: blocks, and exact solutions of the paper's two problems. P1 asks for the least RAM within a limit on F,
-the MACs divided by those of a layer-by-layer run. P2 asks for the least F within a limit on RAM. A block computes one row of
-its output at a time, column by column. For this row, each layer needs some rows of its input, its tile; of each tile the
-block keeps as many columns as the kernel is wide (H-cache). The network's input and output and its skip connections are not
-counted.
+In: ChainLayers. Out: blocks, and exact solutions of the paper's problems: P1, the least RAM within a limit on F, the MACs
+divided by those of a layer-by-layer run, and P2, the least F within a limit on RAM. A block computes one row of its output at a
+time, column by column; of each layer's tile (the input rows for this row) it keeps as many columns as the kernel is wide
+(H-cache). The network's input and output and skip connections are not counted.
 
 Source: arXiv 2505.11483, eq. 5 and 6 (RAM), 14 to 17 (MACs; the printed eq. 16 has c_out twice), 11 to 13 (P1). If the paper
 and its published code differ, this module follows the code.
@@ -51,8 +50,7 @@ class FusionCut(NamedTuple):
 def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | None:
     """Return layers [begin, end) as a fused block with its RAM and MACs; a single layer is an unfused block.
 
-    Return None if one row of the block's output needs more input rows than the block's input has; the paper excludes such
-    blocks.
+    Return None if a row of its output needs more input rows than there are, as the paper does.
     """
     run = layers[begin:end]
     outside = (run[0].in_bytes if begin else 0) + (run[-1].out_bytes if end < len(layers) else 0)
@@ -83,10 +81,7 @@ def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
 
 
 def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
-    """Return (rows, step) of the tile of each layer of a fused block: the input rows that one row of the block's output needs.
-
-    `step` is the number of rows by which the tile moves from one row of the block's output to the next.
-    """
+    """Return (input rows for a row of the block's output, rows from one such tile to the next) of each layer."""
     tiles, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
         rows, step = (rows - 1) * layer.stride[0] + layer.kernel[0], step * layer.stride[0]
@@ -103,13 +98,8 @@ def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
 def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
     """Return the bytes of a block's H-cache buffers: per layer, kernel width x tile rows x input channels.
 
-    This is eq. 5 plus the buffer of the first layer, which only the paper's code counts. As in that code, the last tile of each
-    map counts, including its padding, and its position in the map is derived from the strides alone.
-
-    Args:
-        run: The layers of the block.
-        rows: Rows of the first layer's tile.
-        step: Rows from one tile of the first layer to the next.
+    This is eq. 5 plus the buffer of the first layer, which only the paper's code counts. As there, the last tile of each map
+    counts, with its padding, at a position derived from strides alone. `rows` and `step` are those of the first layer's tile.
     """
     place, total = (run[0].h - rows) // step * step, 0
     for layer in run:
@@ -128,48 +118,39 @@ def unfused(layers: Sequence[ChainLayer]) -> FusionCut:
 def plan_ram(plan: Plan) -> int:
     """Return the RAM of a plan by the paper's rule, in bytes: its line buffers, tiles and whole maps.
 
-    If buffers overlap, the bytes that they share count once. Network outputs, scratch, and network inputs that are not
-    streamed are left out. The plan must use one memory only.
+    Shared bytes count once. Network outputs, scratch, and network inputs that are not streamed are left out. The plan must use
+    one memory only.
     """
     inputs = {name for name in plan.graph.inputs if name not in plan.streamed_inputs}
     return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 
 def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
-    """Solve the paper's problem P1: return the cut into fused blocks with the least RAM under a limit on MACs.
+    """Solve the paper's problem P1: return the cut with the least RAM, with at most `overhead` times the MACs unfused.
 
-    The limit is `overhead` times the MACs of a layer-by-layer run, or no limit if `overhead` is None. MACs are counted by the
-    paper's rule. Return None if no cut meets the limit.
+    MACs are counted by the paper's rule. Return None if no cut meets the limit.
     """
     limit = None if overhead is None else overhead * macs(layers)
     return _least(_edges(layers), lambda cut: limit is None or cut.macs <= limit)
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
-    """Solve the paper's problem P2: return the cut into fused blocks with the fewest MACs in at most `ram` bytes.
-
-    Break ties by RAM. Return None if no cut fits.
-    """
+    """Solve the paper's P2: return the cut with the fewest MACs, then least RAM, in at most `ram` bytes, or None."""
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
 
 
 def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
-    """Return for each layer all possible blocks that begin with it.
-
-    A block is an edge of a graph whose nodes are the boundaries between layers. A path from the first to the last node is a
-    cut of the chain into blocks.
-    """
+    """Return for each layer all possible blocks that begin with it: edges of a graph whose paths are the cuts."""
     steps = range(len(layers))
     return [[edge for end in steps[at:] if (edge := block(layers, at, end + 1))] for at in steps]
 
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
-    """Return the cut of the chain into blocks with the least RAM that `is_allowed` accepts, or None if it accepts no cut.
+    """Return the cut with the least RAM that `is_allowed` accepts, or None, by bisection of the RAM limit.
 
-    The search bisects the RAM limit. For each limit only the cut of fewest MACs is tested, since a larger limit never needs
-    more MACs. `edges` has, for each layer, the possible blocks that begin with it (`_edges`).
+    Only the cut of fewest MACs is tested for a limit, since a larger limit never needs more MACs.
     """
 
     def allows(ram: int) -> bool:
@@ -182,10 +163,9 @@ def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionC
 
 
 def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:
-    """Return the cut of the chain into blocks of at most `ram` bytes each that has the fewest MACs, or None if there is none.
+    """Return the cut with the fewest MACs, the shortest path over `_edges`, in blocks of at most `ram` bytes, or None.
 
-    `edges` has, for each layer, the possible blocks that begin with it (`_edges`). A cut is a path over these edges from the
-    first layer to the end, and the result is the shortest path. Break ties in favour of the longest last block.
+    Break ties in favour of the longest last block.
     """
     best: list[int | None] = [0, *[None] * len(edges)]  # for each layer boundary, the fewest MACs of the layers before it
     last: list[FusionBlock | None] = [None] * (len(edges) + 1)

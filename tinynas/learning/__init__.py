@@ -1,4 +1,1 @@
-"""The PyTorch part of a search: networks as modules, and their training.
-
-Other modules import it inside functions only, so that they can be imported without PyTorch.
-"""
+"""The PyTorch part of a search: networks as modules, and their training; imported inside functions only."""

@@ -33,10 +33,7 @@ def images_unflipped(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Shift sounds in time, change loudness, add noise, and mask frames and bands, all at random.
-
-    A mask sets some consecutive frames or bands to silence (SpecAugment, arXiv 1904.08779).
-    """
+    """Shift sounds, change loudness, add noise, and mask frames and bands by silence (SpecAugment, arXiv 1904.08779)."""
     count, (rows, columns) = len(x), x.shape[2:]
     x = shifted(x, _whole(count, int(MAX_DELAY * rows), generator), torch.zeros(count, dtype=torch.int64), -1.0)
     louder = MAX_GAIN * (2 * _uniform(count, generator, x) - 1)
@@ -66,11 +63,8 @@ def sensors_shifted(x: Tensor, generator: torch.Generator) -> Tensor:
 def pasted(x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, float]:
     """Paste a part of another image into each image of a batch (CutMix, arXiv 1905.04899).
 
-    The part is a rectangle of random size and place, the same for all images of the batch.
-
-    Returns:
-        The images; the index of the other image for each image, int64 [batch]; the share of each image that is not pasted over.
-
+    The part is a random rectangle, the same for all images. Return the images, the index of the other image for each, int64
+    [batch], and the share of each image that is not pasted over.
     """
 
     def drawn() -> float:
@@ -92,14 +86,7 @@ def none(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, fill: float) -> Tensor:
-    """Shift each sample by its own number of rows and columns.
-
-    Args:
-        x: Samples [batch, channels, rows, columns].
-        down: Rows to shift down, int64 [batch]; negative numbers shift up.
-        right: Columns to shift right, int64 [batch]; negative numbers shift left.
-        fill: Value of the pixels that enter from outside.
-    """
+    """Shift samples [batch, channels, rows, columns] by `down` rows and `right` columns, int64 [batch]; `fill` enters."""
     rows, columns = x.shape[2:]
     row = torch.arange(rows) - down[:, None]
     column = torch.arange(columns) - right[:, None]

@@ -1,9 +1,8 @@
 """Training of detectors: augmentation of images with their boxes, and the loss.
 
-Boxes are [batch, boxes, 6], with the columns `BOX` of tasks/detection.py. A detector's output map has cells, and each cell
-predicts one box per anchor (a typical box shape). The loss adds the cross-entropy of the object scores, the complete IoU loss
-of the boxes (CIoU, arXiv 1911.08287) and the cross-entropy of each class. A true box is assigned to the cell of its centre and
-the anchor of the most similar shape, as in YOLO9000 (arXiv 1612.08242), and to all further anchors of a similar shape.
+Boxes are [batch, boxes, 6], with the columns `BOX` of tasks/detection.py; a cell of the output predicts one box per anchor. The
+loss adds the cross-entropies of objects and classes and the complete IoU loss (CIoU, arXiv 1911.08287). A true box is assigned
+to the cell of its centre and the anchor of most similar shape (YOLO9000, arXiv 1612.08242), and all others of similar shape.
 """
 
 from __future__ import annotations
@@ -34,12 +33,8 @@ THRESHOLD = 0.01  # least score of a box that counts for precision
 def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Flip, scale and shift images and their boxes at random; change brightness, contrast and saturation of the images.
 
-    If less than MIN_VISIBLE of a box's area stays in the image, the box is marked as a crowd, which the loss ignores. If
-    (nearly) nothing of it stays, its label becomes -1, which means no box. Return new images and boxes.
-
-    Args:
-        x: Images [batch, channels, rows, columns].
-        boxes: Boxes [batch, boxes, 6]: label, top, left, bottom, right, flag.
+    `x` is [batch, channels, rows, columns], `boxes` [batch, boxes, 6]. A box with less than MIN_VISIBLE of its area left
+    becomes a crowd, which the loss ignores; one with (nearly) nothing left gets the label -1, no box.
     """
     count, sides = len(x), x.new_tensor(x.shape[2:])
     flip = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
@@ -79,13 +74,7 @@ def _coloured(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
-    """Return the loss of a detector's output, divided by the number of assignments of boxes to anchors.
-
-    Args:
-        output: Output [batch, channels, rows, columns] of the network.
-        boxes: True boxes [batch, boxes, 6].
-        head: Cells, anchors and classes of the detector.
-    """
+    """Return the loss of an output [batch, channels, rows, columns] for boxes [batch, boxes, 6], per assigned box."""
     cells = output.permute(0, 2, 3, 1).reshape(len(output), *head.shape[:2], len(head.anchors), TERMS + head.scores)
     predicted = decoded(cells, head)
     slots, which, background = targets(predicted.detach(), boxes, head)
@@ -105,11 +94,9 @@ def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
 
 
 def decoded(cells: Tensor, head: Head) -> Tensor:
-    """Decode a detector's output `cells` [batch, rows, columns, anchors, terms] to one box per cell and anchor.
+    """Decode `cells` [batch, rows, columns, anchors, terms] to boxes (top, left, bottom, right) in pixels, not clipped.
 
-    The first four terms are used: two for the centre of the box (before the sigmoid), and two for the logarithms of its sides
-    relative to the anchor's. Return [batch, rows, columns, anchors, 4]: (top, left, bottom, right) in pixels, not clipped to
-    the image.
+    The first four terms are the centre before the sigmoid, and the logarithms of the sides relative to the anchor's.
     """
     rows, columns = cells.shape[1:3]
     places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)[:, :, None].to(cells)
@@ -119,18 +106,11 @@ def decoded(cells: Tensor, head: Head) -> Tensor:
 
 
 def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tensor, Tensor]:
-    """Assign true boxes to slots; a slot is one anchor of one cell of one image. If several boxes match a slot, the first wins.
+    """Assign true boxes [batch, boxes, 6] to slots: anchors of cells. If several boxes match a slot, the first wins.
 
-    Args:
-        predicted: Predicted boxes, from `decoded`.
-        boxes: True boxes [batch, boxes, 6].
-        head: Cells and anchors of the detector.
-
-    Returns:
-        Three tensors. Indices [n] of the slots with a box, numbered over the whole batch. For each of these slots, the index of
-        its box, numbered over the whole batch, [n]. And a mask [batch, slots] of the background: slots whose predicted box has
-        an IoU below BACKGROUND_IOU with each true box, and less than the fraction BACKGROUND_IOU of its area inside each crowd.
-
+    Return indices [n] of the slots with a box and of their boxes, numbered over the whole batch, and a mask [batch, slots] of
+    the background: slots whose box in `predicted` (`decoded`) has an IoU below BACKGROUND_IOU with each true box, and less than
+    this fraction of its area inside each crowd.
     """
     there = boxes[..., 0] >= 0
     single = there & (boxes[..., 5] != CROWD)
@@ -155,10 +135,7 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
 
 
 def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
-    """Return the complete IoU (CIoU) [n] of pairs of boxes: the IoU minus penalties for differences in centre and aspect ratio.
-
-    `a` and `b` are [n, 4]: (top, left, bottom, right).
-    """
+    """Return the CIoU [n] of pairs of boxes [n, 4]: the IoU minus penalties for differences in centre and aspect ratio."""
     shared = _shared(a, b)
     overlap = shared / (_areas(a) + _areas(b) - shared).clamp(min=1e-6)
     around = torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])
@@ -171,10 +148,7 @@ def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mean_precision(heads: NDArray[np.float32], labels: NDArray[np.float32], head: Head) -> float:
-    """Return the mean average precision (VOC, all points) of a detector, in 0 .. 1.
-
-    `heads` are its outputs [n, channels, rows, columns], `labels` the true boxes [n, boxes, 6].
-    """
+    """Return VOC's mean average precision in 0 .. 1 of outputs [n, channels, rows, columns], for boxes [n, boxes, 6]."""
     detections = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
     return mean(voc(detections, [boxes_of(each) for each in labels], head.classes))
 

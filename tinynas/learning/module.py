@@ -35,10 +35,7 @@ class Excitation(nn.Module):
 
 
 def squeeze_excite(x: Tensor, down: Tensor, down_bias: Tensor | None, up: Tensor, up_bias: Tensor | None) -> Tensor:
-    """Scale the channels of a map [n, c, h, w] by squeeze and excitation.
-
-    `down` and `up` are the weights [c_out, c_in, 1, 1] of the two layers; a bias may be None.
-    """
+    """Scale a map [n, c, h, w] by squeeze and excitation; `down` and `up` are weights [c_out, c_in, 1, 1] of its layers."""
     inner = functional.relu(functional.conv2d(x.mean((2, 3), keepdim=True), down, down_bias))
     return x * functional.hardsigmoid(functional.conv2d(inner, up, up_bias))
 
@@ -119,13 +116,9 @@ def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
 
 
 def load_fitted(module: nn.Sequential, arch: Arch, values: NDArray[np.int8], labels: NDArray[np.int64]) -> None:
-    """Compute the weights of a fitted network from samples, and set them in place.
+    """Set the weights of a network of `module_of` from samples [n, rows, columns, channels] and their classes [n].
 
     A linear network becomes logistic regression, and a nearest-neighbour network stores the samples.
-
-    Args:
-        values: The samples [n, rows, columns, channels].
-        labels: Their classes [n].
     """
     dense = module[1]
     assert isinstance(dense, nn.Linear)
@@ -139,10 +132,9 @@ def load_fitted(module: nn.Sequential, arch: Arch, values: NDArray[np.int8], lab
 
 
 def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
-    """Return a network with random weights as a module.
+    """Return a network with random weights: samples [batch, channels, rows, columns] -> scores [batch, classes].
 
-    It maps samples [batch, channels, rows, columns] to class scores [batch, classes]. A detector maps them to the output of its
-    head, [batch, channels, rows, columns]. Without classes, the output is the mean of each channel.
+    A detector gives the output of its head, [batch, channels, rows, columns]; without classes, the mean of each channel.
     """
     sequence = blocks(arch)
     with torch.random.fork_rng(devices=[]):

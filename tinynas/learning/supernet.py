@@ -1,8 +1,7 @@
 """A supernet: one set of weights that all networks of a search space share.
 
-In: a SearchSpace. Out: the trained supernet, and networks extracted from it. A network uses a slice of the weights: the first
-channels of each layer, the centre of each kernel, and the first blocks of each group. Sources: once-for-all (arXiv 1908.09791);
-TinyNAS trains its supernet the same way (arXiv 2007.10319).
+A network uses a slice of the weights: the first channels of each layer, the centre of each kernel, and the first blocks of each
+group. Sources: once-for-all (arXiv 1908.09791); TinyNAS (arXiv 2007.10319).
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
 class ElasticUnit(nn.Module):
-    """A convolution with batch normalisation in a supernet, which holds the weights of the largest network's layer.
-
-    Smaller networks use a slice of these weights for their own layer.
-    """
+    """A convolution with batch normalisation that holds the largest network's weights, of which others use a slice."""
 
     def __init__(self, layer: ChainLayer):
         """Allocate the weights of `layer`, the layer of the largest network."""
@@ -58,11 +54,7 @@ class ElasticUnit(nn.Module):
 
 
 def excitation_slice(excitation: Excitation, channels: int, squeezed: int) -> dict[str, Tensor]:
-    """Return the weights of a squeeze and excitation with fewer channels, as a slice of a larger one.
-
-    `channels` are the channels of the map, `squeezed` the channels between the two layers. The keys are those of a state
-    dictionary of Excitation.
-    """
+    """Return a slice of squeeze and excitation as a state dictionary, for a map's `channels`, with `squeezed` inside."""
     return {
         "reduce.weight": excitation.reduce.weight[:squeezed, :channels],
         "reduce.bias": bias_of(excitation.reduce)[:squeezed],
@@ -72,11 +64,7 @@ def excitation_slice(excitation: Excitation, channels: int, squeezed: int) -> di
 
 
 def sort_excitation(excitation: Excitation, order: Tensor) -> None:
-    """Reorder the channels of a squeeze and excitation in place.
-
-    The channels of the map get the order `order`, an array of indices. The channels between the two layers are sorted by the
-    falling L1 norm of their weights in the second layer.
-    """
+    """Reorder the map's channels of squeeze and excitation by `order`, and those between by falling L1 norm, in place."""
     reduce, expand = excitation.reduce, excitation.expand
     inner = expand.weight.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
     expand.weight.copy_(expand.weight[order][:, inner])
@@ -88,11 +76,8 @@ def sort_excitation(excitation: Excitation, order: Tensor) -> None:
 class Supernet(nn.Module):
     """A supernet: the shared weights of all networks of a search space.
 
-    Attributes:
-        units: For each block of the largest network, its layers by role; `layer_roles` explains the roles.
-        excitations: Squeeze and excitation by index of the block, as text.
-        first: Index of each group's first block, and then the index of the block after the groups.
-
+    `units` has the layers of each block by role (`layer_roles`), `excitations` those by index of the block as text, and `first`
+    the index of each group's first block, and of the block after the groups.
     """
 
     def __init__(self, space: SearchSpace, classes: int, *, seed: int = 0):
@@ -118,11 +103,7 @@ class Supernet(nn.Module):
         self.load(module_of(self.largest, seed))
 
     def blocks(self, arch: Arch) -> Iterator[tuple[Block, list[tuple[ElasticUnit, ChainLayer]], dict[str, Tensor]]]:
-        """Yield (block, layers, excitation) for each block of a network of the space.
-
-        `layers` are pairs of the shared ElasticUnit and the network's own layer. `excitation` holds the weights of the squeeze
-        and excitation by name; it is empty if the block has none.
-        """
+        """Yield (block, [(shared ElasticUnit, own layer)], weights of squeeze and excitation by name) of a network's blocks."""
         places = [0] + [
             self.first[number] + index for number, group in enumerate(arch.groups) for index in range(len(group.kernels))
         ]
@@ -136,10 +117,7 @@ class Supernet(nn.Module):
             )
 
     def forward(self, x: Tensor, arch: Arch | None = None) -> Tensor:
-        """Return the class scores [batch, classes] that network `arch` of the space computes; None means the largest network.
-
-        Batch normalisation uses the statistics of the batch `x`, [batch, channels, rows, columns].
-        """
+        """Return the scores [batch, classes] of `arch` (None: the largest); normalisation uses the batch's statistics."""
         for block, layers, excitation in self.blocks(arch or self.largest):
             skip, activate = x, ACTIVATIONS[block.activation]()
             for index, (unit, layer) in enumerate(layers):
@@ -156,10 +134,7 @@ class Supernet(nn.Module):
         return functional.linear(POOLING_MODULES[pooling]()(x), weight, self.classifier.bias)
 
     def classifier_weight(self, pooling: str, channels: int) -> Tensor:
-        """Return the weights [classes, inputs] of a network's classifier, which reads a map of `channels` channels.
-
-        If the space has several poolings, the supernet's classifier reads the means and then the maxima of all channels.
-        """
+        """Return the weights [classes, inputs] of a network's classifier: of means, maxima, or both, in this order."""
         weight, half = self.classifier.weight, self.classifier.in_features // 2
         if self.largest.pooling != "both":
             return weight[:, :channels]
@@ -169,10 +144,7 @@ class Supernet(nn.Module):
         return means if pooling == "mean" else maxima
 
     def weights_of(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
-        """Yield (name, weights) for all parameters of a network, with the names of `module_of`'s state dictionary.
-
-        For the largest network, the weights are views: writing to them changes the supernet.
-        """
+        """Yield (name in `module_of`'s state dictionary, weights) of a network; those of the largest network are views."""
         for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
             for number, (unit, layer) in enumerate(layers):
                 yield f"{index}.layers.{number}.0.weight", unit.sliced(layer)
@@ -184,10 +156,7 @@ class Supernet(nn.Module):
         yield f"{index + 2}.bias", self.classifier.bias
 
     def extract(self, arch: Arch) -> nn.Sequential:
-        """Return the network `arch` of the space as a module of its own, with a copy of the supernet's weights.
-
-        Its batch normalisation has no statistics yet: call `recalibrate`.
-        """
+        """Return `arch` as a module with a copy of the supernet's weights, to be passed to `recalibrate`."""
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():
@@ -203,10 +172,9 @@ class Supernet(nn.Module):
                 value.copy_(state[name])
 
     def sort(self) -> None:
-        """Sort the channels between the layers of each block that has an expansion, by falling importance.
+        """Sort the channels inside each block by falling L1 norm of their weights in the projection, for smaller networks.
 
-        Smaller networks then use the most important channels. The importance is the L1 norm of a channel's weights in the
-        projection. The largest network computes the same function as before.
+        The largest network computes the same function as before.
         """
         with torch.no_grad():
             for index, units in enumerate(self.units):
@@ -228,10 +196,7 @@ def bias_of(layer: nn.Conv2d) -> Tensor:
 
 
 def layer_roles(block: Block) -> list[tuple[str, ChainLayer]]:
-    """Return (role, layer) for each layer of a block. Roles are "expand", "depthwise" and "project".
-
-    The last layer of a block is "project", even if it is the only one.
-    """
+    """Return (role, layer) of a block's layers: "expand", "depthwise", and "project" for the last, even if alone."""
     last = len(block.layers) - 1
     names = (
         "depthwise" if layer.depthwise else "project" if index == last else "expand" for index, layer in enumerate(block.layers)
@@ -256,13 +221,8 @@ def fit_supernet(
 ) -> Supernet:
     """Train a supernet in place and return it. Each step adds up the gradients of several randomly sampled networks.
 
-    If the run has a team of processes, they share the networks of each step, and start from the weights of the first process.
-
-    Args:
-        values: Samples [n, rows, columns, channels].
-        labels: Class indices [n].
-        run: Seed, checkpoint, team, log and progress.
-        networks_per_step: Number of networks in each step.
+    The processes of the run's team share the networks of each step, and start from the weights of the first. `values` are
+    samples [n, rows, columns, channels], `labels` class indices [n].
     """
     team = run.team
     if team is not None:
@@ -291,11 +251,10 @@ def resized(samples: Tensor, arch: Arch) -> Tensor:
 
 
 def recalibrate(module: nn.Module, values: NDArray[np.int8], seed: int = 0, *, batch: int | None = None) -> nn.Module:
-    """Recompute a network's batch normalisation statistics in place, and return it in evaluation mode.
+    """Recompute the statistics of batch normalisation in place, and return the module in evaluation mode.
 
-    The statistics are averages over random batches of `values` [n, rows, columns, channels], with at most CALIBRATION_BATCHES *
-    CALIBRATION_BATCH samples in all. `batch` is the number of samples per batch; None means GPU_BATCH on a GPU, and
-    CALIBRATION_BATCH elsewhere.
+    They are averages over random batches of `values` [n, rows, columns, channels], of at most CALIBRATION_BATCHES *
+    CALIBRATION_BATCH samples; by default `batch` is GPU_BATCH on a GPU, CALIBRATION_BATCH elsewhere.
     """
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
     for norm in norms:

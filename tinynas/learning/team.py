@@ -1,9 +1,7 @@
 """A training that several processes share. In: torchrun's environment variables, or a file where processes meet. Out: a Team.
 
-A training step has several losses: those of several networks of a supernet for one batch, or of one network for the
-micro-batches of a batch. Each process computes some of them. The gradients of each loss are sent to all processes, which add
-them up in the order of the losses. On CPUs, the weights therefore equal, bit for bit, the weights that a single process with
-the same number of threads computes.
+A step has several losses, of networks of a supernet or of micro-batches, which the processes divide. All add up the gradients
+in the order of the losses, so on CPUs the weights equal, bit for bit, those of one process with the same number of threads.
 """
 
 from __future__ import annotations
@@ -41,10 +39,9 @@ class Team:
         return number % self.size == self.rank
 
     def backward(self, losses: Iterable[Tensor | None], parameters: Sequence[nn.Parameter]) -> Tensor | None:
-        """Compute the gradients of a step's losses, and store their sum over all processes as the parameters' gradients.
+        """Set the gradients of `parameters` to those of a step's losses (None: another process's), summed over all processes.
 
-        `losses` yields the losses of the step, with None for a loss that another process computes. Return the last loss that
-        this process computed; None if it computed none.
+        Return the last loss that this process computed; None if it computed none.
         """
         ours, count, last = list[Tensor](), 0, None
         for loss in losses:
@@ -63,10 +60,7 @@ class Team:
 
 
 def _flat(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Return all gradients in one tensor, followed by a flag (1 or 0) per parameter: whether it has a gradient.
-
-    Remove the gradients from the parameters.
-    """
+    """Remove the gradients and return them in one tensor, followed by a flag (1 or 0) per parameter: whether it has one."""
     there = torch.tensor([p.grad is not None for p in parameters]).to(parameters[0])
     parts = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters]
     for parameter in parameters:
@@ -103,10 +97,7 @@ def is_launched() -> bool:
 
 @contextmanager
 def joined(**options: Any) -> Iterator[Team]:
-    """Join a process group, by default that of torchrun, and yield it as a Team; leave the group after the block.
-
-    `options` are passed to torch.distributed.init_process_group.
-    """
+    """Join a process group, by default torchrun's, as a Team for the block; `options` are of init_process_group."""
     backend = "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

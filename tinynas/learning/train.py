@@ -1,7 +1,7 @@
 """Train a network on int8 samples. In: a PyTorch module, arrays, a Recipe. Out: the trained module, its accuracy.
 
-The optimiser is SGD with momentum and a cosine learning rate schedule, as in TinyNAS (arXiv 2007.10319). On one thread, the
-same seed gives the same weights, also if the training was interrupted and resumed.
+SGD with momentum and a cosine schedule of the learning rate, as in TinyNAS (arXiv 2007.10319). On one thread, the same seed
+gives the same weights, also if the training was interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -80,14 +80,12 @@ def fit(
 ) -> nn.Module:
     """Train a module in place, starting from its current weights, and return it in evaluation mode.
 
-    Each epoch drops its last, incomplete batch; if there are fewer samples than a batch has, an epoch is one step. If the run
-    has a checkpoint file, continue from it. It is written after an epoch, at most every SAVE_EVERY_S seconds. A GPU trains in
-    mixed precision (bfloat16).
+    Each epoch drops its last, incomplete batch, but has at least one step. A checkpoint file is continued, and written after an
+    epoch, at most every SAVE_EVERY_S seconds. A GPU trains in mixed precision (bfloat16).
 
     Args:
         values: Samples [n, rows, columns, channels].
         labels: Class indices [n], or boxes [n, boxes, 6] for a detector.
-        run: Seed, checkpoint, team, and the functions that are called during the training.
         losses: Computes the losses of a step; None for the cross-entropy, or the detection loss if the recipe has a head.
     """
     where, generator, checkpoint, team = device(), torch.Generator().manual_seed(run.seed), run.checkpoint, run.team
@@ -155,9 +153,8 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
 def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe, generator: torch.Generator, team: Team | None) -> Losses:
     """Return a function (samples, targets, step) that yields the losses of one training step, the default of `fit`.
 
-    It yields a loss for each micro-batch, whose sum is the loss of the batch; None if another process of the team computes it.
-    It is the label-smoothed cross-entropy, or the detection loss if the recipe has a head. If parts of other images are pasted
-    into the images, the cross-entropies with the classes of both images are averaged, weighted by area.
+    It yields a loss per micro-batch, or None for another process's: label-smoothed cross-entropy, averaged by area with that of
+    pasted parts, or the detection loss. They add up to the loss of the batch.
     """
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
@@ -201,10 +198,7 @@ def thread_count(count: int) -> Iterator[None]:
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the factor on the recipe's learning rate at step `step` of `steps`: linear warm-up, then a cosine down to 0.
-
-    The factor includes batch size / 256.
-    """
+    """Return the factor on the recipe's learning rate: batch size / 256, times a linear warm-up, then a cosine down to 0."""
     rising = recipe.warm_up * steps
     scale = recipe.batch / 256
     if step < rising:
@@ -213,10 +207,7 @@ def rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Run a network in evaluation mode on samples [n, rows, columns, channels], and return its outputs.
-
-    They are class scores [n, classes], or the outputs [n, channels, rows, columns] of a detector's head.
-    """
+    """Return a network's scores [n, classes], or a detector's outputs, for samples [n, rows, columns, channels]."""
     where = next(module.parameters()).device
     batch = GPU_BATCH if where.type == "cuda" else EVALUATION_BATCH
     module.eval()
@@ -247,8 +238,8 @@ def save(state: Mapping[str, object], path: Path) -> None:
 def _groups(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
     """Return parameter groups for the optimiser, with their weight decays and learning rates.
 
-    Weights decay; biases and the parameters of normalisation do not. A dense layer with more than MAX_INPUTS inputs has a
-    learning rate that is inversely proportional to its inputs, like the step size at which gradient descent diverges.
+    Biases and normalisation do not decay. The rate of a dense layer with more than MAX_INPUTS inputs is inverse to them, like
+    the step size at which gradient descent diverges.
     """
     groups = defaultdict[tuple[float, float], list[Tensor]](list)
     for parameter in module.parameters():
@@ -272,10 +263,7 @@ def _resume(
     schedule: torch.optim.lr_scheduler.LambdaLR,
     generator: torch.Generator,
 ) -> int:
-    """Restore a training from the state of a checkpoint, in place, and return the index of the next epoch.
-
-    If `state` is None, change nothing and return 0.
-    """
+    """Restore a training in place from a checkpoint's state, if any, and return the index of the next epoch."""
     if state is None:
         return 0
     module.load_state_dict(state["module"])

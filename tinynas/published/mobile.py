@@ -1,7 +1,7 @@
 """Mobile networks of papers as Archs of any image size and width: ProxylessNAS, MnasNet-B1, MCUNet.
 
-MnasNet-B1 has no squeeze and excitation. All channels are multiplied by the width, including the last convolution. MobileNetV2
-is in `arch`, ResNets are in `resnet`. Sources: arXiv 1812.00332, 1807.11626, 2007.10319, and the authors' code.
+MnasNet-B1 has no squeeze and excitation. The width multiplies all channels, including the last convolution's. Sources: arXiv
+1812.00332, 1807.11626, 2007.10319, and the authors' code.
 """
 
 from __future__ import annotations
@@ -59,18 +59,12 @@ def mnasnet_b1(resolution: int = 224, width: float = 1.0) -> Arch:
 
 
 def mcunet_320kb(resolution: int = 176, width: float = 1.0) -> Arch:
-    """Return the MCUNet for 320 kB of SRAM and 1 MB of Flash, with all channels multiplied by `width`.
-
-    It has no 1x1 convolution before the global mean.
-    """
+    """Return the MCUNet for 320 kB of SRAM and 1 MB of Flash, without a 1x1 convolution before the global mean."""
     return _scaled(MCUNET_320KB, resolution, width, stem=16, last=0)
 
 
 def mcunet_512kb(resolution: int = 160, width: float = 1.0) -> Arch:
-    """Return the MCUNet for 512 kB of SRAM and 2 MB of Flash, with all channels multiplied by `width`.
-
-    It has no 1x1 convolution before the global mean.
-    """
+    """Return the MCUNet for 512 kB of SRAM and 2 MB of Flash, without a 1x1 convolution before the global mean."""
     return _scaled(MCUNET_512KB, resolution, width, stem=32, last=0)
 
 

@@ -1,11 +1,8 @@
 """The counting rule `patch_paper`: RAM and MACs of a network whose first layers run patch by patch, as in the MCUNet thesis.
 
-In: ChainLayers on square maps. Out: patch sizes, bytes, MACs. The first layers, the patched layers, together compute one square
-patch of their output at a time. On the maps between them, the patches overlap, and the overlaps are recomputed: the larger the
-receptive field, the more. With `split`, patches do not overlap, which changes the function of the network. Depthwise layers run
-in place. Skip connections, scratch and the whole image are not counted; the image arrives by patches.
-
-Source: J. Lin's thesis on tiny deep learning (MIT), chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
+In: ChainLayers on square maps. Out: patch sizes, bytes, MACs. Overlaps of patches between the patched layers are recomputed;
+with `split` there are none, which changes the network. Depthwise layers run in place. Skip connections, scratch and the whole
+image are not counted. Source: J. Lin's thesis on tiny deep learning (MIT), chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
 """
 
 from __future__ import annotations
@@ -25,10 +22,9 @@ def macs(layers: Sequence[ChainLayer]) -> int:
 
 
 def receptive_fields(layers: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
-    """Return the receptive fields of an output patch of `patch` rows: the number of rows that it depends on (eq. 4.1).
+    """Return the rows that `patch` output rows depend on at the input of each layer, then `patch` (eq. 4.1).
 
-    The list holds the receptive field on the input of each layer, then `patch` itself. With `split`, patches do not overlap:
-    strides enlarge them, kernels do not.
+    With `split`, strides enlarge patches, kernels do not.
     """
     sides = [patch]
     for layer in reversed(layers):
@@ -37,30 +33,19 @@ def receptive_fields(layers: Sequence[ChainLayer], patch: int = 1, *, split: boo
 
 
 def layer_bytes(layer: ChainLayer, *, in_place: bool = True) -> int:
-    """Return the RAM of a layer that runs unfused, in bytes: its input plus its output.
-
-    With `in_place`, the output of a depthwise layer overwrites the input, so the larger of the two counts.
-    """
+    """Return the bytes of a layer's input plus output, or of the larger if a depthwise layer runs `in_place`."""
     return max(layer.in_bytes, layer.out_bytes) if layer.depthwise and in_place else layer.in_bytes + layer.out_bytes
 
 
 def peak_bytes(layers: Sequence[ChainLayer], *, in_place: bool = True) -> int:
-    """Return the peak RAM of a layer-by-layer run in bytes.
-
-    With `in_place`, the output of a depthwise layer overwrites its input.
-    """
+    """Return the peak RAM of a layer-by-layer run in bytes, with depthwise layers `in_place` or not."""
     return max(layer_bytes(layer, in_place=in_place) for layer in layers)
 
 
 def bytes_by_patch(layers: Sequence[ChainLayer], patch: int, *, split: bool = False) -> int:
-    """Return the peak RAM, in bytes, of layers that all run patch by patch.
+    """Return the peak RAM, in bytes, of layers that run by patches, of side `patch` on the last layer's output.
 
-    RAM holds the whole output of the last layer, and the input and output patches of one layer at a time, so the layer with
-    the largest patches counts.
-
-    Args:
-        patch: Side of a patch of the last layer's output.
-        split: Whether patches do not overlap.
+    That is the whole output of the last layer, and the largest input and output patches of one layer.
     """
     maps = [(layer.h, layer.c_in) for layer in layers] + [(layers[-1].h_out, layers[-1].c_out)]
     sides = [min(side, extent) for side, (extent, _) in zip(receptive_fields(layers, patch, split=split), maps, strict=True)]
@@ -71,35 +56,20 @@ def bytes_by_patch(layers: Sequence[ChainLayer], patch: int, *, split: bool = Fa
 
 
 def patched_bytes(layers: Sequence[ChainLayer], patched: int, patch: int, *, split: bool = False) -> int:
-    """Return the peak RAM in bytes if the first `patched` layers run patch by patch and the others layer by layer.
-
-    `patch` is the side of a patch of the last patched layer's output; with `split`, patches do not overlap.
-    """
+    """Return the peak RAM in bytes if the first `patched` layers run by patches of side `patch`, the others unfused."""
     rest = [layer_bytes(layer) for layer in layers[patched:]]
     return max([bytes_by_patch(layers[:patched], patch, split=split), *rest] if patched else rest)
 
 
 def patched_macs(layers: Sequence[ChainLayer], patched: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
-    """Return the MACs if the first `patched` layers run patch by patch and the others layer by layer.
-
-    Args:
-        patched: The number of layers that run patch by patch.
-        patch: Side of a patch of the last patched layer's output.
-        clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
-            thesis counts.
-        split: Whether patches do not overlap.
-    """
+    """Return the MACs if the first `patched` layers run by patches, the others unfused; others as for `macs_by_patch`."""
     return sum(macs_by_patch(layers[:patched], patch, clipped=clipped, split=split)) + macs(layers[patched:])
 
 
 def macs_by_patch(layers: Sequence[ChainLayer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
-    """Return the MACs of each of the layers if all run patch by patch; taps on padding count.
+    """Return the MACs of each layer if all run by patches of side `patch` on the last output; taps on padding count.
 
-    Args:
-        patch: Side of a patch of the last layer's output.
-        clipped: Whether patches end at the edges of their maps. If not, patches at the edges extend beyond, as the MCUNet
-            thesis counts.
-        split: Whether patches do not overlap.
+    If `clipped`, patches end at the edges of maps; else they extend beyond, as the MCUNet thesis counts.
     """
     if not layers:
         return []
@@ -113,10 +83,7 @@ def macs_by_patch(layers: Sequence[ChainLayer], patch: int, *, clipped: bool = F
 
 
 def _read(layer: ChainLayer, span: Span, *, clipped: bool, split: bool) -> Span:
-    """Return the input rows [begin, end) that a layer reads to compute the output rows [begin, end) of `span`.
-
-    With `clipped`, rows outside the input are removed. With `split`, patches do not overlap: the span grows by the stride only.
-    """
+    """Return the input rows [begin, end) that a layer reads for the output rows `span`, inside the map if `clipped`."""
     begin, end = span[0] * layer.stride[0], span[1] * layer.stride[0]
     if not split:
         begin -= layer.padding[0][0]
@@ -134,10 +101,7 @@ class Patched(NamedTuple):
 
 
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
-    """Return RAM and MACs of the layer-by-layer run of a network, and then of all ways to run its first layers patch by patch.
-
-    The ways combine each number of first layers with each patch size that gives at least 2 patches per side.
-    """
+    """Return RAM and MACs unfused, then of each number of first layers in patches of each size with 2 or more per side."""
     cut = [
         (patched, patch)
         for patched, last in enumerate(layers, 1)

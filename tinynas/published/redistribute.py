@@ -1,10 +1,8 @@
 """Receptive field redistribution of MCUNetV2: smaller receptive fields in the layers that run patch by patch. In, out: an Arch.
 
-The first blocks of a network, up to the block whose output is `factor` times smaller than the image, run patch by patch: these
-are the patched blocks. The recomputation at patch borders (the halo) grows with their kernels. Therefore their kernels become
-3x3 at stride 2 and 1x1 elsewhere, and blocks are added after them until MACs and weights are about as before.
-
-Source: J. Lin's thesis on tiny deep learning (MIT), section 4.2, which does not say which blocks to add.
+The patched blocks end with the one whose output is `factor` times smaller than the image. Their halo grows with their kernels,
+which become 3x3 at stride 2 and 1x1 elsewhere; blocks are added after them until MACs and weights are about as before. Source:
+J. Lin's thesis on tiny deep learning (MIT), section 4.2, which does not say which blocks to add.
 """
 
 from __future__ import annotations
@@ -34,14 +32,10 @@ class Patches(NamedTuple):
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Return RAM and MACs of a network whose first blocks run patch by patch.
+    """Return RAM and MACs of a network whose first blocks, as `patched_blocks`, run by patches of side `patch`.
 
-    Args:
-        patch: Rows and columns of a patch of the patched blocks' output.
-        factor: The patched blocks end at the first map that is this many times smaller than the image.
-        clipped: Whether patches end at the edges of their maps; in the thesis they extend beyond.
-        split: Whether patches do not read pixels of other patches. Such a network computes another function and is less
-            accurate.
+    Patches extend beyond maps, as in the thesis, unless `clipped`. With `split` they do not read others' pixels: such a network
+    computes another function and is less accurate.
     """
     all_layers = layers(blocks(arch))
     patched = layers(blocks(arch)[: patched_blocks(arch, factor)])
@@ -61,10 +55,9 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 
 
 def patched_blocks(arch: Arch, factor: int = 8) -> int:
-    """Return the number of patched blocks, including the stem.
+    """Return the number of blocks, with the stem, up to the first with `factor` times fewer rows than the image.
 
-    The last of them is the first block whose output has `factor` times fewer rows than the image. Raises CompileError if no
-    block has such an output.
+    Raises CompileError if no block has such an output.
     """
     count, shrunk = 1, arch.stem_stride[0]
     for group in arch.groups:
@@ -80,14 +73,9 @@ def patched_blocks(arch: Arch, factor: int = 8) -> int:
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """Return a copy of a network whose patched blocks have the smallest receptive field.
+    """Return the network with the smallest receptive field in its `patched_blocks`, and blocks added after them.
 
-    Blocks are added after them to make up for it (receptive field redistribution, MCUNetV2).
-
-    Args:
-        factor: The patched blocks end at the first map that is this many times smaller than the image.
-        added: Indices of the groups whose last block is repeated once more. If None, blocks are added so that MACs and
-            weights come closest to those of `arch`.
+    `added` are indices of groups whose last block is repeated; None brings MACs and weights closest to those of `arch`.
     """
     patched_blocks(verify(arch), factor)
     shrunk, first, groups = arch.stem_stride[0], 0, list[Group]()  # first: index of the first group that may get blocks
@@ -112,14 +100,10 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
 
 
 def _patched(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Return a copy of a group whose patched blocks have the smallest receptive field.
+    """Return a group whose patched blocks, the first if it `ends` them, else all, have the smallest receptive field.
 
-    Its first block is patched. In a group of stride 2, this block gets the kernel KERNEL, and other patched blocks are removed.
-    A group of stride 1 becomes one 1x1 block, or no block if the number of channels does not change.
-
-    Args:
-        c_in: Number of input channels of the group.
-        ends: Whether only the group's first block is patched; otherwise all its blocks are.
+    In a group of stride 2, the first gets the kernel KERNEL, and other patched ones are removed. A group of stride 1 becomes
+    one 1x1 block, or none if the number of channels does not change.
     """
     if group.stride == 1:
         needed = group.width != c_in  # a 1x1 block changes the number of channels
@@ -138,9 +122,9 @@ def _grown(arch: Arch, groups: Sequence[Group], new: Sequence[NewBlock]) -> Arch
 
 
 def _closest(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -> tuple[NewBlock, ...]:
-    """Choose at most `block_limit` blocks whose addition to `groups` brings MACs and weights closest to those of `arch`.
+    """Choose at most `block_limit` copies of blocks, in groups from `first` on, to match MACs and weights of `arch` best.
 
-    Only groups from index `first` on get blocks, and only copies of their own blocks. Break ties in favour of fewer blocks.
+    Break ties in favour of fewer blocks.
     """
     goal, base = (macs(arch), weights(arch)), _grown(arch, groups, ())
     start = macs(base), weights(base)

@@ -22,19 +22,13 @@ Residual = tuple[list[ChainLayer], ChainLayer | None]
 
 
 def resnet_layers(depth: int, resolution: int = 224, width: float = 1.0) -> list[ChainLayer]:
-    """Return all convolutions of ResNet-18 or ResNet-50 (`depth` 18 or 50).
-
-    All channels except the image's are multiplied by `width`. `resolution` is the side of the image in pixels.
-    """
+    """Return all convolutions of ResNet-18 or ResNet-50 (`depth` 18 or 50), with all but the image's channels times `width`."""
     stem, blocks = _blocks(depth, resolution, width)
     return [stem, *(layer for inner, shortcut in blocks for layer in (*inner, shortcut) if layer)]
 
 
 def resnet(depth: int, resolution: int = 224, width: float = 1.0) -> Graph:
-    """Return an int8 graph of ResNet-18 or ResNet-50 (`depth` 18 or 50) with random weights.
-
-    All channels except the image's and the classes are multiplied by `width`.
-    """
+    """Return an int8 graph of ResNet-18 or ResNet-50 (`depth` 18 or 50), with inner channels times `width`."""
     stem, blocks = _blocks(depth, resolution, width)
     g = GraphBuilder((1, resolution, resolution, 3), seed=0)
     x = g.layer("image", stem, "relu")
@@ -66,12 +60,7 @@ def _blocks(depth: int, resolution: int, width: float) -> tuple[ChainLayer, list
 
 
 def _block(depth: int, side: int, channels: int, inner: int, stride: int) -> Residual:
-    """Return a basic block (depth 18) or a bottleneck block (depth 50), and the projection of its skip connection.
-
-    Args:
-        depth: 18 or 50.
-        side: Rows and columns of the input.
-    """
+    """Return a basic block (depth 18) or a bottleneck block (depth 50), and the projection of its skip connection."""
     c_out = inner if depth == 18 else EXPANSION * inner
     shape = [(inner, 3, stride), (c_out, 3, 1)] if depth == 18 else [(inner, 1, 1), (inner, 3, stride), (c_out, 1, 1)]
     layers = list[ChainLayer]()

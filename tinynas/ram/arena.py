@@ -1,9 +1,8 @@
 """Peak RAM of an architecture without its graph, for searches that evaluate 100,000 networks. In: an Arch. Out: bytes.
 
-The peak RAM is the most bytes that are alive in any step of the best plan for the graph of `network.to_graph`, after all
-passes. Without recomputation it is a lower bound on the arena (`Plan.lower_bound`), which most plans reach. The fast path
-(`ram_model`) computes it without a graph. It does not support squeeze and excitation, because two ops read the map that is
-scaled. Such networks are planned as graphs.
+The most live bytes in any step of the best plan for `network.to_graph` after all passes: without recomputation a lower bound on
+the arena (`Plan.lower_bound`), which most plans reach. `ram_model` computes it without a graph, but not for squeeze and
+excitation, because two ops read the map that is scaled.
 """
 
 from __future__ import annotations
@@ -34,18 +33,16 @@ Chain = list[tuple[Step, ...]]  # for each block, its ops as Steps
 def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | None = None, schedule: str = "best") -> int:
     """Return the peak RAM of a classifier in bytes: the most bytes that are alive in any step of its plan.
 
-    These cases are planned as graphs, which is 100 times slower: squeeze and excitation, the schedule `layer` with streamed
-    inputs, schedules other than `best` and `layer`, and `best` without a C compiler.
+    Planned as graphs, 100 times slower, are squeeze and excitation, the schedule `layer` with streamed inputs, schedules other
+    than `best` and `layer`, and `best` without a C compiler.
 
     Args:
         stream_inputs: Whether the image arrives row by row; otherwise it is in RAM as a whole.
         max_mac_overhead: Limit on the MACs with recomputation, as a factor on the MACs without; None for no recomputation.
-        schedule: The planner's strategy.
 
     Raises:
         CompileError: The network is a detector, its pooling is not `mean`, its image is not square, or a number of channels is
             no multiple of 4.
-
     """
     if arch.anchors:
         raise CompileError("the network is a detector", "give a classifier; detectors are planned as graphs")
@@ -59,12 +56,8 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
 def arena_lower_bound(arch: Arch, *, stream_inputs: bool = False) -> int:
     """Return a quick lower bound on the arena of a plan without recomputation, in bytes.
 
-    It is the peak RAM of the network without its squeeze and excitation, for which no graph must be planned. If the classifier
-    reads maxima, it is the peak with means, less the sums that a mean may keep.
-
-    Raises:
-        CompileError: As `arena`, but the pooling may be `max` or `both`, too.
-
+    It is the peak RAM without squeeze and excitation; for maxima, with means less the sums that a mean may keep. Raise
+    CompileError as `arena`, except for the pooling `max` or `both`.
     """
     groups = tuple(replace(group, squeeze=0) for group in arch.groups)
     if arch.pooling not in ("max", "both"):
@@ -81,10 +74,7 @@ def arena_of(
     max_mac_overhead: float | None = None,
     schedule: str = "best",
 ) -> int:
-    """Return the peak RAM in bytes of a sequence of blocks; the keyword arguments are those of `arena`.
-
-    `classes` is the number of classes; 0 ends the network with the mean of each channel, None with the last block.
-    """
+    """Return the peak RAM in bytes of blocks; `classes` of 0 ends with the mean of each channel, None with the last block."""
     is_chain = not any(block.squeezed for block in blocks)
     chain = _chain(blocks, classes)
     if is_chain and schedule == "layer" and not stream_inputs:
@@ -100,11 +90,7 @@ def arena_of(
 
 
 def graph_of(blocks: Sequence[Block], classes: int | None, pooling: str = POOLINGS[0]) -> Graph:
-    """Return the graph of a network after all passes, except the passes that remove channels and transposes.
-
-    The arguments are those of `network.to_graph`. Random weights make some channels of small maps constant, so a pass would
-    remove them. With trained weights it would not.
-    """
+    """Return the graph after all passes except those that remove transposes, or constant channels, as random weights make."""
     graph = to_graph("network", blocks, classes, pooling=pooling)
     for rewrite in PASSES:
         if rewrite not in (shrink_channels, strip_transposes):
@@ -119,10 +105,9 @@ def macs_without_padding(arch: Arch) -> int:
 
 
 def _chain(blocks: Sequence[Block], classes: int | None) -> Chain:
-    """Return blocks as the chain of ops of the RAM model: a tuple of Steps per block, then one for the mean and the classifier.
+    """Return Steps of each block, then of mean and classifier (not for `classes` None), without squeeze and excitation.
 
-    Squeeze and excitation is left out. If `classes` is None, so are the mean and the classifier. Raises CompileError if the
-    image is not square.
+    Raises CompileError if the image is not square.
     """
     stem = blocks[0].layers
     if not all(layer.is_square for layer in stem):

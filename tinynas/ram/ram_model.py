@@ -33,10 +33,7 @@ MACS = 11  # the column of a step's multiply-accumulates
 
 
 class Step(NamedTuple):
-    """An op of a chain of layers, for the RAM model in C.
-
-    Its input is the output of the previous step, a square map of `side` rows and `c_in` channels.
-    """
+    """An op of a chain, for the RAM model in C, on the previous step's output of `side` x `side` x `c_in`."""
 
     kind: str
     side: int
@@ -66,10 +63,7 @@ class Step(NamedTuple):
 
 
 def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
-    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does.
-
-    `side` is the number of input rows, `pad` the padding on either side. Return the remaining (kernel rows, padding before).
-    """
+    """Return (kernel rows, padding before) without rows that only read padding, as the pass `crop_windows` removes them."""
     last = (side + 2 * pad - kernel) // stride * stride
     before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
     return kernel - before - after, pad - before
@@ -86,10 +80,7 @@ def macs_of(step: Step) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def distance_of(step: Step) -> int:
-    """Return the overlap distance of an op that runs unfused, in bytes.
-
-    The output may overwrite the input while it is read, if the output starts at least this many bytes below the input's start.
-    """
+    """Return the overlap distance of an op that runs unfused, in bytes."""
     if SPECS[step.kind].weights is None:
         return 0
     taps, dense = (step.kernel,) * 2, step.kind == "fully_connected"
@@ -120,11 +111,8 @@ def numbers_of(steps: tuple[Step, ...]) -> Numbers:
 def least_bytes(chain: Sequence[tuple[Step, ...]], *, streamed_inputs: bool, budget: int = 0) -> int | None:
     """Return the peak RAM, in bytes, of the plan with the least RAM; None without a C compiler.
 
-    Args:
-        chain: The steps of each block. The first step must be a convolution. All numbers of channels must be multiples of 4,
-            except those of the network's input and output.
-        streamed_inputs: Whether the image arrives row by row.
-        budget: Multiply-accumulates that the plan may recompute.
+    The `chain` has the steps of each block, a convolution first; all but the network's input and output channels must be
+    multiples of 4. At most `budget` MACs are recomputed.
     """
     library = toolchain.library(*SOURCES)
     if library is None:

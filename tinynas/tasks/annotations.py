@@ -1,7 +1,6 @@
 """Annotated images: VOC folders (an XML file per image) and COCO folders (a JSON file). In: a folder. Out: Annotated images.
 
-Files are untrusted: XML with a document type, which could declare entities, is an error. Sources: the development kit of PASCAL
-VOC 2012, the data format of cocodataset.org.
+Untrusted: XML with a document type is an error. Sources: the kit of PASCAL VOC 2012, the data format of cocodataset.org.
 """
 
 from __future__ import annotations
@@ -54,12 +53,8 @@ class Annotated:
 def read_annotations(folder: Path) -> list[Annotated]:
     """Return the annotated images of a VOC or COCO folder, sorted by path. Images without an annotation are skipped.
 
-    If a VOC folder has lists in ImageSets/Main, images that no list names are skipped, too. If there is a validation part but
-    no test part, the validation part becomes the test part.
-
-    Raises:
-        CompileError: the folder has no annotations, an annotation is faulty, or an image is missing or annotated twice.
-
+    Images that no list of a VOC folder's ImageSets/Main names are skipped, too. A validation part without a test part becomes
+    the test part. Raise CompileError if there are no annotations, one is faulty, or an image is missing or annotated twice.
     """
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is not a folder", FORMS)
@@ -101,10 +96,7 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
 
 
 def _image(images: Path, named: str, file: Path) -> Path:
-    """Return the path of the image that an annotation `file` belongs to; raise CompileError if there is none.
-
-    It is the file of the same name in the folder `images`, else the file `named` in the annotation.
-    """
+    """Return the image of an annotation: the file of the same name, else that `named` in it; raise CompileError if none."""
     own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
     inside = [images / named] if Path(named).name == named and named else []
     path = _first_file([*own, *inside])
@@ -169,10 +161,7 @@ def _side(path: Path, value: Any) -> int:
 
 
 def _coco(folder: Path, file: Path) -> list[Annotated]:
-    """Read a COCO file, whose boxes are [left, top, width, height]; boxes without width or height are skipped.
-
-    If the file's name contains that of a part (training, validation, test), all its images are in that part.
-    """
+    """Read a COCO file, without empty boxes [left, top, width, height]; its name may set the part of its images."""
     try:
         record = json.loads(read_file(file, MAX_JSON, MEND))
         labels = {_key(category["id"]): str(category["name"]) for category in record["categories"]}

@@ -1,16 +1,13 @@
 """Mean average precision of a detector, as PASCAL VOC (all points, or 11) and COCO define it. In: boxes. Out: precisions.
 
 Detections are [n, 6]: label, edges, score. True boxes are [m, 6]: label, edges, flag. Edges are real numbers, without the extra
-pixel of VOC's kit.
+pixel of VOC's kit. Sources: the kit of VOC 2012; pycocotools 2.0.11.
 
-- VOC: a detection is matched to the true box with the largest IoU, if that is at least 0.5. A second detection of the same true
-  box is a false positive. A detection of a difficult box is ignored. VOC has no crowds: they count as difficult.
+- VOC: a detection is matched to the true box with the largest IoU, if that is at least 0.5. A second detection of it is a false
+  positive; one of a difficult box (or crowd) is ignored.
 - COCO: for each IoU threshold 0.5, 0.55 .. 0.95, a detection is matched to the unmatched true box with the largest IoU, COUNTED
   boxes first. At most 100 detections per image and class count. The overlap with a crowd is the share of the detection inside
-  it; any number of detections may match a crowd, and they are ignored. COCO has no difficult boxes: one detection may match
-  each, and it is ignored.
-
-Sources: the development kit of VOC 2012; pycocotools 2.0.11.
+  it; any number may match it, and one may match a difficult box, and they are ignored.
 """
 
 from __future__ import annotations
@@ -53,13 +50,7 @@ def overlaps(detections: Floats, true: Floats) -> Floats:
 
 
 def match_voc(detections: Floats, true: Floats, least: float) -> Match:
-    """Match the detections and the true boxes of one class in one image by VOC's rules.
-
-    Args:
-        detections: [n, 6]: label, four edges, score.
-        true: [m, 6]: label, four edges, flag (COUNTED, DIFFICULT or CROWD).
-        least: the IoU threshold.
-    """
+    """Match detections [n, 6] and true boxes [m, 6] of one class in one image by VOC's rules, from the IoU `least` on."""
     detections = _by_score(detections)
     shared = overlaps(detections, np.where(np.arange(6) == 5, COUNTED, true))
     kinds, taken = np.zeros(len(detections), np.int64), set[int]()
@@ -74,13 +65,7 @@ def match_voc(detections: Floats, true: Floats, least: float) -> Match:
 
 
 def match_coco(detections: Floats, true: Floats, least: float) -> Match:
-    """Match the detections and the true boxes of one class in one image by COCO's rules.
-
-    Args:
-        detections: [n, 6]: label, four edges, score.
-        true: [m, 6]: label, four edges, flag (COUNTED, DIFFICULT or CROWD).
-        least: the IoU threshold.
-    """
+    """Match detections [n, 6] and true boxes [m, 6] of one class in one image by COCO's rules, from the IoU `least` on."""
     detections, true = _by_score(detections)[:COCO_MAX_DETECTIONS], true[np.argsort(true[:, 5] != COUNTED, kind="stable")]
     shared, counted = overlaps(detections, true), int((true[:, 5] == COUNTED).sum())
     kinds, free = np.zeros(len(detections), np.int64), np.ones(len(true), bool)
@@ -96,10 +81,7 @@ def match_coco(detections: Floats, true: Floats, least: float) -> Match:
 
 
 def average_precision(matches: Sequence[Match], points: Floats | None) -> float:
-    """Return the average precision of one class over all images, or NaN if it has no true box.
-
-    Precision is averaged at the recalls `points`; None for the area under the precision-recall curve.
-    """
+    """Return the average precision of one class at the recalls `points` (None: area under the curve); NaN without a box."""
     positives = sum(match.positives for match in matches)
     if not positives:
         return float("nan")
@@ -115,19 +97,12 @@ def average_precision(matches: Sequence[Match], points: Floats | None) -> float:
 
 
 def voc(detections: Sequence[Floats], true: Sequence[Floats], classes: int, points: Floats | None = None) -> Floats:
-    """Return the average precision of each class as VOC defines it, at an IoU threshold of 0.5.
-
-    `detections` and `true` have an array of boxes per image. `points` is None for the definition since 2010, VOC_POINTS for the
-    earlier one.
-    """
+    """Return VOC's average precision of each class; `points` is None, or VOC_POINTS for the definition before 2010."""
     return _classes(matched(detections, true, classes, match_voc, (0.5,))[0], points)
 
 
 def coco(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> Floats:
-    """Return the average precision of each class as COCO defines it: the mean over the IoU thresholds COCO_OVERLAPS.
-
-    `detections` and `true` have an array of boxes per image.
-    """
+    """Return COCO's average precision of each class: the mean over the IoU thresholds COCO_OVERLAPS."""
     by_overlap = matched(detections, true, classes, match_coco, COCO_OVERLAPS)
     return np.asarray(np.mean([_classes(matches, COCO_POINTS) for matches in by_overlap], axis=0))
 
@@ -135,14 +110,7 @@ def coco(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> 
 def matched(
     detections: Sequence[Floats], true: Sequence[Floats], classes: int, rule: Rule, least: Sequence[float]
 ) -> list[list[list[Match]]]:
-    """Match detections and true boxes; return the matches indexed by [IoU threshold][class][image].
-
-    Args:
-        detections: detected boxes [n, 6] of each image.
-        true: true boxes [m, 6] of each image.
-        rule: `match_voc` or `match_coco`.
-        least: the IoU thresholds.
-    """
+    """Match boxes [n, 6] of each image by `rule`; return matches by [IoU threshold of `least`][class][image]."""
     split = [
         [(f[f[:, 0] == label], t[t[:, 0] == label]) for f, t in zip(detections, true, strict=True)] for label in range(classes)
     ]
@@ -150,10 +118,7 @@ def matched(
 
 
 def means(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict[str, float]:
-    """Return the mean average precision over all classes by three definitions: `voc` (all points), `voc_11` and `coco`.
-
-    `detections` [n, 6] and `true` [m, 6] have an array of boxes per image.
-    """
+    """Return the mean average precision over all classes: `voc` (all points), `voc_11` and `coco`."""
     matches = matched(detections, true, classes, match_voc, (0.5,))[0]
     by_voc = {name: mean(_classes(matches, points)) for name, points in (("voc", None), ("voc_11", VOC_POINTS))}
     return by_voc | {"coco": mean(coco(detections, true, classes))}
@@ -166,10 +131,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def interval(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval (low, high) of VOC's mean average precision, by bootstrapping the images.
-
-    `detections` [n, 6] and `true` [m, 6] have an array of boxes per image.
-    """
+    """Return the 95 % confidence interval (low, high) of VOC's mean average precision, by bootstrapping the images."""
     matches = matched(detections, true, classes, match_voc, (0.5,))[0]
     resampled = np.random.default_rng(0).integers(0, len(detections), (RESAMPLED, len(detections)))
     values = [mean(average_precision([own[image] for image in images], None) for own in matches) for images in resampled]

@@ -1,9 +1,8 @@
 """Decode the head of a detector into boxes in integers, and emit C that computes the same bytes. In: int8 values. Out: boxes.
 
-Per cell and anchor, the head predicts a centre (rows, columns), a size (rows, columns), an object score, and a score per class
-if there are several. The logistic function of the centre is a position inside the cell. The box size is the anchor's times the
-exponential of the size (YOLO9000, arXiv 1612.08242). Both functions are tables of 256 values. Non-maximum suppression drops
-boxes that overlap a box of the same class with a higher score.
+Per cell and anchor, the head predicts centre and size (rows, columns), an object score, and a score per class if there are
+several. The centre is a logistic function, the size the anchor's times an exponential (YOLO9000, arXiv 1612.08242); both are
+tables of 256 values. Non-maximum suppression drops boxes that overlap a better one of the same class.
 """
 
 from __future__ import annotations
@@ -59,16 +58,8 @@ class Head:
     def detected(self, values: NDArray[np.int8], quant: Quant, threshold: float) -> NDArray[np.void]:
         """Decode the int8 output into boxes (dtype BOX) by falling score, with the same bytes as boxes.c.
 
-        Boxes of equal score are in the order of rows, columns, anchors.
-
-        Args:
-            values: the output of the network.
-            quant: its quantisation.
-            threshold: the least score, above 0 and at most 1.
-
-        Raises:
-            CompileError: the threshold is out of range.
-
+        Boxes of equal score are in the order of rows, columns, anchors. Raise CompileError for a threshold of the score out of
+        (0, 1].
         """
         probability, growth = self.tables(quant)
         cells = self._cells(values).astype(np.int64) + 128
@@ -87,10 +78,7 @@ class Head:
         return np.array([(*edges[index], scores[index], labels[index]) for index in kept], BOX)
 
     def detected_real(self, values: NDArray[np.float32], threshold: float) -> Floats:
-        """Decode the float output into boxes [n, 6]: label, edges (top, left, bottom, right) in pixels, score.
-
-        `threshold` is the least score, 0 to 1.
-        """
+        """Decode the float output into boxes [n, 6]: label, edges (top, left, bottom, right) in pixels, score (0 to 1)."""
         cells: Floats = self._cells(values).astype(np.float64)
         score = _logistic(cells[..., 4])
         if self.scores:
@@ -103,10 +91,7 @@ class Head:
         return np.column_stack((labels[kept], edges[kept], scores[kept]))
 
     def tables(self, quant: Quant) -> tuple[Ints, Ints]:
-        """Return the integer tables [256] of the logistic function and of the exponential, for the int8 values -128 .. 127.
-
-        The tables have PROBABILITY_BITS and GROWTH_BITS fractional bits. `quant` is the quantisation of the int8 values.
-        """
+        """Return tables [256] of logistic (PROBABILITY_BITS fractional) and exp (GROWTH_BITS) for int8 values -128 .. 127."""
         real: Floats = np.asarray((np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0], np.float64)
         probability = np.asarray(np.round(_logistic(real) * 2**PROBABILITY_BITS), np.int64)
         growth = np.asarray(np.round(np.exp(np.minimum(real, np.log(LARGEST))) * 2**GROWTH_BITS), np.int64)
@@ -139,10 +124,7 @@ class Head:
         return texts("boxes.c", "boxes.h") | {"boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
-        """Convert a score threshold of 0 .. 1 to the integer that the C uses, with PROBABILITY_BITS fractional bits.
-
-        Raise CompileError if the threshold is out of range.
-        """
+        """Return a score threshold with PROBABILITY_BITS fractional bits; raise CompileError if it is out of range."""
         if not 0 < threshold <= 1:
             raise CompileError(f"the threshold {threshold:g} is out of range", "give a number above 0, at most 1")
         return max(1, round(threshold * (1 << PROBABILITY_BITS)))
@@ -152,12 +134,9 @@ class Head:
         return values.reshape(rows, columns, len(self.anchors), TERMS + self.scores)
 
     def _best(self, cells: Array, score: Array, threshold: float) -> tuple[Array, tuple[Ints, ...], Ints, Array]:
-        """Return the up to MOST anchors with the highest scores of at least `threshold`, by falling score.
+        """Return the up to MOST anchors by falling `score` [rows, columns, anchors]: values, places, labels and scores.
 
-        `cells` are the values of the output [rows, columns, anchors, values], `score` the scores [rows, columns, anchors].
-
-        Returns:
-            The anchors' values [n, values], places (rows [n], columns [n], anchors [n]), labels [n] and scores [n].
+        Places are three arrays [n]: rows, columns, anchors. `cells` are [rows, columns, anchors, values].
         """
         order = np.argsort(-score.reshape(-1), kind="stable")[:MOST]
         places = np.unravel_index(order[score.reshape(-1)[order] >= threshold], score.shape)
@@ -192,10 +171,7 @@ def as_rows(boxes: NDArray[np.void]) -> Floats:
 
 
 def suppressed(edges: Array, labels: Ints, limit: float) -> list[int]:
-    """Return the indices of the boxes that remain after non-maximum suppression with the IoU threshold `limit`.
-
-    `edges` [n, 4] and `labels` [n] must be sorted by falling score.
-    """
+    """Return the boxes left by non-maximum suppression (IoU `limit`); edges [n, 4], labels [n] are by falling score."""
     sides = edges[:, 2:] - edges[:, :2]
     areas, kept = sides[:, 0] * sides[:, 1], list[int]()
     alive = np.ones(len(edges), bool)

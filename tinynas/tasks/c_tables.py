@@ -18,14 +18,7 @@ def texts(*names: str) -> dict[str, str]:
 
 
 def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Table]) -> str:
-    """Return the text of a C header with the sizes and tables of the C file `name`.
-
-    Args:
-        name: the C file, without ".c".
-        about: words for the first comment.
-        sizes: macro -> value; the macros get the prefix NAME_.
-        tables: constant arrays as (type in C, name, values).
-    """
+    """Return a C header of sizes (macro without NAME_ -> value) and tables (C type, name, values) of the C file `name`."""
     guard = f"{name.upper()}_TABLES_H"
     lines = [
         f"/* Sizes and tables of {name}.c: {about}. */",

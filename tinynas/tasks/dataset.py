@@ -1,7 +1,7 @@
 """Labelled samples, split into training, validation and test. In: a folder. Out: a Dataset.
 
-Samples are stored as the network's int8 input, with scale 1 / 128. The hash of a group's name decides the part of its files, as
-in Speech Commands (arXiv 1804.03209). New files then do not move other files to another part, except by `topped_up`.
+Samples are the network's int8 input, with scale 1 / 128. The hash of a group's name decides its part, as in Speech Commands
+(arXiv 1804.03209), so new files do not move others, except by `topped_up`.
 """
 
 from __future__ import annotations
@@ -66,10 +66,7 @@ class Dataset:
         return self.values[chosen], self.labels[chosen]
 
     def groups_of(self, name: str) -> NDArray[np.int64] | None:
-        """Return the group (such as the speaker) of each sample in the part `name`; None if the samples are independent.
-
-        The order is that of the samples in `part(name)`.
-        """
+        """Return the group (such as the speaker) of each sample of `part(name)`; None if the samples are independent."""
         return None if self.groups is None else self.groups[self.parts == PARTS.index(name)]
 
     def counts(self) -> dict[str, int]:
@@ -88,15 +85,9 @@ class Survey:
 
 
 def survey(files: Sequence[LabelledFile], size_of: Callable[[Path], tuple[int, int]] | None = None, classes: int = 0) -> Survey:
-    """Return the survey of labelled files. Its `rate` remains 0.
+    """Return the survey of labelled files, with `rate` 0; `size_of` (rows, columns) is called for up to SURVEYED images.
 
-    Args:
-        size_of: returns the (rows, columns) of an image file; it is called for at most SURVEYED files. None if there are no
-            images.
-        classes: number of classes; if it is 0, the labels are counted.
-
-    Raises:
-        CompileError: `classes` is 0, and there is one class only, or a part has too few samples of a class.
+    If `classes` is 0, labels are counted, and CompileError is raised for a single class, or too few samples of one in a part.
     """
     labels, parts = [file.label for file in files], parts_of(files)
     if not classes:
@@ -118,8 +109,8 @@ def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
 def pooled(values: NDArray[np.int8], size: tuple[int, int]) -> NDArray[np.int8]:
     """Resize samples [samples, rows, columns, channels] to `size` (rows, columns) by averaging values.
 
-    On each axis, output i is the mean of the inputs floor(i * side / new) to ceil((i + 1) * side / new) - 1, as in torch's area
-    interpolation. Means are rounded to the nearest integer, ties upwards.
+    Output i is the mean of the inputs floor(i * side / new) to ceil((i + 1) * side / new) - 1, as in torch's area
+    interpolation, rounded to the nearest integer, ties upwards.
     """
     if values.shape[1:3] == size:
         return values
@@ -148,10 +139,7 @@ class LabelledFile:
 
 
 def share_of(group: str) -> float:
-    """Return the hash of a group's name as a number from 0 to 1, which decides its part.
-
-    Below TEST, the group is in the test part; below TEST + VALIDATION, in validation; else in training.
-    """
+    """Return the hash of a group's name in 0 .. 1: below TEST it is test, below TEST + VALIDATION validation, else train."""
     return int(hashlib.sha1(group.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
@@ -162,10 +150,7 @@ def part_of(group: str) -> str:
 
 
 def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files below a folder with the given suffixes, sorted by path; raise CompileError if there are none.
-
-    Files and folders whose names begin with a dot are ignored, such as .ipynb_checkpoints.
-    """
+    """Return the files with these suffixes below a folder, sorted, without dot files; raise CompileError if none."""
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is not a folder", FOLDERS)
     paths = sorted(
@@ -186,8 +171,8 @@ def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], str] = str) -> list[LabelledFile]:
     """Return the files below a folder, each labelled by the name of the folder that holds it.
 
-    If a folder further up is named as in PART_NAMES, it sets the part. `group_of` maps a path below `folder` to the name of the
-    file's group, whose files stay in one part; by default each file is a group.
+    A folder further up named as in PART_NAMES sets the part. `group_of` maps a path below `folder` to its group, by default
+    itself.
     """
     labelled = []
     for path in files_of(folder, suffixes):
@@ -200,11 +185,7 @@ def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], s
 
 
 def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str] = str.strip) -> dict[str, str]:
-    """Return the part of each file that is named in lists of files; empty if no list exists.
-
-    Args:
-        lists: file name of a list -> part of the files that it names.
-    """
+    """Return file name -> part, from lists (file name -> part) whose lines `name_of` reads; empty if none exists."""
     parts = dict[str, str]()
     for name, part in lists.items():
         if (folder / name).is_file():
@@ -215,11 +196,10 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Return the files with a complete set of parts (training, validation, test), after folders or lists have set some of them.
+    """Return the files with a complete set of parts, after folders or lists have set some of them.
 
-    If no part other than training is set, reset all parts to None, so that `parts_of` chooses them. If validation has files
-    but the test has none, the validation part becomes the test part, as in `annotations`. If validation has no files then, the
-    training files whose group hashes to validation move there, and `topped_up` moves more if these are too few.
+    If only training is set, all are reset for `parts_of`. Validation without test becomes the test part. Without validation,
+    training files move there by the hash of their group, and more by `topped_up` if these are too few.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
@@ -234,11 +214,7 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
-    """Return the part of each file: `LabelledFile.part` if it is not None, else the part that the hash of its group gives.
-
-    If no file has a set part, and the hash puts no file of a class into the test part, or too few into validation, `topped_up`
-    moves training files there.
-    """
+    """Return each file's part as set, or by the hash of its group; if none is set, `topped_up` fills test and validation."""
     parts = [file.part or part_of(file.group) for file in files]
     return parts if any(file.part for file in files) else topped_up(files, topped_up(files, parts, "test"), "validation")
 
@@ -246,11 +222,10 @@ def parts_of(files: Sequence[LabelledFile]) -> list[str]:
 def topped_up(files: Sequence[LabelledFile], parts: Sequence[str], part: str) -> list[str]:
     """Move groups of files from training to `part`, if it has too few files of a class; return the new part of each file.
 
-    `parts` has the present part of each file. The test part needs one file of each class. Validation needs MIN_VALIDATION files
-    of each class, or 1 / MAX_SHARE of the class's files outside the test part if this is less. (With 10 samples of each of 10
-    classes, an accuracy of 80 % has a standard error of 4 points; with fewer the choice among candidates is chance.) Groups
-    with the lowest hash move first. A group stays if a class would keep fewer than MIN_OF_CLASS files for training or, unless
-    `part` has none of the class, fewer than half of its files.
+    The test part needs one file of each class, validation MIN_VALIDATION, or 1 / MAX_SHARE of the class's files outside the
+    test part if less. (With 10 of each of 10 classes, an accuracy of 80 % has a standard error of 4 points; fewer are chance.)
+    Groups with the lowest hash move first. A group stays if a class would keep fewer than MIN_OF_CLASS files for training or,
+    unless `part` has none of the class, fewer than half of its files.
     """
     parts, members = list(parts), dict[str, list[int]]()
     for index, file in enumerate(files):
@@ -311,15 +286,10 @@ def dataset(
     preparation: Mapping[str, Any],
     progress: Progress = silent,
 ) -> Dataset:
-    """Read files into a data set.
+    """Read files into a data set of the `kind` "images" or "sounds".
 
-    Args:
-        kind: "images" or "sounds".
-        read: returns one file as int8 [rows, columns, channels]; all files have the same shape.
-        preparation: how `read` converts files to values, as JSON values; firmware must do the same.
-
-    Raises:
-        CompileError: there is only one class, or a part has too few samples of a class.
+    `read` returns one file as int8 [rows, columns, channels], all of the same shape; `preparation` says how, in JSON values, as
+    firmware must do the same. Raise CompileError if there is only one class, or a part has too few samples of a class.
     """
     classes = sorted_classes([file.label for file in files])
     parts = parts_of(files)
@@ -337,20 +307,14 @@ def dataset(
 
 
 def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str]) -> None:
-    """Raise CompileError if there is only one class, or if a part has too few samples of a class.
-
-    `labels` and `parts` have an entry per sample.
-    """
+    """Raise CompileError if there is only one class, or if a part has too few samples of a class."""
     if len(classes) < 2:
         raise CompileError(f"there is only one class, '{classes[0]}'", ONE_LABEL)
     check_counts(classes, labels, parts, "sample")
 
 
 def check_counts(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str], what: str) -> None:
-    """Raise CompileError if a part has too few samples of a class.
-
-    `labels` and `parts` have an entry per sample. `what` is the word for a sample in the message: "sample" or "box".
-    """
+    """Raise CompileError if a part has too few of a class; `what` is "sample" or "box"."""
     counts = Counter(zip(labels, parts, strict=True))
     for label, (part, needed) in product(classes, (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1))):
         if (have := counts[label, part]) < needed:

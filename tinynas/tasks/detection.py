@@ -49,15 +49,9 @@ def read_detection(
 ) -> Dataset:
     """Read a VOC or COCO folder: images letterboxed to `size`, with the values pixel - 128, and their boxes.
 
-    Args:
-        size: rows and columns of the network's input.
-        channels: 1 for grey, 3 for RGB.
-        classes: the classes to learn, in this order; empty for all classes, sorted by name.
-        anchors: largest number of anchors, the typical box sizes that a detector starts from.
-        stride: rows and columns in pixels of a cell of the detector's output grid.
-
-    Raises:
-        CompileError: the folder is faulty, or the size is no multiple of the stride.
+    `channels` is 1 for grey, 3 for RGB. The `classes` are learnt in this order; by default all, sorted. There are up to
+    `anchors` typical box sizes; `stride` is the side in pixels of a cell of the output grid. Raise CompileError if the folder
+    is faulty, or the size is no multiple of the stride.
     """
     if anchors < 1 or stride < 1:
         raise CompileError(f"{anchors} anchors with a stride of {stride} pixels are out of range", "give whole numbers above 0")
@@ -101,10 +95,7 @@ def read_detection(
 
 
 def survey_detection(folder: Path, classes: Sequence[str] = ()) -> Survey:
-    """Return the number of classes, the images of each part, and the median image size of a VOC or COCO folder.
-
-    In a small folder, the images of each part may differ from those of `read_detection`.
-    """
+    """Return classes, images per part (approximate in a small folder), and median size of a VOC or COCO folder."""
     images = read_annotations(folder)
     return survey(_files(folder, images), sizes_of(images), len(_classes(folder, images, classes)))
 
@@ -136,20 +127,14 @@ def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -
 
 
 def check_size(path: Path, stated: tuple[int, int] | None, own: tuple[int, int]) -> None:
-    """Raise CompileError if an annotation states another size (rows, columns) than its image has.
-
-    `stated` is the size in the annotation, None if it states none; `own` is that of the image.
-    """
+    """Raise CompileError if an annotation states another size (rows, columns; None: unstated) than its image has."""
     if stated not in (None, own):
         size = " x ".join(map(str, stated or ()))
         raise CompileError(f"'{path}' is {own[0]} x {own[1]}, its annotation says {size}", MEND)
 
 
 def clipped(path: Path, box: LabelledBox, own: tuple[int, int]) -> Floats:
-    """Clip a box to its image of `own` rows and columns; return its edges (top, left, bottom, right) in pixels.
-
-    Raise CompileError if the box is empty or outside the image; `path` names the image in the message.
-    """
+    """Return edges (top, left, bottom, right) in pixels, clipped to the image; raise CompileError if nothing is left."""
     edges = np.array(box[1:5])
     if edges[2] <= edges[0] or edges[3] <= edges[1]:
         raise CompileError(f"'{path}' has an empty box: {_text(box)}", MEND)
@@ -182,10 +167,7 @@ def shape_overlaps(sides: Floats, others: Floats) -> Floats:
 
 
 def k_means(sides: Floats, count: int) -> Floats:
-    """Return up to `count` anchors [n, 2] (rows, columns), smallest first, by k-means over box sizes with the distance 1 - IoU.
-
-    The initial centres are box sizes at even quantiles of the area, so the result is deterministic.
-    """
+    """Return up to `count` anchors (rows, columns), smallest first, by k-means with the distance 1 - IoU; deterministic."""
     different = np.unique(sides, axis=0)
     by_area = different[np.argsort(different.prod(axis=1), kind="stable")]
     count = min(count, len(by_area))

@@ -1,9 +1,8 @@
 """Log-mel features and MFCC of sound in integers, frame by frame, and C that computes the same bytes. In: samples. Out: int8.
 
-Each frame is multiplied by a Hann window. Its real FFT of 2n values is computed with a complex FFT of n values. The power is
-summed in triangular mel bands. A feature is the logarithm of this sum, in eighths of a doubling. MFCC (Davis and Mermelstein,
-10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of the log-mel features. No intermediate value
-needs more than 63 bits. `wake_word` has the features of MLPerf Tiny.
+Frames have a Hann window and a real FFT of 2n values by a complex one of n; the power is summed in triangular mel bands. A
+feature is the logarithm in eighths of a doubling. MFCC (Davis and Mermelstein, 10.1109/TASSP.1980.1163420) are the first terms
+of a cosine transform (DCT-II). No value needs more than 63 bits.
 """
 
 from __future__ import annotations
@@ -67,11 +66,7 @@ class LogMel:
 
     @cached_property
     def terms(self) -> Ints:
-        """Return the matrix of the cosine transform [coefficients, bands].
-
-        Its first row computes the mean of the bands; the other rows are cosines times GAIN. Values have `cosine_bits`
-        fractional bits.
-        """
+        """Return the transform [coefficients, bands], times GAIN but the mean, with `cosine_bits` fractional bits."""
         turns = np.arange(self.coefficients)[:, None] * (np.arange(self.bands) + 0.5) / self.bands
         gain = np.where(np.arange(self.coefficients) == 0, 1, GAIN)[:, None]
         return as_ints(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits)
@@ -98,10 +93,7 @@ class LogMel:
 
     @cached_property
     def twiddles(self) -> tuple[Ints, Ints]:
-        """Return the real and imaginary parts of exp(-2 pi i k / frame) for k = 0 .. frame / 2 - 1.
-
-        Values have TWIDDLE_BITS fractional bits.
-        """
+        """Return the real and imaginary parts of exp(-2 pi i k / frame), k < frame / 2, with TWIDDLE_BITS fractional bits."""
         turns = np.exp(-2j * np.pi * np.arange(self.frame // 2) / self.frame) * 2**TWIDDLE_BITS
         return as_ints(turns.real), as_ints(turns.imag)
 
@@ -236,8 +228,8 @@ class LogMel:
 def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = HOP_MS, coefficients: int = 0) -> LogMel:
     """Return the usual settings for speech: mel bands of 60 Hz to 7.6 kHz, and a frame of 2^k samples, about `frame_ms` long.
 
-    At low sample rates, the bands end at 95 % of half the rate. `rate` is in Hz. `coefficients` is the number of MFCC per
-    frame, 0 for log-mel features.
+    The bands end at most at 95 % of half the `rate` in Hz. `coefficients` is the number of MFCC per frame, 0 for log-mel
+    features.
     """
     frame = 1 << max(5, round(float(np.log2(rate * frame_ms / 1000))))
     return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2), coefficients)

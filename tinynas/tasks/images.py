@@ -22,10 +22,7 @@ FILES = (".npz", ".parquet")
 
 
 def read_images(path: Path, size: tuple[int, int], channels: int = 3, progress: Progress = silent) -> Dataset:
-    """Read the images of a folder that has a subfolder per class, or of files that hold many images.
-
-    They are resized to `size` (rows, columns) without keeping their aspect ratio. The values are pixel - 128.
-    """
+    """Read images of a folder per class or of large files, resized to (rows, columns), with values pixel - 128."""
     found = sample_files(path, FILES)
     samples = read_samples(found) if found else {}
     files, read_pixels = _from_files(samples, size, channels) if found else _from_folders(path, size, channels)
@@ -63,19 +60,12 @@ Found = tuple[list[LabelledFile], Callable[[Path], NDArray[np.uint8]]]
 
 
 def _from_folders(folder: Path, size: tuple[int, int], channels: int) -> Found:
-    """Return the image files of a folder with a subfolder per class, and a function that reads the pixels of a file.
-
-    The function resizes the image to `size` (rows, columns) and converts it to `channels` channels.
-    """
+    """Return the files of a folder per class, and a function that reads one resized to (rows, columns)."""
     return by_folder(folder, IMAGES), lambda path: read_image(path, *size, channels)
 
 
 def _from_files(samples: dict[LabelledFile, Sample], size: tuple[int, int], channels: int) -> Found:
-    """Return the labelled files of `samples`, and a function from the path of one of them to its pixels.
-
-    The function resizes the image to `size` (rows, columns) and converts it to `channels` channels. The paths name samples
-    inside of larger files, so they cannot be opened.
-    """
+    """Return labelled files, whose paths only the returned function can read, resized to (rows, columns)."""
     values = {file.path: sample for file, sample in samples.items()}
 
     def read(path: Path) -> NDArray[np.uint8]:

@@ -1,7 +1,7 @@
 """Streaming keyword spotting: features at each hop, detection of words by smoothed scores, and the C of both.
 
-In: samples, scores. Out: windows of features as in training, detections. Scores are averaged over the last steps, as by Chen,
-Parada and Heigold (2014), without their combined confidence of several words.
+In: samples, scores. Out: windows of features as in training, detections. Scores are averaged over the last steps (Chen, Parada
+and Heigold 2014).
 """
 
 from __future__ import annotations
@@ -18,20 +18,16 @@ SILENCE = -128  # scores before the first step
 
 
 def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray[np.int8]:
-    """Return, for each of the n frames of a recording, the window of features that ends with it: [n, frames, per_frame].
-
-    The network gets such windows of `frames` frames. Silence precedes the recording.
-    """
+    """Return the window [n, frames, per_frame] that ends with each frame of a recording; silence precedes it."""
     features = setting.of(samples)
     padded = np.concatenate([np.tile(setting.silence.astype(np.int8), (frames - 1, 1)), features])
     return np.stack([padded[at : at + frames] for at in range(len(features))])
 
 
 def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int) -> list[int]:
-    """Return the class detected at each step of the int8 scores [n, classes], or -1 if none.
+    """Return the class detected at each step of int8 scores [n, classes], or -1.
 
-    A class is detected if the mean of its last `steps` scores is the largest of all classes and at least `threshold`. After a
-    detection, nothing is detected for `pause` steps.
+    Its mean of the last `steps` scores is the largest and at least `threshold`. Then nothing is detected for `pause` steps.
     """
     padded = np.concatenate([np.full((steps - 1, scores.shape[1]), SILENCE), scores.astype(np.int64)])
     detected, silent = list[int](), 0
@@ -45,10 +41,7 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
 
 
 def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int]) -> str:
-    """Return detections as the text that the C examples print: per frame its best class and score, and the detected word.
-
-    The arguments have an entry per frame; `words` are classes, or -1 where none was detected.
-    """
+    """Return the text of the C examples: per frame its best class and score, and the detected class, -1 for none."""
     return "".join(
         f"frame {frame}: class {row.argmax()}, score {row.max()}{f', heard {word}' if word >= 0 else ''}\n"
         for frame, row, word in zip(frames, scores, words, strict=True)
@@ -56,10 +49,7 @@ def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int
 
 
 def c_files() -> dict[str, str]:
-    """Return the C files of the ring buffer of features and of the smoothing of scores: file name -> text.
-
-    The ring buffer needs the files of `LogMel.c_files`.
-    """
+    """Return C files of the ring buffer of features (needs `LogMel.c_files`) and of smoothing: file name -> text."""
     return texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
 
 

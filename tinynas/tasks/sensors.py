@@ -46,14 +46,9 @@ class Recording(NamedTuple):
 def read_sensors(path: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
     """Cut recordings into samples [1, window, channels], one every `stride` rows, or read whole series as samples.
 
-    A recording has a row per time step and a column per channel. All its samples are in the same part (training, validation,
-    test). Recordings of a table that are shorter than a window are skipped.
-
-    Args:
-        path: a folder with a subfolder of recordings per class, or a file of labelled recordings or series, or a folder of
-            such files. A series is one sample. A shorter series than the longest is filled up with its last row.
-        window: rows of a sample of recordings.
-        stride: rows from the start of one sample of a recording to the next; None for half a window.
+    All samples of a recording (a row per time step, a column per channel) are in the same part. `path` is a folder of
+    recordings per class, or a file (or folder of files) of labelled recordings or series. Series are filled up to the longest
+    with their last row; tables' recordings shorter than `window` rows are skipped. The default `stride` is half a window.
 
     Raises:
         CompileError: a file or all recordings of a class are shorter than a window, a file has another number of columns, text
@@ -101,13 +96,9 @@ def read_sensors(path: Path, window: int = 128, stride: int | None = None, progr
 
 
 def _from_files(path: Path, samples: dict[LabelledFile, Sample], window: int) -> tuple[list[Recording], int | None]:
-    """Return (recordings, None) for tables of recordings, and (series, length) for files of series.
+    """Return (recordings of at least `window` rows, None), or (series, padded by their last row, longest length).
 
-    Recordings with fewer than `window` rows are left out. Series are padded with their last row to the longest length.
-
-    Raises:
-        CompileError: a class has no recording of at least `window` rows.
-
+    Raise CompileError if a class has no such recording.
     """
     series = {file: as_series(sample.value, sample.place) for file, sample in samples.items()}
     longest = max(map(len, series.values()))
@@ -129,10 +120,7 @@ def _filled(series: Floats, rows: int) -> Floats:
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the factor and the offset [channels] of each channel with which values become int8: value * factor + offset.
-
-    Factor and offset map the percentiles RANGE of the values [n, window, channels] to -128 and 127.
-    """
+    """Return factor and offset [channels] that map percentiles RANGE of values [n, window, channels] to -128 and 127."""
     low, high = np.percentile(values, RANGE, axis=(0, 1))
     factor = 255 / np.maximum(high - low, 1e-12)
     return factor, -128 - low * factor

@@ -36,16 +36,9 @@ def read_sounds(
 ) -> Dataset:
     """Read the recordings of a folder as log-mel features [frames, bands, 1], or as MFCC if `coefficients` is not 0.
 
-    Recordings are cropped, or padded with silence, at both ends. If neither folders nor lists set the parts (training,
-    validation, test), all recordings of a speaker are in the same part. Speakers are known in class folders from file names as
-    in Speech Commands, and in a flat folder if `by_speaker` is set.
-
-    Args:
-        path: the folder, or a .parquet file that holds wav files, or a folder of such files.
-        seconds: length of a sample.
-        hop_ms: milliseconds from one frame to the next.
-        coefficients: number of MFCC per frame, 0 for log-mel features.
-        by_speaker: whether file names in a flat folder name the speaker: LABEL_SPEAKER_TAKE.wav.
+    Recordings are cropped, or padded with silence, at both ends. If neither folders nor lists set the parts, all recordings of
+    a speaker are in the same part, by file names as in Speech Commands, or with `by_speaker` LABEL_SPEAKER_TAKE.wav in a flat
+    folder. `path` may also be a .parquet file of wav files, or a folder of such files.
 
     Raises:
         CompileError: sample rates differ, a class has too few samples in a part, or a setting is out of range.
@@ -79,10 +72,7 @@ Hear = Callable[[Path], tuple[int, NDArray[np.float64]]]
 
 
 def _found(path: Path, *, by_speaker: bool) -> tuple[list[LabelledFile], Hear]:
-    """Return the recordings at a path with their classes, and a function that reads one: its rate in Hz, and its samples.
-
-    Only the returned function can open the paths of recordings in a .parquet file.
-    """
+    """Return the recordings at a path, and the only function that reads one: its rate in Hz, and its samples."""
     samples = read_samples(found) if (found := sample_files(path, FILES)) else {}
     inside = {file.path: sample for file, sample in samples.items()}
 
@@ -97,12 +87,7 @@ def _found(path: Path, *, by_speaker: bool) -> tuple[list[LabelledFile], Hear]:
 
 
 def features_of(rate: int, bands: int, coefficients: int = 0, hop_ms: float = HOP_MS) -> LogMel:
-    """Return the settings for log-mel features or MFCC; raise CompileError if they are not supported.
-
-    Args:
-        coefficients: number of MFCC per frame, 0 for log-mel features.
-        hop_ms: milliseconds from one frame to the next.
-    """
+    """Return log-mel features of samples at `rate` Hz, or MFCC if `coefficients` > 0; raise CompileError if unsupported."""
     if not 4000 <= rate <= 48000:
         raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000, for example 16,000")
     if not 1 <= bands <= 128:
@@ -128,10 +113,7 @@ def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
 
 
 def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
-    """List the recordings of a folder with their classes, and with their parts if folders or lists set them.
-
-    In a flat folder, file names say the class; with `by_speaker`, also the speaker, whose recordings stay in one part.
-    """
+    """List recordings with classes, and parts if set; names in a flat folder say the class and, `by_speaker`, the speaker."""
     paths = files_of(folder, RECORDINGS)
     if all(path.parent == folder for path in paths):
         return [_named(path, by_speaker=by_speaker) for path in paths]

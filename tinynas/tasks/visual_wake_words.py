@@ -30,10 +30,8 @@ def read_visual_wake_words(
 ) -> Dataset:
     """Read the images of a VOC or COCO folder and label each by whether it shows an object of class `label`.
 
-    Images are resized to `size` (rows, columns), with the values pixel - 128. The two classes are called LABEL and "no LABEL".
-
-    Raises:
-        CompileError: no box has the label, or the folder is faulty.
+    Images are resized to `size` (rows, columns), with the values pixel - 128. The classes are LABEL and "no LABEL". Raise
+    CompileError if no box has the label, or the folder is faulty.
     """
     images = read_annotations(folder)
     files, sizes = _labelled(folder, images, label), {image.path: image.size for image in images}
@@ -53,10 +51,7 @@ def survey_visual_wake_words(folder: Path, label: str = DEFAULT_LABEL) -> Survey
 
 
 def _labelled(folder: Path, images: Sequence[Annotated], label: str) -> list[LabelledFile]:
-    """Label the annotated images of a folder by whether they show an object of class `label`.
-
-    Raise CompileError if no box in any image has this class.
-    """
+    """Label images by whether they show the class `label`; raise CompileError if no box has it."""
     if not any(box.label == label for image in images for box in image.boxes):
         labels = sorted({box.label for image in images for box in image.boxes})
         raise CompileError(f"no box has the class '{label}'", f"give one of {', '.join(labels)[:200] or 'none'}")

@@ -1,8 +1,8 @@
 """Features of MLPerf Tiny's streaming wake word, in integers. In: 16 kHz samples. Out: int8 [frames, 40].
 
-The features are computed every 32 ms from the last 64 ms, with pre-emphasis by 1 - 2^-5 and a Hamming window. A feature is
-(52 + 10 log10(power)) / 64 of a mel band, clamped to 0 .. 1. github.com/mlcommons/tiny (benchmark/training/streaming_wakeword)
-computes the same in floats, but casts values above 127 to int8, which C leaves undefined; here they are 127.
+Every 32 ms from the last 64 ms, pre-emphasis by 1 - 2^-5, Hamming window; a feature is (52 + 10 log10(power)) / 64 of a mel
+band, in 0 .. 1. github.com/mlcommons/tiny (benchmark/training/streaming_wakeword) computes it in floats, but casts values above
+127 to int8, which C leaves undefined; here they are 127.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WakeWordMel(LogMel):
     def quietest(self) -> int:  # type: ignore[override]
         """Return the logarithm of a band's integer energy at -52 dB, in feature steps with FRACTION_BITS fractional bits.
 
-        The integer energy is the power times `frame`, 2^weight_bits (filters), 2^30 (samples) and 4 (the doubled spectrum).
+        The energy is the power times `frame`, 2^weight_bits (filters), 2^30 (samples) and 4 (the doubled spectrum).
         """
         energy_bits = self.weight_bits + 2 + 2 * WINDOW_BITS + log2(self.frame)
         return round((self._steps(10 * log10(2)) * energy_bits - self._steps(OFFSET_DB)) * (1 << FRACTION_BITS))
@@ -63,11 +63,7 @@ class WakeWordMel(LogMel):
 
 
 def wake_word_mel(step: float) -> WakeWordMel:
-    """Return the features for a network whose input has the scale `step` and the zero point -128.
-
-    Raises:
-        CompileError: the scale does not fit log-mel features of 0 .. 1.
-    """
+    """Return the features for an input of scale `step` and zero point -128; raise CompileError if it does not fit 0 .. 1."""
     features = WakeWordMel(RATE, FRAME, HOP, BANDS, 0.0, RATE / 2, step=step)
     if not 0 < step < 1 or features.doubling >= LARGEST_DOUBLING:
         raise CompileError(

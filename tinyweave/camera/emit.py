@@ -100,10 +100,7 @@ int32_t {name}_source_begin({name}_source *source, {reader} read, void *user{bud
 
 
 def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the generated C struct <name>_source, which converts pictures to the input, on a 32-bit core.
-
-    `shape` is the (rows, columns, channels) of the network's input.
-    """
+    """Return the bytes of the C struct <name>_source on a 32-bit core; `shape` is the input's (rows, columns, channels)."""
     lines = (memory_bytes(source, shape) + 3) // 4 * 4
     return ROWS_BYTES + lines + ((DECODER_BYTES + band_bytes(source, shape[2])) if source.form == JPEG else 0)
 
@@ -111,13 +108,8 @@ def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 def c_files(source: RowSource, name: str, shape: tuple[int, int, int], values: NDArray[np.int8]) -> dict[str, str]:
     """Return the C files that feed the model `name` from a camera or a JPEG file: file name -> text.
 
-    Files named tw_* are the same for all models.
-
-    Args:
-        source: the format of the picture, and the part of it to use.
-        name: the model's prefix in C.
-        shape: (rows, columns, channels) of the network's input.
-        values: table [256] of `pixel_values`: the input's byte for each pixel value.
+    Files named tw_* are the same for all models. `shape` is the (rows, columns, channels) of the input; `values` is the table
+    [256] of `pixel_values`.
     """
     is_jpeg = source.form == JPEG
     rows, columns, channels = shape

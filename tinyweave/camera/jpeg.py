@@ -58,11 +58,9 @@ class _Component:
 
 
 def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
-    """Decode a JPEG file into pixels [height, width, channels]; 1 channel is grey, 3 are red, green, blue.
+    """Decode a JPEG file into pixels [height, width, channels] (1 grey, 3 RGB); raise CompileError if tw_jpeg.c rejects it.
 
-    Raises:
-        CompileError: the C decoder, tw_jpeg.c, rejects the file, too. A file whose row of blocks exceeds the buffer of the C
-            decoder is rejected only by the C.
+    A row of blocks beyond the buffer of tw_jpeg.c is rejected only there.
     """
     status, pixels = partly_decoded(data, channels)
     if status:
@@ -74,8 +72,7 @@ def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
 def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tuple[int, NDArray[np.uint8]]:
     """Decode as much of a JPEG file as possible: return 0 or a negative error number (a key of ERRORS), and the pixels.
 
-    The pixels [lines, width, channels] are those of all complete rows of MCUs (JPEG's minimum coded units). At most `budget`
-    bytes of the file are read.
+    The pixels [lines, width, channels] are those of all complete rows of MCUs (JPEG's minimum coded units), in `budget` bytes.
     """
     file, pixels = _File(data, budget), np.zeros((0, 0, channels), np.uint8)
     try:
@@ -90,10 +87,7 @@ def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tup
 
 
 class _File:
-    """The state of decoding a JPEG file.
-
-    Bytes are read in the same order as by the C decoder, and _Refused is raised where the C decoder returns an error.
-    """
+    """The state of decoding a file: bytes are read in the C decoder's order, and its errors raise _Refused."""
 
     def __init__(self, data: bytes, budget: int):
         self.data, self.budget, self.at = data, budget, 0
@@ -250,10 +244,7 @@ class _File:
         return number - (1 << size) + 1 if size and number < 1 << (size - 1) else number
 
     def read_block(self, component: _Component, predicted: int) -> list[int]:
-        """Read the next block and return its 64 coefficients in file order (zigzag).
-
-        `predicted` is the DC coefficient of the component's previous block, to which the file gives only the difference.
-        """
+        """Return the 64 coefficients of the next block in zigzag order; `predicted` is the DC coefficient before."""
         size = self.symbol(self.codes[0, component.tables[0]])
         if size > 11:
             raise _Refused(DAMAGED)
@@ -296,10 +287,7 @@ class _File:
             self.whole_rows += 1
 
     def plane(self, component: _Component) -> NDArray[np.uint8]:
-        """Return a component's pixels [lines, columns] of all complete rows of MCUs.
-
-        A subsampled component has each pixel repeated, so that all components have the picture's resolution.
-        """
+        """Return a component's pixels [lines, columns] of complete rows of MCUs, repeated to the picture's resolution."""
         count = self.whole_rows * self.mcus * component.h * component.w
         quantised = np.array(component.blocks[:count], np.int64).reshape(count, 64)
         coefficients = np.zeros((count, 64), np.int64)

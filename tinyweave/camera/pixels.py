@@ -32,10 +32,7 @@ def grey_of_rgb(rgb: Bytes) -> Bytes:
 
 
 def converted(lines: Bytes, form: str, channels: int) -> Bytes:
-    """Convert a camera's lines [height, bytes] in format `form`, one of FORMATS, to pixels [height, width, channels].
-
-    1 channel is grey, 3 are RGB.
-    """
+    """Convert lines [height, bytes] of a format in FORMATS to pixels [height, width, channels], 1 (grey) or 3 (RGB)."""
     if channels == 1 and form in ("yuyv", "uyvy"):
         return lines[:, form == "uyvy" :: 2, None]
     if channels == 1 and form == "grey":

@@ -1,8 +1,7 @@
 """Resize whole pictures in exact integers, with the bytes that tw_resizer.c computes line by line. In, out: pixels.
 
-Along an axis that shrinks, an output pixel is the mean of the pixels that it covers, weighted by coverage. Along an axis that
-grows, it is interpolated linearly between pixel centres. Values are rounded once, floor(sum / total + 1/2), so the order of the
-summation does not matter.
+A shrinking axis takes means weighted by coverage, a growing axis interpolates linearly between pixel centres. Values are
+rounded once, floor(sum / total + 1/2), so the order of the summation does not matter.
 """
 
 from __future__ import annotations
@@ -18,10 +17,7 @@ MOST_SIDE, MOST_WEIGHTS = 4096, 1 << 24  # as in tw_resizer.h
 
 
 def axis_weights(size: int, out: int) -> NDArray[np.int64]:
-    """Return the weight [out, size] of each input pixel in each output pixel along an axis; all rows have the same sum.
-
-    `size` and `out` are the numbers of input and output pixels.
-    """
+    """Return the weight [out, size] of each input pixel in each output pixel along an axis; all rows have the same sum."""
     step, units = size // gcd(size, out), out // gcd(size, out)
     index, pixel = np.arange(out)[:, None], np.arange(size)[None, :]
     if out > size:
@@ -32,10 +28,7 @@ def axis_weights(size: int, out: int) -> NDArray[np.int64]:
 
 
 def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
-    """Raise CompileError if a picture of height x width pixels cannot be resized to rows x columns.
-
-    Sides are limited to MOST_SIDE pixels, and the sum of an output pixel's weights to MOST_WEIGHTS, so that 32 bits suffice.
-    """
+    """Raise CompileError if sides exceed MOST_SIDE pixels, or an output's weights MOST_WEIGHTS, so that 32 bits suffice."""
     if not all(1 <= size <= MOST_SIDE for size in (height, width, rows, columns)):
         raise CompileError(
             f"{width} x {height} pixels cannot become {columns} x {rows}", f"sides must have 1 to {MOST_SIDE} pixels"
@@ -50,11 +43,7 @@ def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
 
 
 def resized(pixels: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Resize pixels [height, width, channels] to [rows, columns, channels].
-
-    An axis that shrinks is averaged, an axis that grows is interpolated linearly. Raise CompileError if the sizes are too
-    large, or the weights do not fit 32 bits.
-    """
+    """Resize pixels [height, width, channels] to [rows, columns, channels]; raise CompileError as `check_sizes` does."""
     height, width, _ = pixels.shape
     check_sizes(height, width, rows, columns)
     down, across = axis_weights(height, rows), axis_weights(width, columns)

@@ -74,24 +74,17 @@ def pixel_values(
 ) -> NDArray[np.int8]:
     """Return the table [256] that maps pixels 0 .. 255 to bytes of the network's input.
 
-    `scale` and `zero_point` are the input's quantisation. `black` and `white` are the real values of pixels 0 and 255. `lowest`
-    is -128 for an int8 input, 0 for uint8, whose bytes are also stored as int8.
+    `black` and `white` are the real values of pixels 0 and 255. `lowest` is -128 for an int8 input, 0 for uint8, whose bytes
+    are also stored as int8.
     """
     real = black + (white - black) * np.arange(256) / 255
     return np.clip(np.round(real / scale) + zero_point, lowest, lowest + 255).astype(np.int64).astype(np.uint8).view(np.int8)
 
 
 def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Convert a picture to the network's int8 input [rows, columns, channels].
+    """Convert a picture, all lines or a JPEG file, to the int8 input [rows, columns, channels] by the table of `pixel_values`.
 
-    Args:
-        source: the format of the picture, and the part of it to use.
-        picture: all lines of the picture, or a JPEG file.
-        shape: (rows, columns, channels) of the input.
-        values: table [256] of `pixel_values`: the input's byte for each pixel value.
-
-    Raises:
-        CompileError: the picture does not match the source.
+    Raise CompileError if the picture does not match the source.
     """
     rows, columns, channels = shape
     if source.form == JPEG:
@@ -109,10 +102,7 @@ def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], val
 
 
 def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
-    """Raise CompileError if a source cannot feed a network input of shape (rows, columns, channels).
-
-    The input must have 1 or 3 channels, and the resizer must support both sizes.
-    """
+    """Raise CompileError if a source cannot feed an input (rows, columns, 1 or 3 channels), or the resizer its sizes."""
     if shape[2] not in (1, 3):
         raise CompileError(
             f"a picture has 1 or 3 channels, the input has {shape[2]}", "use a network of grey or coloured images"
@@ -121,10 +111,9 @@ def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
 
 
 def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the line buffer that the C code of a source needs, its macro TW_ROW_SOURCE_BYTES.
+    """Return the bytes of the C line buffer, TW_ROW_SOURCE_BYTES, for an input of shape (rows, columns, channels).
 
-    It holds one output row of sums (averaging adds up lines), 1 or 2 lines of the picture, and one more line if the format
-    must be converted. `shape` is the (rows, columns, channels) of the network's input.
+    It holds one output row of sums, 1 or 2 lines of the picture, and one more line if the format must be converted.
     """
     rows, columns, channels = shape
     held = 2 if rows > source.rows else 1
@@ -134,8 +123,5 @@ def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 
 
 def band_bytes(source: RowSource, channels: int) -> int:
-    """Return the size in bytes of the C decoder's buffer for one row of decoded JPEG blocks, the macro TW_JPEG_BAND_BYTES.
-
-    It is 0 for sources that are not JPEG.
-    """
+    """Return the bytes of the C buffer for one row of decoded JPEG blocks, TW_JPEG_BAND_BYTES; 0 for other sources."""
     return 0 if source.form != JPEG else (source.width + 31) // 32 * 32 * (16 if channels == 1 else 24)

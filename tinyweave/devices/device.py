@@ -131,19 +131,15 @@ class Device:
 
     @property
     def ram(self) -> int | None:
-        """Return the bytes of the largest run of adjacent RAM banks, which arena, static data and stack may share.
-
-        None for a core alone.
-        """
+        """Return the bytes of the largest run of adjacent RAM banks, for arena, data and stack; None for a core alone."""
         return max((sum(m.bytes for m in run) for run in _runs(self.memories, DATA)), default=None)
 
     @property
     def memory_maps(self) -> tuple[dict[str, int], ...]:
         """Return alternative memory maps (name -> bytes, fastest memory first), in the order in which the planner tries them.
 
-        In the first map, adjacent banks of the same kind form one memory. In the second, adjacent banks of tightly coupled and
-        other RAM do too. The third adds external RAM (psram) to the first. Maps that are empty or equal an earlier one are left
-        out.
+        The first joins adjacent banks of the same kind, the second also tightly coupled with other RAM, the third adds external
+        RAM (psram) to the first. Empty or equal maps are left out.
         """
         return tuple({name: region.bytes for name, region in regions.items()} for regions in self.region_maps)
 
@@ -179,10 +175,9 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
 
 
 def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
-    """Name each run of adjacent banks; return name -> address range.
+    """Return name -> address range of each run of adjacent banks, in lower case: `sram` for a single run.
 
-    A single run is named `sram`. Otherwise a run of one bank keeps the bank's name. A run of several banks has their common
-    name without the number, else the name of the first. Names are in lower case.
+    Others have the bank's name, or the name that several banks share without the number, else the first one's.
     """
     regions: dict[str, AddressRange] = {}
     for run in runs:
@@ -202,12 +197,9 @@ def all_devices() -> tuple[Device, ...]:
 
 
 def find(name_or_path: str) -> Device:
-    """Return the device of a family, part, board or core (case does not matter), or of the user's TOML file.
+    """Return the device of a family, part, board or core in any case, or of a TOML file (a path has a slash or ends ".toml").
 
-    A name with a slash, or one that ends with ".toml", is the path of a file.
-
-    Raises:
-        CompileError: there is no such device; the message suggests similar names.
+    Raise CompileError, with similar names, if there is no such device.
     """
     if name_or_path.endswith(".toml") or "/" in name_or_path or "\\" in name_or_path:
         return read(Path(name_or_path))
@@ -298,7 +290,7 @@ def _cache(path: Path, cache: Any, where: str) -> Cache:
 def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], keys: Sequence[str]) -> tuple[str, int]:
     """Return the kind and the size in bytes of a memory or a cache; raise CompileError for keys that are not in `keys`.
 
-    `where` is the table's place in the file, such as "memory[0].", for messages.
+    `where` is the table's place in the file, such as "memory[0].".
     """
     if not isinstance(table, dict):
         raise _mistake(path, where.rstrip("."), f"must be a table, [[{where.partition('[')[0]}]]")
@@ -317,10 +309,7 @@ def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], ke
 
 
 def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cache]) -> None:
-    """Raise CompileError if memories share a name or overlap, or if the caches cannot exist together.
-
-    Two caches must be one of kind "code" and one of kind "data". `path` is the device file, for messages.
-    """
+    """Raise CompileError if memories share a name or overlap, or if two caches are not of kind "code" and "data"."""
     names = Counter(memory.name.lower() for memory in memories)
     for name, count in names.items():
         if count > 1:
@@ -334,10 +323,9 @@ def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cac
 
 
 def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
-    """Return (instruction set, core that is emulated in its place) of a core in a device file.
+    """Return (instruction set, core emulated in its place, or "") of a core in a device file.
 
-    The second is "" if the core is emulated itself. Raise CompileError if the keys `isa` and `nearest` are needed and missing,
-    contradict CORES, or `nearest` is not in CORES.
+    Raise CompileError if needed keys `isa` and `nearest` are missing, contradict CORES, or `nearest` is not in CORES.
     """
     given = {key: _name(path, record, key) for key in ("isa", "nearest") if key in record}
     known = dict(zip(("isa", "nearest"), CORES[core], strict=True)) if core in CORES else given
@@ -379,10 +367,7 @@ def _number(
     *,
     lower_bound: int = 1,
 ) -> Any:
-    """Return the number at a key; raise CompileError if it is out of range.
-
-    It must be above 0, or at least 0 if `lower_bound` is 0, and at most MAX_NUMBER of the key.
-    """
+    """Return the number at a key; raise CompileError if it is below `lower_bound` (1: above 0) or above MAX_NUMBER."""
     value = _get(path, record, key, kind, where)
     if value < 0 or (lower_bound == 1 and not 0 < value < math.inf):
         raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not {'positive' if lower_bound else 'at least 0'}")
@@ -402,10 +387,7 @@ def _name(path: Path, record: dict[str, Any], key: str) -> str:
 
 
 def _checked_name(path: Path, key: str, name: str) -> str:
-    """Return a name in lower case; raise CompileError unless it has at most 64 letters, digits and . _ + -.
-
-    It must begin with a letter or digit, and so is safe as an option's value, in print and in a C comment.
-    """
+    """Return a name in lower case, safe as an option's value, in print and in C comments; raise CompileError if it is not."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
         raise _mistake(path, key, f"is {_shown(name)}, not a name of at most 64 letters, digits and . _ + -")
     return name.lower()

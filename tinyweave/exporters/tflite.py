@@ -1,8 +1,7 @@
 """Export a Graph as a .tflite file, and reorder the ops of a .tflite file.
 
-In: a Graph. Out: bytes that LiteRT and Netron open, equal for equal graphs. A function that takes a flatbuffers.Builder writes
-a table, string or vector, and returns its offset. `tflite_schema.OPS` says for each op kind how its attributes are written.
-Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
+In: a Graph. Out: bytes that LiteRT and Netron open, equal for equal graphs. Functions that take a flatbuffers.Builder write a
+table, string or vector, and return its offset. Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ OPERATORS_SLOT = 10  # vtable offset of SubGraph.operators: 4 + 2 * its position
 def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, signature: bool = False) -> bytes:
     """Return a graph as the bytes of a .tflite file; raise CompileError if the format cannot hold it.
 
-    `metadata` maps the name of a metadata entry to its content. `signature` adds the signature `serving_default`, which lists
-    the names of inputs and outputs for TFLite's signature runner.
+    `metadata` maps names of entries to contents. `signature` adds `serving_default`, which names inputs and outputs for
+    TFLite's signature runner.
     """
     verify(graph)
     for tensor in graph.tensors.values():
@@ -95,28 +94,19 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
 
 
 def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: list[int], edges: tuple[int, int]) -> int:
-    """Write a SubGraph table and return its offset.
-
-    `tensors` and `ops` are the offsets of its tensors and ops, `edges` the offsets of the vectors of its inputs and outputs.
-    """
+    """Write a SubGraph from the offsets of its tensors, ops, and vectors of inputs and outputs (`edges`)."""
     title, tensor_list, op_list = builder.CreateString(name), _offsets(builder, tensors), _offsets(builder, ops)
     return _table(builder, "SubGraph", Name=title, Tensors=tensor_list, Inputs=edges[0], Outputs=edges[1], Operators=op_list)
 
 
 def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) -> int:
-    """Write the vector of metadata entries and return its offset.
-
-    The content of the i-th entry is in the buffer with the index first + i.
-    """
+    """Write the vector of metadata entries; the content of the i-th is in the buffer first + i."""
     entries = ({"Name": builder.CreateString(name), "Buffer": index} for index, name in enumerate(names, first))
     return _offsets(builder, [_table(builder, "Metadata", **entry) for entry in entries])
 
 
 def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
-    """Write a vector with the signature `serving_default`, and return its offset.
-
-    The signature has the names of inputs and outputs with their tensor indices.
-    """
+    """Write a vector with the signature `serving_default`: names of inputs and outputs with their tensor indices."""
 
     def tensor_maps(names: Sequence[str]) -> int:
         fields = ({"Name": builder.CreateString(name), "TensorIndex": indices[name]} for name in names)
@@ -128,10 +118,9 @@ def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str,
 
 
 def _variables(graph: Graph) -> list[str]:
-    """Return the names of the states that are written as resource variables: the states that read or assign ops access.
+    """Return the states to write as resource variables, which read or assign ops access; others become variable tensors.
 
-    All other states, such as those of an LSTM, become tensors marked as variable. TFLite starts these with 0, so another
-    initial value raises CompileError.
+    TFLite starts these with 0, so another initial value raises CompileError.
     """
     named = [op for op in graph.ops if spec_of(op).family == "state"]
     touched = dict.fromkeys(name for op in named for name in (*op.inputs, *op.outputs) if name is not None)
@@ -145,10 +134,7 @@ def _variables(graph: Graph) -> list[str]:
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
-    """Return the five intermediate tensors that TFLite demands of an integer LSTM; for all other ops the list is empty.
-
-    Only the last one is used: it has the quantisation of the hidden state.
-    """
+    """Return the five intermediate tensors of an integer LSTM, of which TFLite uses the last, with the hidden scale."""
     if op.kind != "unidirectional_sequence_lstm" or graph.input(op).dtype == "float32":
         return []
     unused = [Tensor(f"{op.name}.intermediate_{i}", (0,), "float32") for i in range(4)]
@@ -169,11 +155,7 @@ def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Code
 def _initialiser(
     builder: flatbuffers.Builder, graph: Graph, variables: list[str], buffer_of: Mapping[str, int], codes: Codes
 ) -> int:
-    """Write the subgraph that assigns the resource variables their initial values, and return its offset.
-
-    `buffer_of` maps a tensor name to the index of the tensor's buffer, `codes` (op kind, version) to the index of
-    its OperatorCode.
-    """
+    """Write the subgraph that assigns the resource variables their initial values; `codes` is (op kind, version) -> index."""
     tensors, ops = list[int](), list[int]()
     for op in graph.init:
         (state,), value = op.outputs, graph.input(op)
@@ -188,11 +170,7 @@ def _initialiser(
 def _operator(
     builder: flatbuffers.Builder, graph: Graph, op: Op, code: int, operands: tuple[list[int], list[int]], **more: int
 ) -> int:
-    """Write an Operator table together with the options table of `op`, and return its offset.
-
-    `code` is the index of its OperatorCode. `operands` are the tensor indices of its inputs and its outputs. `more` are further
-    fields of the Operator table.
-    """
+    """Write an Operator (`code`: index of its OperatorCode; `operands`: tensor indices of inputs, outputs) and its options."""
     fields = {"OpcodeIndex": code, "Inputs": _ints(builder, operands[0]), "Outputs": _ints(builder, operands[1]), **more}
     name = OPS[op.kind].table
     if OPS[op.kind].numbers:
@@ -214,10 +192,7 @@ def _field_value(builder: flatbuffers.Builder, value: Any) -> Any:
 
 
 def _table(builder: flatbuffers.Builder, name: str, /, **fields: Any) -> int:
-    """Write a table of the schema, such as "Tensor", and return its offset.
-
-    In `fields`, strings, vectors and inner tables are given as offsets.
-    """
+    """Write a table of the schema, such as "Tensor"; strings, vectors and inner tables in `fields` are offsets."""
     getattr(tflite, f"{name}Start")(builder)
     for field, value in fields.items():
         getattr(tflite, f"{name}Add{field}")(builder, value)
@@ -343,8 +318,8 @@ def _product_scale(graph: Graph, op: Op) -> float:
 def reordered(file: bytes, order: Sequence[int]) -> bytes:
     """Return a copy of a .tflite file in which the ops of the first subgraph run in a new order.
 
-    `order` lists positions of ops in the Graph that `from_tflite` returns. Only the vector of references to the ops changes.
-    Ops that initialise variables are not in the Graph and stay first.
+    `order` lists positions of ops in the Graph of `from_tflite`; ops that initialise variables are not in it and stay first.
+    Only the vector of references changes.
     """
     model = tflite.Model.GetRootAs(file, 0)
     if any(model.Metadata(i).Name() == b"model_control_dependencies" for i in range(model.MetadataLength())):

@@ -41,19 +41,13 @@ def check_elements(*extents: int) -> None:
 
 
 class Unavailable(NamedTuple):
-    """A placeholder for an output of the framework's op that the TFLite op does not compute.
-
-    If a later op reads the placeholder, that op is refused with the reason `why`.
-    """
+    """A placeholder for an output that the TFLite op does not compute; an op that reads it is refused with the reason `why`."""
 
     why: str
 
 
 class Axis(NamedTuple):
-    """An indivisible unit of a tensor's shape: `extent` elements at a constant distance in memory.
-
-    `number` identifies the unit. A logical axis of a Map consists of one or more units, or of none if its extent is 1.
-    """
+    """An indivisible unit of a shape: `extent` elements at a constant distance in memory; `number` identifies it."""
 
     number: int
     extent: int
@@ -67,11 +61,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A tensor of the graph, together with the logical shape that the framework sees.
-
-    Both shapes are tuples of groups. A group is a tuple of Axis units, and the extent of its axis is the product of their
-    extents. The empty group is an axis of extent 1.
-    """
+    """A tensor, with the logical axes that the framework sees and the stored axes `dims`: tuples of Axis, () for extent 1."""
 
     tensor: str  # its name in the graph
     axes: tuple[Axes, ...]  # a group for each logical axis; within a group the outermost Axis is first
@@ -99,11 +89,7 @@ def flattened(groups: Iterable[Axes]) -> Axes:
 
 
 def memory_orders(rank: int) -> list[tuple[int, ...]]:
-    """Return the orders in which a map of `rank` logical axes [n, c, ...] may lie in memory, preferred order first.
-
-    An order is a permutation of the logical axes, outermost first. From rank 3 on, channels last is tried before the logical
-    order.
-    """
+    """Return the orders of the axes [n, c, ...] that memory may have, as permutations; from rank 3 on channels last first."""
     natural = tuple(range(rank))
     return [natural] if rank < 3 else [(0, *range(2, rank), 1), natural]
 
@@ -140,11 +126,7 @@ class Builder:
         return tensor.name
 
     def constant(self, values: Any, suffix: str = "constant", dtype: str = "float32") -> str:
-        """Add a constant tensor and return its name.
-
-        An array of QUANTISED_DTYPE, which holds integers with scales and zero points, stays quantised; other values are
-        converted to `dtype`.
-        """
+        """Add a constant and return its name; an array of QUANTISED_DTYPE stays quantised, others become `dtype`."""
         if getattr(values, "dtype", None) == QUANTISED_DTYPE:
             return self.add(as_tensor(self.name(suffix), values))
         data = np.asarray(values, dtype, order="C")
@@ -174,9 +156,8 @@ class Builder:
     ) -> list[str]:
         """Append an op with one new output per shape in `shapes`, and return the names of these outputs.
 
-        `dtype` is their type, by default bool for comparisons, the type of the operand for ops that move bools or 8-bit
-        integers, else float32. `suffix` is part of the outputs' names. `states` are existing state tensors that the op changes;
-        they become outputs of the op, too.
+        `dtype` is their type, by default bool for comparisons, the operand's type for ops that move bools or 8-bit integers,
+        else float32. `states` are existing state tensors that the op changes; they become outputs of the op, too.
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
@@ -211,26 +192,19 @@ class Builder:
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""
     ) -> Map:
-        """Append an op and return its only output as a Map.
-
-        `axes` are the logical axes of the output and `dims` the axes of its stored tensor, each axis a tuple of Axis units. The
-        shape of the stored tensor follows from `dims`.
-        """
+        """Append an op and return its output as a Map with the logical axes `axes` and the stored axes `dims`."""
         (name,) = self.op(kind, inputs, [extents(dims)], attrs, suffix)
         return Map(name, tuple(axes), tuple(dims))
 
     def like(self, kind: str, x: Map, *more: str, **attrs: Any) -> Map:
-        """Append an op on `x` whose output has the shape and memory layout of `x`, and return the output.
-
-        `more` are the names of further input tensors, `attrs` the attributes of the op.
-        """
+        """Append an op on `x`, and input tensors `more`, whose output has the shape and memory layout of `x`; return it."""
         return self.map(kind, (x.tensor, *more), x.axes, x.dims, attrs)
 
     def tensor(self, x: Map, dims: Sequence[Axes]) -> str:
         """Return the name of a tensor with the elements of `x` in the layout `dims`, one tuple of Axis units per tensor axis.
 
-        This is the tensor of `x` if it has this layout. Otherwise a reshape or a gather is added, once per layout. If only a
-        transpose could give the layout, a transpose is added, or, if `transposes` is not set, Unsupported is raised.
+        If needed, a reshape or a gather is added, once per layout. If only a transpose could do, it is added, or, without
+        `transposes`, Unsupported is raised.
         """
         dims = tuple(dims)
         if dims == x.dims:
@@ -240,10 +214,7 @@ class Builder:
         return self._moved[x.tensor, dims]
 
     def _reordered(self, x: Map, dims: tuple[Axes, ...]) -> str:
-        """Add the ops that store `x` in the layout `dims`, one tuple of Axis units per tensor axis; return the result's name.
-
-        If Axis units only change places within one tensor axis, a gather along this axis reorders them.
-        """
+        """Add the ops that store `x` in the layout `dims`; return the result's name. Gathers reorder units within an axis."""
         name = x.tensor
         if self.transposes and not fits(x, dims):
             return self._transposed(x, dims)
@@ -280,10 +251,9 @@ class Builder:
         return self.reshape(self.op("transpose", operands, [shape], {}, "transposed", dtype=dtype)[0], extents(dims))
 
     def common_order(self, *maps: Map) -> tuple[int, ...]:
-        """Return an order of the logical axes, outermost first, in which all maps can be stored without a transpose.
+        """Return an order of the axes in which all maps can be stored without a transpose.
 
-        If there is none, raise Unsupported, or, if `transposes` is set, return channels last (for ranks below 3 the logical
-        order).
+        If there is none, raise Unsupported, or, if `transposes` is set, return channels last (below rank 3, logical order).
         """
         try:
             return common_order(*maps)
@@ -300,8 +270,7 @@ class Builder:
 def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
     """Return how each axis of the layout `dims` is stored in `x` now: the same Axis units, in the order of memory.
 
-    `dims` is the layout that an op needs, one tuple of Axis units per tensor axis. A gather can reorder the units of one tensor
-    axis. If units must move from one tensor axis to another, only a transpose could do it, and Unsupported is raised.
+    Raise Unsupported if units must move from one tensor axis to another, which only a transpose could do.
     """
     order = iter(x.order)
     current = [tuple(itertools.islice(order, len(group))) for group in dims]
@@ -319,10 +288,9 @@ def fits(x: Map, dims: Sequence[Axes]) -> bool:
 
 
 def common_order(*maps: Map) -> tuple[int, ...]:
-    """Return an order of the logical axes in which all maps can be stored without a transpose, or raise Unsupported.
+    """Return an order of the axes in which all maps can be stored without a transpose, or raise Unsupported.
 
-    The order is a permutation of the logical axes, outermost first. An order in which all maps already lie in memory is
-    preferred to an order for which some map needs a gather.
+    The order is a permutation of the logical axes, outermost first; it avoids gathers if it can.
     """
     possible = memory_orders(len(maps[0].axes))
     for order in possible:
@@ -351,8 +319,7 @@ def same_layout(a: Map, b: Map) -> bool:
 def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
     """Return a map with another logical shape of as many elements, such as the result of `torch.Tensor.view`.
 
-    At most one extent of `shape` may be -1; it is inferred. An op is added only if axes of the stored tensor must be merged.
-    Raise Unsupported if the view would need a transpose.
+    At most one extent of `shape` may be -1; it is inferred. Raise Unsupported if the view would need a transpose.
     """
     known = prod(extent for extent in shape if extent != -1)
     shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
@@ -365,11 +332,7 @@ def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
 
 
 def _split_axes(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
-    """Return a view of `x` with the logical extents `shape`, in which the Axis units are grouped anew or split.
-
-    For example, one unit of 12 is split into units of 3 and 4 for the shape [3, 4]. Return None if a unit does not divide
-    evenly.
-    """
+    """Return a view of `x` with Axis units grouped anew or split (12 into 3 and 4); None if a unit does not divide evenly."""
     left, groups = list(flattened(x.axes)), []
     splits: dict[Axis, Axes] = {}
     for extent in shape:
@@ -408,27 +371,18 @@ def _merge_adjacent(b: Builder, x: Map) -> Map:
 
 
 def _one_axis_each(b: Builder, x: Map) -> Map:
-    """Return the map stored with one Axis unit per logical axis, so that `view` can split each axis.
-
-    If a logical axis consists of several Axis units that lie in another order in memory, a gather reorders the tensor.
-    """
+    """Return the map stored with one Axis unit per logical axis, so that `view` can split it; a gather may reorder it."""
     order, axes = b.common_order(x), tuple(map(b.new_axis, x.shape))
     return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))
 
 
 def _in_axis_order(b: Builder, x: Map) -> Map:
-    """Return the map stored in the order of its logical axes, merged into one tensor axis.
-
-    If this needs a transpose and the Builder has no `transposes`, raise Unsupported.
-    """
+    """Return the map stored in logical order as one tensor axis; raise Unsupported if this needs a forbidden transpose."""
     return _merge_adjacent(b, Map(b.tensor(x, x.axes), x.axes, x.axes))
 
 
 def in_layout(x: Map, values: np.ndarray) -> np.ndarray:
-    """Permute a constant that broadcasts against the logical shape of `x` to the memory layout of `x`.
-
-    The result broadcasts against the stored tensor. Leading axes of extent 1 are dropped.
-    """
+    """Permute a constant that broadcasts against the logical shape of `x` to broadcast against its stored tensor."""
     logical_shape: tuple[int, ...] = (1,) * (len(x.axes) - values.ndim) + values.shape
     split = [axis.extent if extent != 1 else 1 for extent, group in zip(logical_shape, x.axes, strict=True) for axis in group]
     logical = flattened(x.axes)

@@ -84,8 +84,7 @@ def check_values(
 ) -> None:
     """Raise CompileError if the graph computes other values than all of `runs`, on two random inputs.
 
-    Two, because rounding may change the result of a comparison. A graph with integer scales, or with more than MOST_EFFORT, is
-    not compared.
+    Two, because rounding may change a comparison. A graph with integer scales, or more than MOST_EFFORT, is not compared.
 
     Args:
         shapes: the shape of each input in the model.
@@ -131,10 +130,7 @@ def _is_cast(graph: Graph, name: str) -> bool:
 
 
 def _draws(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Array]]:
-    """Yield random inputs: normally distributed twice, then in [0, 1], as a logarithm needs.
-
-    int32 inputs are 0 or 1. 8-bit inputs have the whole range of their type.
-    """
+    """Yield random inputs: normal twice, then in [0, 1], as a logarithm needs; int32 0 or 1, 8-bit over the whole range."""
     rng = np.random.default_rng(0)
     for draw in (rng.standard_normal, rng.standard_normal, rng.random):
         yield {
@@ -151,10 +147,7 @@ def _integers(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> Arr
 
 
 def _difference(found: Array, expected: Array) -> float | None:
-    """Return the largest difference of two outputs relative to the range of `expected`, where both are finite.
-
-    `found` may have its channels last, and axes of extent 1 elsewhere. Return None if no element of both is finite.
-    """
+    """Return the largest difference, where both are finite, of the range of `expected`; `found` may have channels last."""
     axes = [extent for extent in found.shape if extent != 1]
     forms = [expected, np.moveaxis(expected, 1, -1)] if expected.ndim > 2 else [expected]
     differences = list[float]()

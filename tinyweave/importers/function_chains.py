@@ -33,10 +33,7 @@ MAX_NODES = 8  # nodes of a chain
 
 
 def fuse_functions(program: ImportedProgram) -> ImportedProgram:
-    """Return the program with each chain of nodes that computes a function of CHAINS (such as GELU) replaced by one node.
-
-    A program with in-place ops is returned unchanged.
-    """
+    """Return the program with each chain of nodes that computes a function of CHAINS as one node, unless an op is in-place."""
     if any(node.op.endswith("_") for node in program.nodes):
         return program
     maker, readers = {node.name: node for node in program.nodes}, defaultdict[str, list[Node]](list)
@@ -61,18 +58,10 @@ def _chain(
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Find the chain of nodes around `seed` that computes the function listed in CHAINS for the op of `seed`.
+    """Find the chain of nodes around `seed` that computes the function of CHAINS for its op, such as gelu for erf.
 
-    For example, the function is gelu if the op of `seed` is erf.
-
-    Args:
-        seed: the node to start from.
-        maker: name of a value -> the node that computes it.
-        readers: name of a value -> the nodes that read it.
-        constants: name -> value of the program's constants.
-
-    Returns:
-        The input x of the chain, its last node, and the names of the other nodes that can be removed; or None.
+    `maker` and `readers` map the name of a value to the node that computes it and to the nodes that read it. Return the input x
+    of the chain, its last node, and the names of the other nodes that can be removed; or None.
     """
 
     def number(value: Any) -> float:
@@ -85,10 +74,7 @@ def _chain(
         return float(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind in "fi" else math.nan
 
     def value(given: Any, x: Ref, seen: list[str]) -> Array:
-        """Evaluate an argument at POINTS as a function of x, and append the names of the nodes evaluated to `seen`.
-
-        The result is NaN if the argument depends on another value than x, on an unknown op, or on more than MAX_NODES nodes.
-        """
+        """Evaluate an argument at POINTS as a function of x, NaN if unknown, and append the names of its nodes to `seen`."""
         if given == x:
             return POINTS
         node = maker.get(given.name) if isinstance(given, Ref) else None
@@ -102,11 +88,7 @@ def _chain(
             return np.asarray(FUNCTIONS[node.op](*[value(each, x, seen) for each in node.args]), np.float64)
 
     def chain_of(x: Ref) -> tuple[Ref, Node, set[str]] | None:
-        """Return the shortest chain from the value `x` through `seed` that computes the seed's function of `x`.
-
-        The result is `x`, the last node of the chain, and the names of the other nodes that can be removed; None if there is
-        no such chain.
-        """
+        """Return the shortest chain from the value `x` through `seed` that computes the seed's function of `x`, or None."""
         last = seed
         while len(readers[last.name]) == 1 and last.name not in outputs:
             (last,), seen, gone = readers[last.name], list[str](), set[str]()

@@ -25,9 +25,9 @@ def fold_input_scales(graph: Graph) -> Graph:
 
 
 def _folded(graph: Graph, op: Op) -> Graph:
-    """Fold the products and sums that follow the dequantize op `op` into the scale of its input and of the network's input.
+    """Fold the products and sums after the dequantize op `op` into the scale of its input, if no other op reads a tensor.
 
-    Only moves of elements may lie between the two inputs. Nothing is folded if another op reads one of the tensors.
+    Only moves of elements may lie between the network's input and the op.
     """
     if op.kind != "dequantize" or graph.input(op).quant != Quant((1.0,), (0,)):
         return graph

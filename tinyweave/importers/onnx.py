@@ -46,9 +46,8 @@ def from_onnx(
 ) -> Graph:
     """Return the graph of an .onnx file, called `name`; raise CompileError if it is damaged or an op is unsupported.
 
-    `data` is the content of the file. `read` maps the bare name of an external data file in the model's folder to its bytes;
-    None if the model must be one file. With the `path` of the file, the values of a float graph are compared with ONNX Runtime.
-    `shapes` gives inputs with dynamic axes a shape.
+    `read` maps the bare name of an external data file in the model's folder to its bytes; None if the model must be one file.
+    With `path`, a float graph is compared with ONNX Runtime. `shapes` gives inputs with dynamic axes a shape.
     """
     onnx = _onnx()
     model = onnx.ModelProto()
@@ -145,11 +144,7 @@ def _all_nodes(nodes: Any) -> Iterator[Any]:
 
 
 def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) -> ImportedProgram:
-    """Return the main graph as an ImportedProgram. Inputs, constants and outputs keep their names in the file.
-
-    `read` maps the name of an external data file to its bytes; None if there are no such files. `shapes` gives inputs with
-    dynamic axes a shape.
-    """
+    """Return the main graph as an ImportedProgram; inputs, constants and outputs keep their names in the file."""
     if not model.opset_import:
         raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
     if _opset(model) is None and any(node.domain in STANDARD for node in model.graph.node):
@@ -182,10 +177,7 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
 
 
 def _labels(graph: Any) -> set[str]:
-    """Return the names of the values that hold labels of a classifier of ai.onnx.ml, which are strings or numbers of classes.
-
-    They are left out if the network has another output: the program around it takes the class of the largest score.
-    """
+    """Return the values that hold labels of an ai.onnx.ml classifier, to be left out if the network has another output."""
     labels = set[str]()
     for _, node in _in_order(graph.node):
         if node.domain == ML and node.op_type == "LinearClassifier":
@@ -216,13 +208,8 @@ def _nodes_of(
 ) -> Iterator[Node]:
     """Yield the nodes of a graph, and the nodes of both branches before each If node, in execution order.
 
-    Args:
-        graph: the main graph, or a branch.
-        read: as for `_constants`.
-        constants: the constants of the program; the initializers of branches are added.
-        known: the names of all values so far; outputs of nodes are added.
-        names: name in a branch -> its name in the program, which other branches do not have.
-        guards: the conditions of the If nodes around a branch, and the values for which the branch runs.
+    `names` maps a name in a branch to its unique name in the program; `guards` are the conditions of the If nodes around a
+    branch, and the values for which the branch runs. Initializers of branches are added to `constants`, outputs to `known`.
     """
     for position, node in _in_order(graph.node):
         own = onnx.NodeProto()
@@ -258,10 +245,7 @@ def _nodes_of(
 
 
 def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
-    """Yield (position in the file, node) so that each node follows the nodes whose outputs it reads.
-
-    Apart from this, the nodes are in the order of the file.
-    """
+    """Yield (position in the file, node) in the order of the file, but each node after the nodes whose outputs it reads."""
     made_by = {name: position for position, node in enumerate(nodes) for name in node.output if name}
     sorter = TopologicalSorter(
         {position: {made_by[name] for name in _reads(node) if name in made_by} for position, node in enumerate(nodes)}
@@ -292,10 +276,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:
-    """Return the initializers, the constants of an ONNX graph, by name.
-
-    `read` maps the name of an external data file to its bytes; None if there are no such files.
-    """
+    """Return the initializers of an ONNX graph, by name; `read` is as for `from_onnx`."""
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
@@ -309,10 +290,7 @@ def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray
 
 
 def _external(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]) -> np.ndarray:
-    """Return an initializer that is stored in another file in the folder of the model.
-
-    `read` maps the name of the file to its bytes. `files` caches the files that were read. A path to another folder is refused.
-    """
+    """Return an initializer stored in another file of the model's folder, but not elsewhere; `files` is a cache."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
     if read is None or location in ("", "..") or PurePath(location).name != location:
@@ -330,10 +308,7 @@ def _external(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]
 
 
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """Return the values of an initializer or attribute; floats of other sizes become float32.
-
-    Raise CompileError for other values than numbers. `name` is only used in the message.
-    """
+    """Return numbers, with floats as float32; raise CompileError, with `name`, for other values than numbers."""
     if str(values.dtype) in FLOATS:
         return np.asarray(values.astype(np.float32))
     if values.dtype.kind not in "iub":
@@ -363,10 +338,7 @@ def _input_axes(value: Any) -> list[Axis]:
 
 
 def _nodes(onnx: Any, node: Any, branches: Sequence[tuple[Ref, ...]]) -> list[Node]:
-    """Convert an ONNX node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output.
-
-    `branches` are the outputs of both branches of an If.
-    """
+    """Convert an ONNX node to a Node, plus a `getitem` Node per output if it has several; `branches` are an If's outputs."""
     op = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]

@@ -101,11 +101,7 @@ INTEGER_FORM = "QLinear"  # prefix of the names of ONNX Runtime's ops on integer
 
 
 def op_names() -> dict[str, dict[str, list[str]]]:
-    """Return the names of each supported op in each front end: op -> front end -> names, sorted by op.
-
-    An op is a kind of op in a Graph, a kind that the .tflite importer rewrites, or an op of PyTorch and ONNX that becomes
-    several ops.
-    """
+    """Return op -> front end -> names, sorted by op; a PyTorch or ONNX op that becomes several ops has its own row."""
     kinds = sorted({*SPECS, *LOWERED})
     rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: {end: [] for end in FRONT_ENDS})
     for kind in kinds:
@@ -126,8 +122,5 @@ def op_names() -> dict[str, dict[str, list[str]]]:
 
 
 def _key(name: str) -> str:
-    """Return a name under which the same op of PyTorch, ONNX and TFLite is found: "batchnorm" for BatchNormalization.
-
-    The name is in lower case without underscores; "1d" and "2d" are cut from its end, and Normalization becomes norm.
-    """
+    """Return a name under which the same op of PyTorch, ONNX and TFLite is found: "batchnorm" for BatchNormalization."""
     return re.sub(r"_|alization$|(?<=[a-z_])[12]d$", "", name.lower())

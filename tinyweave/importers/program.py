@@ -92,9 +92,8 @@ def graph_of(program: ImportedProgram, name: str, runs: Mapping[str, Run] | None
     [1, c, w] that a 1-d convolution or pool reads or writes becomes [1, 1, w, c]. Other inputs and outputs keep their layout,
     and so do all inputs and outputs of a program that is channels last itself.
 
-    The memory layout of each input can be channels first or channels last. At most MAX_ATTEMPTS combinations of these layouts
-    are tried, until one needs no transpose. If none succeeds, each is tried again with transposes allowed, and the graph that
-    transposes the fewest elements is returned. If `runs` has other evaluators of the model, its values are compared with them.
+    Each input may be channels first or last in memory. At most MAX_ATTEMPTS combinations are tried, until one needs no
+    transpose; else the graph that transposes the fewest elements is returned. With `runs`, its values are compared with theirs.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
@@ -135,10 +134,7 @@ def _transposed(graph: Graph) -> int:
 
 
 def _finished(graph: Graph) -> Graph:
-    """Check the graph and return it, converted to int8 if the model file has a scale for any activation.
-
-    Raise CompileError for constants that are infinite or NaN, except the limits of a clamp or a pad.
-    """
+    """Check the graph, with infinite constants only as limits, and convert it to int8 if an activation has a scale."""
     graph = _with_finite_masks(graph)
     for tensor in (tensor for op in graph.ops if op.kind not in LIMITING for tensor in graph.inputs_of(op)):
         if tensor is not None and tensor.data is not None and not np.isfinite(tensor.data).all():
@@ -156,10 +152,9 @@ def _finished(graph: Graph) -> Graph:
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
-    """Raise constants that mask the scores of a softmax to MASKED (-100) if they are below it, such as -inf.
+    """Raise constants that mask the scores of a softmax, such as -inf, to MASKED (-100), so that they can be quantised.
 
-    The softmax turns both into 0, and a finite mask can be quantised. A selection of such constants by a constant condition
-    becomes an add, which runs faster.
+    A selection of such constants by a constant condition becomes an add, which runs faster.
     """
     tensors, written = dict(graph.tensors), []
     for op in graph.ops:
@@ -193,12 +188,9 @@ def _is_only_for_softmax(graph: Graph, op: Op) -> bool:
 def _attempt(
     program: ImportedProgram, name: str, orders: Mapping[str, tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph in `b`; `orders` has the memory order of the logical axes of each input and state.
+    """Try to build the graph in `b`; `orders` has the memory order of the axes of each input and state.
 
-    Append one entry to `problems` for each refused op.
-
-    Returns:
-        The graph, or None if an op was refused; and the number of nodes of the program whose output could not be computed.
+    Append refused ops to `problems`. Return the graph or None, and the number of nodes that could not be computed.
     """
     values: dict[str, Any] = dict(program.constants)
     for key, shape in program.inputs.items():
@@ -255,10 +247,7 @@ def _attempt(
 
 
 def _state(b: Builder, key: str, first: np.ndarray, order: tuple[int, ...]) -> tuple[Map, str]:
-    """Add a state tensor for the buffer `key` that nodes change, with the initial value `first`.
-
-    `order` is the memory order of its logical axes. Return the state's value at the start of a call, and the tensor's name.
-    """
+    """Add a state tensor for the buffer `key`, stored in `order`; return its value at the start of a call, and its name."""
     b.where, axes = key, tuple(map(b.new_axis, first.shape))
     dims = _edge(axes, order)
     shape = extents(dims)
@@ -267,10 +256,7 @@ def _state(b: Builder, key: str, first: np.ndarray, order: tuple[int, ...]) -> t
 
 
 def _why(error: Exception, arguments: Sequence[Any]) -> str:
-    """Return the reason for a refusal: the text for the exception that an importer function raised on these arguments.
-
-    The text of an exception of Python or NumPy says nothing about the model, so it is left out.
-    """
+    """Return the reason of a refusal: Unsupported's own text, as the text of a NumPy exception says nothing of the model."""
     if isinstance(error, Unsupported):
         return str(error)
     if isinstance(error, AttributeError) and not any(isinstance(value, COMPUTED) for value in arguments):
@@ -335,10 +321,9 @@ class Idle(Missing):
 
 
 def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: Any) -> Any:
-    """Call the importer function of `op`; the caller has already replaced each Ref in `args` and `kwargs` by its value.
+    """Call the importer function of `op` on values; return a Map, or an array if constant, or a list of these.
 
-    Return a Map if the network computes the output, an array if it is constant, or a list of these. Raise Unsupported if the op
-    has no importer function, reads an output that the importer does not provide, or overflows or divides by 0 on constants.
+    Raise Unsupported if there is no function, an output is read that the importer lacks, or constants overflow or divide by 0.
     """
     if op == "getitem":
         found = args[0][args[1]]
@@ -363,8 +348,7 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
 def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], read_later: Sequence[str]) -> None:
     """After an in-place op, let all names of the changed tensor in `values` mean the new value.
 
-    `roots` maps each view to the tensor whose memory it shares. Raise Unsupported if a name in `read_later` is a different view
-    of the changed tensor, because that view would keep the old value.
+    `roots` maps views to the tensor whose memory they share. Raise Unsupported if another view is in `read_later`.
     """
     changed, root = values[node.args[0].name], roots[node.name]
     for name in [*roots, root]:
@@ -427,20 +411,13 @@ def _output(b: Builder, x: Any) -> str:
 
 
 def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
-    """Return the stored axes of a network input or output with the logical axes `axes`, stored in the order `order`.
-
-    `order` lists indices of `axes`, outermost first. A sequence [n, c, w] stored channels last becomes [n, 1, w, c], an image
-    of height 1.
-    """
+    """Return the stored axes of a network input or output; a sequence [n, c, w] stored channels last becomes [n, 1, w, c]."""
     dims = tuple(axes[axis] for axis in order)
     return (dims[0], (), *dims[1:]) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
 def _refusal(missing: int, problems: Sequence[Refused], program: ImportedProgram) -> CompileError:
-    """Return one error for all refused ops: for each op and reason, the number of occurrences and the first module.
-
-    `missing` is the number of ops that could not be imported, for their own reasons or because they read one that could not.
-    """
+    """Return one error for all refused ops: for each op and reason, the count and the first module."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for op, where, why in problems:
         grouped.setdefault((op, why), []).append(where)

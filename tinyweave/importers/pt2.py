@@ -69,9 +69,7 @@ AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 
 
 def from_pt2(data: bytes, name: str, shapes: Shapes | None = None) -> Graph:
-    """Return the graph of a .pt2 file with the content `data`; `name` becomes the graph's name.
-
-    `shapes` gives inputs with dynamic axes a shape.
+    """Return the graph, called `name`, of a .pt2 file; `shapes` gives inputs with dynamic axes a shape.
 
     Raise CompileError if the file is damaged or too large, or has unsupported ops.
     """
@@ -82,10 +80,7 @@ def from_pt2(data: bytes, name: str, shapes: Shapes | None = None) -> Graph:
 
 
 def _read_archive(data: bytes, shapes: Shapes | None) -> ImportedProgram:
-    """Unpack a .pt2 archive and return its program; `shapes` gives inputs with dynamic axes a shape.
-
-    Raise CompileError if it is too large, is from an old torch, or does not hold exactly one model.
-    """
+    """Unpack a .pt2 archive and return its program; raise CompileError if it is too large or old, or not one model."""
     with ZipFile(BytesIO(data)) as archive:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
@@ -121,11 +116,7 @@ def _json(text: bytes) -> Any:
 
 
 def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str], bytes]) -> np.ndarray:
-    """Return a parameter, buffer or constant, called `key` in messages, from the raw bytes of its storage.
-
-    `entry` is its description in the archive: type, shape, strides, offset, and the name of the file with the bytes, which lies
-    in data/`folder`. `read` returns the bytes of a file of the archive.
-    """
+    """Return a parameter, buffer or constant, `key` in messages, from the bytes that `read` returns of data/`folder`."""
     if entry["use_pickle"]:
         raise CompileError("is stored as a pickle, which is not loaded because it may run code", AGAIN, tensor=key)
     meta = entry["tensor_meta"]
@@ -160,11 +151,7 @@ def _integer(name: str, value: Mapping[str, Any]) -> int:
 def _program(
     program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]], shapes: Shapes | None
 ) -> ImportedProgram:
-    """Return the deserialised program. Nodes whose arguments are all constant are computed here.
-
-    `program` is the archive's JSON. `tensors` maps the name of each parameter, buffer or constant to a function that reads it.
-    `shapes` gives inputs with dynamic axes a shape.
-    """
+    """Return the program of the archive's JSON; nodes of constants, which `tensors` reads by name, are computed."""
     if program["schema_version"]["major"] != SCHEMA:
         raise CompileError(
             f"the .pt2 schema has version {program['schema_version']['major']}", f"version {SCHEMA} is supported"
@@ -235,10 +222,7 @@ def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
 
 
 def _input_axes(name: str, meta: Mapping[str, Any]) -> list[Axis]:
-    """Return the axes of the network input `name` from its serialised description.
-
-    Raise CompileError if it is neither float32 nor integers.
-    """
+    """Return the axes of the network input `name`; raise CompileError if it is neither float32 nor integers."""
     if meta["dtype"] not in (FLOAT32, 1, 2, *INTEGERS):
         raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
@@ -420,11 +404,7 @@ def _is_computed(node: Node, constants: Mapping[str, Any]) -> bool:
 
 
 def _computed(node: Node, constants: Mapping[str, Any], dtype: Any) -> Any:
-    """Return the output of a node whose arguments are all constant: an array, or a list of arrays.
-
-    NumPy computes the ops in CONSTANT, and torch, if it is installed, the others. `dtype` is the type code of the output in the
-    file; an array is float32 unless this is a type of integers or bools.
-    """
+    """Compute a node of constants, by NumPy if in CONSTANT, else by torch; `dtype` is the type code of the file."""
     args, kwargs = resolved(node.args, constants), resolved(node.kwargs, constants)
     if node.op == "getitem":
         return args[0][args[1]]

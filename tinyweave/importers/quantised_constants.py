@@ -25,10 +25,7 @@ MAX_QUANTISED = 1 << 24  # elements of one constant; an element takes 13 bytes
 
 
 def quantised_constant(values: Array, scale: Any, zero: Any, axis: int | None = None) -> Array:
-    """Return int8, uint8 or int32 integers with their scales and zero points as one array, of the dtype QUANTISED_DTYPE.
-
-    `scale` and `zero` are one number each, or one number per index along `axis`.
-    """
+    """Return integers with scales and zero points, one or one per index along `axis`, as an array of QUANTISED_DTYPE."""
     if values.dtype not in (np.int8, np.uint8, np.int32):
         raise Unsupported(f"it dequantises {values.dtype}; int8, uint8 and int32 are supported")
     if values.size > MAX_QUANTISED:
@@ -62,10 +59,7 @@ def dequantised(values: Array) -> Array:
 
 
 def as_tensor(name: str, values: Array) -> Tensor:
-    """Return a quantised constant, an array of QUANTISED_DTYPE, as a Tensor with integers and per-tensor or per-channel scales.
-
-    Raise Unsupported if the scales differ along several axes.
-    """
+    """Return an array of QUANTISED_DTYPE as a Tensor, per tensor or channel; raise Unsupported if more axes have scales."""
     shape, dtype = values.shape, "int32" if values.size and values["bits"].flat[0] == 32 else "int8"
     pairs = np.stack([values["scale"].astype(np.float64), values["zero"].astype(np.float64)])
     differing = [a for a in range(len(shape)) if (pairs != pairs.take([0], a + 1)).any()] if values.size else []

@@ -9,11 +9,7 @@ FRONT_ENDS = (".tflite", "PyTorch", "ONNX")
 
 
 class Refusal(NamedTuple):
-    """Ops that are refused for one reason.
-
-    `why` is the reason and `instead` is what to do, both as messages have them. The other fields have the names of the ops in
-    each front end, separated by commas; a name of .tflite may end in *.
-    """
+    """Ops refused for the reason `why`, with the advice `instead`; names per front end, with commas, .tflite's maybe with *."""
 
     why: str
     instead: str

@@ -34,15 +34,9 @@ def fixed_shapes(
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Return the inputs' shapes without dynamic extents, and the size of each dynamic extent by its key.
 
-    A dynamic first axis, the batch, becomes 1 if its input has more axes and `given` does not have the input.
-
-    Args:
-        inputs: input name -> its axes in the file.
-        given: shapes of some inputs.
-        computed: returns the size of an extent, by its key, if it follows from other sizes, else None.
-
-    Raises:
-        CompileError: `given` contradicts the file, or a dynamic extent has no size.
+    A dynamic first axis, the batch, becomes 1 if its input has more axes and `given` does not have the input. `computed`
+    returns the size of an extent that follows from other sizes, else None. Raise CompileError if `given` contradicts the file,
+    or a dynamic extent has no size.
     """
     sizes = dict[str, int]()
     for name, shape in (given or {}).items():

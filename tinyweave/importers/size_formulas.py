@@ -44,9 +44,9 @@ def symbol_or_formula(formula: str) -> str:
 
 
 def size_of(formula: str, sizes: Mapping[str, int]) -> Any:
-    """Return the value of a formula such as "Mul(Integer(2), Symbol('s0'))", or of a symbol; None if it is unknown.
+    """Return the value of a formula such as "Mul(Integer(2), Symbol('s0'))"; None if a symbol is not in `sizes`.
 
-    `sizes` maps symbols to their values. A formula of another form, or one with huge numbers, raises ValueError.
+    Raise ValueError for other forms and huge numbers.
     """
     if len(formula) > MOST_LETTERS:
         raise ValueError("a formula of sizes is too long")

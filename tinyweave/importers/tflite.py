@@ -34,14 +34,10 @@ COMPOSITE = "stablehlo_composite"  # kind of an op that is replaced by the ops o
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None, shapes: Shapes | None = None) -> Graph:
-    """Convert the first subgraph of a .tflite file, the one that LiteRT runs by default, to a Graph.
+    """Convert the subgraph of a .tflite file that LiteRT runs by default, the first, to a Graph.
 
-    The subgraphs of other signatures are not read.
-
-    Args:
-        problems: a list to which errors of unsupported ops are appended; these ops then become ops of the kind UNSUPPORTED. If
-            it is None, an unsupported op raises CompileError.
-        shapes: input name -> shape, for inputs with dynamic axes. Others keep the shape in the file, whose batch is 1.
+    `problems`, if not None, gets the errors of unsupported ops, which become ops of the kind UNSUPPORTED. `shapes` is for
+    inputs with dynamic axes; others keep the shape in the file, whose batch is 1.
 
     Raises:
         CompileError: the file is damaged, exceeds a limit or has an unsupported op.
@@ -55,11 +51,7 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
 
 
 def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: Shapes | None) -> Graph:
-    """Return the graph of the first subgraph, without a check that the graph is valid.
-
-    Unsupported ops are appended to `problems`, or, if it is None, raise CompileError. `shapes` gives inputs with dynamic axes a
-    shape; the shapes of the tensors that depend on them are computed again.
-    """
+    """Return the graph of the first subgraph, without a check that it is valid; the arguments are as for `from_tflite`."""
     if data[4:8] != IDENTIFIER:
         raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a .tflite, .onnx or .pt2 model")
     model = tflite.Model.GetRootAs(data, 0)
@@ -128,10 +120,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
 def _read_tensors(
     file: File, main: _Subgraph, names: dict[int, str], tensors: dict[str, Tensor], init: list[Op], *, strict: bool
 ) -> dict[str, CompileError]:
-    """Read the tensors that ops read or write; return the error of each tensor that cannot be read, or, if `strict`, raise it.
-
-    Their names are added to `names`, the tensors to `tensors`, and the ops that initialise states to `init`.
-    """
+    """Read the tensors of ops into `names`, `tensors` and `init`; return the errors, or, if `strict`, raise the first."""
     broken, written = dict[str, CompileError](), main.written
     for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
         table = main.tensors[index]
@@ -152,10 +141,7 @@ def _read_tensors(
 
 
 def _widened(graph: Graph) -> Graph:
-    """Return the graph without tensors that no op uses, and with int4 constants stored as int8.
-
-    int4 weights that only ops on int8 activations read stay int4.
-    """
+    """Drop unused tensors; store int4 constants as int8, but for weights that only ops on int8 activations read."""
     weights, others = set[str | None](), set[str | None](graph.outputs)
     for op in (*graph.init, *graph.ops):
         takes = spec_of(op).takes_int4_weights and len(op.inputs) > 1 and graph.input(op).dtype == "int8"
@@ -170,10 +156,7 @@ Variable = tuple[bytes, bytes]  # container and name
 
 @dataclass(frozen=True)
 class _Subgraph:
-    """A subgraph of the file, in which the decompositions of composites replace the composites.
-
-    A tensor is an index into the list `tensors`; ABSENT is an absent optional input.
-    """
+    """A subgraph with composites decomposed; a tensor is an index into `tensors`, or ABSENT (an optional input)."""
 
     tensors: list[tflite.Tensor]
     owners: list[tflite.SubGraph]  # subgraph of the file that has each operator
@@ -192,7 +175,7 @@ class _Subgraph:
 
 
 def _subgraph(file: File, number: int, callers: tuple[int, ...] = ()) -> _Subgraph:
-    """Return the subgraph with the index `number`; `callers` are the subgraphs whose composites led to it.
+    """Return subgraph `number`, which the composites of `callers` led to.
 
     Raise CompileError if it is too large or damaged, or has unsupported ops and the file is not `tolerant`.
     """
@@ -271,10 +254,9 @@ def _decomposition(file: File, operator: tflite.Operator, op: Op, callers: tuple
 
 
 def _init(file: File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops that initialise variables, from the subgraphs that `main` calls with call_once.
+    """Return the ops that initialise variables, from the subgraphs of call_once; add state tensors to `variables`, `tensors`.
 
-    For each variable, its name is mapped to its state tensor in `variables`, and the state tensor and its initial value are
-    added to `tensors`. Raise CompileError if such a subgraph does more than assign constants to variables.
+    Raise CompileError if such a subgraph does more than assign constants to variables.
     """
     init: list[Op] = []
     called = {0}
@@ -298,11 +280,7 @@ def _init(file: File, main: _Subgraph, variables: dict[Variable, str], tensors: 
 def _assignments(
     file: File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
 ) -> Iterator[Op]:
-    """Yield one assign_variable op for each constant that the initialiser subgraph `part` assigns to a variable.
-
-    The name of each variable's state tensor is added to `variables`, and the state tensor and its initial value to `tensors`.
-    `caller` is the call_once op of the main subgraph, for messages.
-    """
+    """Yield an assign_variable op for each constant that the initialiser `part` assigns; `caller` is for messages."""
     for reads, kind in zip(part.reads, part.kinds, strict=True):
         if kind != "assign_variable":
             continue
@@ -331,20 +309,14 @@ def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) ->
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
-    """Return the op that initialises a state tensor with the real number 0, as TFLite does.
-
-    The constant 0 is added to `tensors`. It is the zero point if the state is int8.
-    """
+    """Return the op that initialises a state with the real number 0, as TFLite does; add the constant to `tensors`."""
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
     value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
 
 
 def _reshape_inputs(tensors: dict[str, Tensor], signatures: Mapping[str, np.ndarray[Any, Any]], shapes: Shapes) -> None:
-    """Give the network inputs in `tensors` the shapes in `shapes`.
-
-    `signatures` has each input's shape with -1 for a dynamic axis, or an empty array if none is dynamic.
-    """
+    """Give the inputs in `tensors` their `shapes`; `signatures` has -1 for a dynamic axis, or is empty if none is."""
     axes = dict[str, list[Axis]]()
     for name, signature in signatures.items():
         stored = tensors[name].shape

@@ -50,7 +50,7 @@ def real_values(tensor: Tensor) -> NDArray[np.float32]:
 def real_weights(op: Op, tensors: dict[str, Tensor], claim: Callable[[int, bool, str], None]) -> Op:
     """Return a float32 op with its quantised constants as float32 constants, which are added to `tensors`; other ops unchanged.
 
-    Such ops have only their weights quantised ("dynamic range", "hybrid" or "weights only"). `claim` counts bytes of tensors.
+    Only the weights of such ops are quantised ("dynamic range", "hybrid"). `claim` counts bytes of tensors.
     """
     if op.kind in TAKES_INTEGERS or not op.outputs or tensors[op.outputs[0]].dtype != "float32":
         return op
@@ -72,12 +72,8 @@ def dense(
 ) -> NDArray[Any]:
     """Return a sparse tensor as an array of its `shape`, with 0 for the elements that the file leaves out.
 
-    The file stores a tree. Its levels are the axes in an order that the file states, then the axes of blocks. For each element
-    of the level above, a level has either all indices of its axis, or only those listed in a compressed row. Every number of
-    the file is checked, since it may be damaged.
-
-    Args:
-        shape: the shape of the whole tensor.
+    The file stores a tree: the axes in an order that it states, then the axes of blocks. A level has all indices of its axis,
+    or those of a compressed row. Every number is checked, since the file may be damaged. `vector` reads a vector of a table.
     """
     order, blocked = (vector(table, field).tolist() for field in ("TraversalOrder", "BlockMap"))
     rank, levels = len(shape), len(order)
@@ -114,11 +110,7 @@ def dense(
 
 
 def _entries(row: tflite.DimensionMetadata, place: Numbers, extent: int, vector: Vector, name: str) -> tuple[Numbers, ...]:
-    """Return the elements of one level of a sparse tensor: the number of their parent, their index, and their place.
-
-    Args:
-        place: the place of each element of the level above.
-    """
+    """Return (parents, indices, places) of the elements of a level with `extent` indices; `place` has the parents' places."""
     if row.Format() == tflite.DimensionType.DENSE:
         parent, index = np.repeat(np.arange(len(place)), extent), np.tile(np.arange(extent), len(place))
         return parent, index, place[parent] * extent + index

@@ -33,8 +33,8 @@ class DamagedError(ValueError):
 class File:
     """A .tflite file, with counters that limit the bytes read from it and the bytes of its tensors.
 
-    Vectors of a valid file do not overlap, so at most twice its size is read. `claim` must be called before a tensor is
-    created, because a file of a few bytes can declare a tensor of gigabytes.
+    Vectors of a valid file do not overlap, so at most twice its size is read. Call `claim` before a tensor is created: a small
+    file can declare gigabytes.
     """
 
     def __init__(self, data: bytes, model: tflite.Model, *, tolerant: bool = False):
@@ -78,10 +78,7 @@ class File:
         return (value or b"").decode(errors="replace")
 
     def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
-        """Return the buffer with this index as a read-only array of `dtype`, or None if it is empty. int4 values stay packed.
-
-        Tensors that share a buffer share the array.
-        """
+        """Return the buffer as a shared read-only array of `dtype`, int4 values packed, or None if it is empty."""
         if not 0 <= index < self.model.BuffersLength():
             raise DamagedError(f"buffer {index} of {self.model.BuffersLength()}")
         if (index, dtype) not in self._buffers:
@@ -120,10 +117,7 @@ def unique(name: str, index: int, taken: Container[str]) -> str:
 
 
 def claimed(file: File, table: tflite.Tensor, name: str) -> tuple[str, tuple[int, ...]]:
-    """Count the bytes of the tensor `name` against the file's limits, and return its dtype and its shape.
-
-    If no op supports the tensor's type, the dtype is a supported one of the same size.
-    """
+    """Count the tensor's bytes against the file's limits; return its shape and dtype (of equal size if unsupported)."""
     if table.ShapeLength() > MAX_RANK:
         raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
     dtype = DTYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
@@ -142,9 +136,7 @@ def tensor_of(
 ) -> Tensor:
     """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
-    `written` says that an op computes the tensor, or that the tensor is an input of the network. `is_edge` says that the tensor
-    is an input or an output of the network. The Tensor gets `dtype` and `shape`. A float16 tensor becomes float32
-    unless it is an input or an output.
+    `written` tensors are computed, or inputs; `is_edge` marks inputs and outputs of the network, which alone may stay float16.
     """
     is_half = table.Type() == tflite.TensorType.FLOAT16 and not is_edge and not table.IsVariable()
     if table.Type() not in DTYPES and not is_half:
@@ -193,10 +185,7 @@ def tensor_of(
 
 
 def quant_of(file: File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:
-    """Return the quantisation of the tensor `name`, or None if it has no scale or only scales of 0.
-
-    A single scale is per tensor, several are per channel. `rank` is the tensor's number of axes.
-    """
+    """Return the quantisation of the tensor `name`, with `rank` axes, or None if it has no scale or only scales of 0."""
     if table is None:
         return None
     if table.DetailsType() != tflite.QuantizationDetails.NONE:

@@ -68,10 +68,7 @@ class Lowering:
         return name
 
     def reshape(self, x: Tensor, shape: Sequence[int], out: str | None = None) -> Tensor:
-        """Append a reshape of `x` to `shape` and return its output: the tensor named `out`, or by default a new tensor.
-
-        Without `out`, a tensor `x` that has this shape is returned unchanged.
-        """
+        """Append a reshape and return its output, `out` or a new tensor; without `out`, only if the shape changes."""
         if out is None and x.shape == tuple(shape):
             return x
         made = out or replace(x, name=self.name("reshaped"), shape=tuple(shape), data=None, role="activation")
@@ -109,10 +106,7 @@ def one_hot(low: Lowering) -> bool:
 
 
 def _slices(low: Lowering, data: Tensor, indices: Tensor, axis: int) -> bool:
-    """Append a gather_nd that takes slices of `data` along `axis` at `indices`, and return True.
-
-    All axes of `data` before `axis` must have extent 1. Reshapes give the result the shape of the lowered op's output.
-    """
+    """Append a gather_nd that takes slices along `axis`, before which all axes have extent 1, and return True."""
     if indices.dtype == "int64":
         narrow = replace(indices, name=low.name("indices"), dtype="int32")
         indices = low.tensors[low.emit("cast", (indices.name,), narrow)]
@@ -241,10 +235,7 @@ def concatenation(low: Lowering) -> bool:
 
 
 def _rescaled(low: Lowering, x: Tensor, role: str) -> str:
-    """Append an op that rescales an operand of a concatenation to the scale of the output, and return its output.
-
-    For uint8 the op is a table of LiteRT's results, which LiteRT computes in float32.
-    """
+    """Rescale an operand of a concatenation to the output's scale; uint8 by a table of LiteRT's results, in float32."""
     out = low.output
     alike = replace(x, name=low.name(role), quant=out.quant, data=None, role="activation")
     if x.dtype != "uint8":
@@ -355,9 +346,7 @@ LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
 def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
     """Return the ops that compute what `op` computes: [op] if it is not rewritten, else ops of other kinds.
 
-    Args:
-        tensors: the tensors of the graph by name; new ones are added.
-        first: the number of ops of the graph before this op, for the names of the new ops.
+    `first`, the number of ops of the graph before `op`, names the new ops; new tensors are added to `tensors`.
 
     Raises:
         CompileError: ops of this kind must be rewritten (LOWERED), but this op has a form that is not supported.

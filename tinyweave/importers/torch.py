@@ -43,27 +43,20 @@ QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 
 def from_module(module: Any, example: Any, name: str = "", *, compare: bool = False) -> Graph:
-    """Return the graph of an nn.Module in evaluation mode, called `name`, or by default like the module's class.
+    """Return the graph of an nn.Module in evaluation mode, called `name` (default: its class); compare it with torch if asked.
 
-    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1. If `compare` is set, the values of a
-    float graph are compared with PyTorch.
+    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
     """
     return _graph(_exported(module, example), name or type(module).__name__, compare)
 
 
 def trace(module: Any, example: Any) -> ImportedProgram:
-    """Trace a module in evaluation mode with torch.export and return the program.
-
-    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
-    """
+    """Trace a module in evaluation mode with torch.export; `example` is one or a tuple of inputs, with batch 1."""
     return _converted(_exported(module, example))
 
 
 def _exported(module: Any, example: Any) -> Any:
-    """Return the torch.export.ExportedProgram of a module in evaluation mode.
-
-    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
-    """
+    """Return the torch.export.ExportedProgram of a module in evaluation mode; `example` is as for `trace`."""
     torch = _torch()
     inputs = example if isinstance(example, tuple) else (example,)
     if not isinstance(module, torch.nn.Module):
@@ -100,10 +93,7 @@ def from_any(model: Any, example: Any = None, shapes: Shapes | None = None) -> G
 
 
 def from_program(program: Any, name: str = "model", shapes: Shapes | None = None, *, compare: bool = False) -> Graph:
-    """Return the graph of a torch.export.ExportedProgram, called `name`; `compare` is as for `from_module`.
-
-    `shapes` gives inputs with dynamic axes a shape.
-    """
+    """Return the graph of an ExportedProgram; `shapes` is for inputs with dynamic axes, `compare` as in `from_module`."""
     torch = _torch()
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
@@ -157,10 +147,7 @@ def _torch() -> Any:
 
 @contextmanager
 def _evaluation_mode(module: Any) -> Iterator[None]:
-    """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again.
-
-    An exported module, such as a model quantised by torchao, has no modes: the exporter has fixed what each op computes.
-    """
+    """A context in which a module is in evaluation mode; an exported module, such as torchao's, has no modes."""
     training = [part for part in module.modules() if part.training]
     with suppress(NotImplementedError):
         module.eval()
@@ -172,10 +159,7 @@ def _evaluation_mode(module: Any) -> Iterator[None]:
 
 
 def _converted(program: Any, shapes: Shapes | None = None) -> ImportedProgram:
-    """Return an ExportedProgram as an ImportedProgram. Nodes whose arguments are all constant are computed here by torch.
-
-    `shapes` gives inputs with dynamic axes a shape.
-    """
+    """Return an ExportedProgram as an ImportedProgram; torch computes nodes whose arguments are all constant."""
     torch = _torch()
     signature = program.graph_signature
     tensors = {**program.state_dict, **program.constants}
@@ -237,11 +221,7 @@ def _buffer_updates(signature: Any) -> list[Node]:
 
 
 def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
-    """Return a network output, a node of the torch.fx graph, as a Ref.
-
-    Raise CompileError if it is not a tensor, or if it is in `stale`, the names of the constants whose known value is out of
-    date because an op of the network changes their memory in place.
-    """
+    """Return a network output, a node of the torch.fx graph, as a Ref; raise CompileError if it is no tensor, or `stale`."""
     if not isinstance(value, torch.fx.Node):
         raise CompileError(f"an output of the module is {value!r}, not a tensor", "return only tensors")
     _check_not_stale([value], stale)
@@ -249,11 +229,7 @@ def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
 
 
 def _check_not_stale(read: Iterable[Any], stale: Collection[str]) -> None:
-    """Raise CompileError if a node in `read` is a stale constant.
-
-    A constant is stale if it is a view of memory that an op of the network has changed in place: its known value is then out of
-    date. `stale` has the names of these constants.
-    """
+    """Raise CompileError if a node in `read` is a constant whose memory an op of the network changed in place (`stale`)."""
     for value in read:
         if value.name in stale:
             raise CompileError(CHANGED, "use the out-of-place op", tensor=value.name)
@@ -270,10 +246,7 @@ def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]
 def _sizes(
     torch: Any, program: Any, inputs: Sequence[Any], given: Shapes | None
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
-    """Return the shapes of the network inputs, and the values of nodes that are sizes, or computed from sizes, by their names.
-
-    `inputs` are the nodes of the network inputs; `given` has the shapes of inputs with dynamic axes.
-    """
+    """Return the shapes of the network inputs, and the values of nodes that are, or are computed from, sizes, by name."""
     axes, expressions = dict[str, list[Axis]](), dict[str, Any]()
     for node in inputs:
         axes[node.name] = []
@@ -330,15 +303,10 @@ def is_foldable(op: str) -> bool:
 
 
 def computed(op: str, args: Any, kwargs: Mapping[str, Any], most: int) -> Any:
-    """Compute an ATen op on constants with torch, as the import of a module does.
+    """Compute the ATen op `op`, such as "linspace", on constants; return an array, or a list of arrays.
 
-    Args:
-        op: its name, such as "linspace"; `is_foldable` allows it. An in-place op, such as "fill_", changes its first argument.
-        args: its arguments: numbers, arrays, types such as "torch.int64", and lists of these.
-        most: the largest number of elements that its outputs may have together.
-
-    Returns:
-        An array, or a list of arrays. Views share the memory of their argument.
+    An in-place op, such as "fill_", changes its first argument. Views share memory. Arguments are numbers, arrays, types such
+    as "torch.int64", and lists of these. `most` limits the elements of all outputs together.
     """
     try:
         torch = _torch()
@@ -398,10 +366,7 @@ def _node(torch: Any, node: Any, numbers: Mapping[str, Any]) -> Node:
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
-    """Return the constant `name` as an array: float32, a mask of bools, or integers that are indices or dequantised later.
-
-    `sources` has the torch input spec of each parameter and buffer, for its name in messages. Only parameters must be finite.
-    """
+    """Return the constant `name` as float32, bools or integers; only parameters, by `sources`, must be finite."""
     known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
     label = known.target if known is not None and known.target else name
     if known is None and isinstance(value, torch.Tensor) and value.dtype.is_floating_point:

@@ -8,10 +8,7 @@ class Unsupported(Exception):  # noqa: N818
 
 
 def normalised_axis(rank: int, axis: int, what: str = "axis") -> int:
-    """Convert a possibly negative axis to an index in [0, rank); raise Unsupported if it is out of range.
-
-    `what` names the argument in the message.
-    """
+    """Convert a possibly negative axis, `what` in messages, to an index; raise Unsupported if it is out of range."""
     if not -rank <= axis < rank:
         raise Unsupported(f"its {what} {axis} is out of range for {rank}; the file may be damaged")
     return axis % rank

@@ -108,10 +108,7 @@ def computed_operand(graph: Graph, op: Op) -> int | None:
 
 
 def mapped(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[Any]:
-    """Return the outputs of an elementwise op for `values` [n] of its one computed operand, as an array [n].
-
-    Other operands must be constants of one element.
-    """
+    """Return the outputs of an elementwise op for `values` [n] of its computed operand; others are constants of one element."""
     operands, index = graph.inputs_of(op), computed_operand(graph, op)
     arrays = [values if place == index else None if x is None else x.data for place, x in enumerate(operands)]
     return np.ravel(spec_for(graph, op).reference(graph, op, arrays)[0])
@@ -123,12 +120,7 @@ def data(graph: Graph, op: Op) -> Tensor:
 
 
 def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
-    """Return the multiply-accumulates of each op, in the order of `graph.ops`; 0 for an op that is not supported.
-
-    Args:
-        clipped: Leave out multiplications with padding.
-
-    """
+    """Return the MACs of each op, in the order of `graph.ops`, 0 for an unknown kind; without those of padding if `clipped`."""
     return tuple(SPECS[op.kind].macs(graph, op, clipped) if op.kind in SPECS else 0 for op in graph.ops)
 
 
@@ -138,18 +130,12 @@ def macs(graph: Graph) -> int:
 
 
 def macs_original(graph: Graph) -> int:
-    """Return the multiply-accumulates of a graph, including multiplications with padding, as papers count them.
-
-    Call this before any pass: passes remove ops and so change the count.
-    """
+    """Return the MACs of a graph, with padding, as papers count them; passes remove ops, so call this before any pass."""
     return sum(macs_per_op(graph, clipped=False))
 
 
 def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Return the value of each network input that has only one valid value, by name.
-
-    Such an input is the operand of a transpose_conv that holds the shape of the op's output.
-    """
+    """Return the only valid value, by name, of each network input that holds the output shape of a transpose_conv."""
     shaped = [op for op in graph.ops if spec_of(op).family == "transposed" and op.inputs[0] in graph.inputs]
     return {graph.input(op).name: np.array(graph.output(op).shape, graph.input(op).dtype) for op in shaped}
 
@@ -157,7 +143,7 @@ def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
 def index_extents(graph: Graph) -> dict[str, int]:
     """Return network input -> number of valid indices, for each input whose values select slices of a tensor (gather_nd).
 
-    The valid indices are 0 to this number minus 1. Of several tensors, or axes, the smallest extent counts.
+    Of several tensors, or axes, the smallest extent counts.
     """
     extents: dict[str, int] = {}
     for op in graph.ops:
@@ -172,12 +158,7 @@ def index_extents(graph: Graph) -> dict[str, int]:
 
 
 def check(graph: Graph) -> Graph:
-    """Return `graph` if all ops are supported, meet their constraints and have correct output shapes.
-
-    Raises:
-        CompileError: An op is not supported, breaks a constraint, or computes another shape than its output tensor has.
-
-    """
+    """Return `graph`, or raise CompileError if an op is not supported, breaks a constraint, or has a wrong output shape."""
     for op in (*graph.init, *graph.ops):
         if op.kind not in SPECS:
             raise CompileError(f"{op.kind} is not supported", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
@@ -196,10 +177,7 @@ def check(graph: Graph) -> Graph:
 
 
 def defined(graph: Graph, outputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return LiteRT's outputs of the network, with 0 for the elements that LiteRT's kernels leave undefined.
-
-    `outputs` are in the order of `graph.outputs`.
-    """
+    """Return `outputs` (of `graph.outputs`) of LiteRT with 0 for the elements that LiteRT's kernels leave undefined."""
     values = dict(zip(graph.outputs, outputs, strict=True))
     for op in graph.ops:
         if op.outputs and values.keys() >= {*op.outputs}:
@@ -212,11 +190,8 @@ def run(
 ) -> dict[str, NDArray[Any]]:
     """Execute a graph that has passed `check`, and return its outputs by name.
 
-    Args:
-        inputs: The array of each network input, by name.
-        keep: Return the values of all tensors that are not constant, not only of the outputs.
-        state: The values of the state tensors by name, which are updated in place. None: start with their initial values.
-
+    `keep` returns the values of all tensors that are not constant. `state` has the values of the state tensors by name, which
+    are updated in place; None: start with their initial values.
     """
     values: dict[str, NDArray[Any]] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
     state = initial_state(graph) if state is None else state

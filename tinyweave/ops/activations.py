@@ -21,21 +21,14 @@ Slopes = tuple[Rescale, Rescale]  # factors for inputs at or above the zero poin
 
 @np.errstate(over="ignore")  # quantize_multiplier refuses infinity
 def leaky_relu_slopes(graph: Graph, op: Op) -> Slopes:
-    """Return the fixed-point factors from an input minus its zero point to the output minus its zero point.
-
-    The first factor is for inputs at or above the zero point, the second for inputs below it. They are derived in float32, as
-    in TFLite.
-    """
+    """Return the factors to the output scale for inputs at or above the zero point, and for those below; from float32."""
     x, out, alpha = np.float32(graph.input(op).scale), np.float32(graph.output(op).scale), np.float32(op.attrs["alpha"])
     multiplier, shift = quantize_multiplier(float(np.abs(x * alpha / out)))
     return quantize_multiplier(float(x / out)), Rescale(multiplier if alpha >= 0 else -multiplier, shift)
 
 
 def prelu_slopes(graph: Graph, op: Op) -> Slopes:
-    """Return two fixed-point factors to the output scale: for inputs at or above the zero point, and for inputs below it.
-
-    The first multiplies the input, the second the product of the input and its slope, all minus their zero points.
-    """
+    """Return the factors to the output scale for inputs at or above the zero point, and for products below it with slopes."""
     x, alpha, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
     return quantize_multiplier(float(x / out)), quantize_multiplier(float(x * alpha / out))
 
@@ -66,10 +59,7 @@ def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
 
 
 def hard_swish_multipliers(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return two (multiplier, exponent) pairs that rescale numbers in units of 1/128 of the input scale.
-
-    The first rescales to the output scale, the second to units of 3 / 2^15, in which relu6(x + 3) / 6 is computed.
-    """
+    """Return two (multiplier, exponent) pairs that rescale 1/128 of the input scale to the output scale, and to 3 / 2^15."""
     fine = np.float32(graph.input(op).scale) * np.float32(1 / 128)
     gate = _int16_multiplier(float(fine / (np.float32(3) / np.float32(32768))))
     return _int16_multiplier(float(fine / np.float32(graph.output(op).scale))), gate

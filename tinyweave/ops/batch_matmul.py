@@ -1,9 +1,8 @@
 """batch_matmul on int8 or int16 matrices in the last two axes; the axes before them broadcast.
 
-sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice, or once if it is a sum of
-int16 in int64. With the attribute `once`, which dense layers with computed weights have, it is rounded once, as in
-fully_connected. The attributes `adj_x` and `adj_y` say that the first or second operand's matrices are stored transposed.
-Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
+sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice, or once if it is a sum of int16 in
+int64, or with the attribute `once` (a dense layer with computed weights). `adj_x` and `adj_y`: the first or second operand's
+matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
 """
 
 from __future__ import annotations
@@ -25,12 +24,7 @@ MAX_RANK = 5  # in LiteRT
 
 
 def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
-    """Return the shapes of both operands after the transposition that `adj_x` and `adj_y` ask for.
-
-    Returns:
-        [..., rows, depth] and [..., depth, columns].
-
-    """
+    """Return the shapes [..., rows, depth] and [..., depth, columns] of both operands, transposed by `adj_x` and `adj_y`."""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     if op.attrs["adj_x"]:
         a = (*a[:-2], a[-1], a[-2])
@@ -46,11 +40,7 @@ def rescale(graph: Graph, op: Op) -> Rescale:
 
 
 def rescale_once(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales a sum of products to the output scale with one rounding (`requantize_once`).
-
-    Only a batch_matmul with the attribute `once`, which was a fully_connected with computed weights, is rescaled like this;
-    for others the multiplier is 0.
-    """
+    """Return the factor for `requantize_once` of a batch_matmul with the attribute `once`; for others its multiplier is 0."""
     if not op.attrs.get("once"):
         return Rescale(0, 0)
     (multiplier,), (shift,) = fully_connected.requant(graph, op)
@@ -85,11 +75,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return 1x1 windows if each output row is the product of one row of the first operand and a matrix, else None.
-
-    The first operand must be a map [1, rows, 1, depth]. The second operand must be computed: either one matrix [1, 1, n, m] for
-    all rows, or a map [1, rows, 1, depth] with a vector for each row.
-    """
+    """Return 1x1 windows if each row of [1, rows, 1, depth] is multiplied with one computed matrix or its own vector."""
     a, b = graph.input(op), graph.input(op, 1)
     if not len(a.shape) == len(b.shape) == 4 or a.shape[::2] != (1, 1) or op.attrs["adj_x"] or b.data is not None:
         return None

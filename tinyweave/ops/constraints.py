@@ -1,7 +1,6 @@
-"""Constraints on tensors and attributes that several op kinds share.
+"""Constraints on tensors and attributes that several op kinds share: predicates over (graph, op).
 
-A constraint is a predicate over (graph, op). Its docstring is the error text and a line of the docs. A constraint in a row of
-OpSpec may rely on the constraints before it in the row.
+The docstring is the error text and a line of the docs. A constraint may rely on those before it in the row of OpSpec.
 """
 
 from __future__ import annotations
@@ -29,14 +28,7 @@ def data(graph: Graph, op: Op) -> Tensor:
 
 
 def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None = 1) -> Constraint:
-    """Return a constraint on the number of inputs and outputs of an op.
-
-    Args:
-        lower_bound: The fewest inputs.
-        upper_bound: The most inputs; None: `lower_bound`.
-        outputs: The number of outputs; None: at least one.
-
-    """
+    """Return a constraint on the numbers of inputs (by default exactly `lower_bound`) and outputs (None: at least 1)."""
     upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:

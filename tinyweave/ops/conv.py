@@ -1,9 +1,8 @@
 """conv_2d and depthwise_conv_2d on int8 maps with int8 weights, whose scale is per tensor or per output channel.
 
 The int32 sum of bias and (x - zero_point) * weight is rescaled with `requant`'s multiplier per channel, rounded twice and
-clamped. If the attribute `unsigned` is set (the op was uint8 in the model file), weights may have a zero point, and input and
-weight scale are multiplied in float32. Source: TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h,
-depthwiseconv_uint8.h.
+clamped. If `unsigned` is set (uint8 in the file), weights may have a zero point, and scales are multiplied in float32. Source:
+TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h, depthwiseconv_uint8.h.
 """
 
 from __future__ import annotations
@@ -127,11 +126,7 @@ def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any])
 
 
 def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield (ky, kx, values) for each tap of the kernel of a convolution or pooling op.
-
-    `ky` and `kx` are the row and the column of the tap, and `values`, [n, out_h, out_w, c], the elements of `x` that it reads
-    in all windows. `fill` is the value of the padding.
-    """
+    """Yield (ky, kx, values [n, out_h, out_w, c]) that each tap of a kernel reads in all windows; padding is `fill`."""
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
     return taps(x, kernel=kernel_size(graph, op), fill=fill, **where)
 

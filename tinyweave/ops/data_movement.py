@@ -1,9 +1,8 @@
 """Ops that copy elements of one input: split, transpose, tile, gather, depth_to_space and the like.
 
-`pieces` returns for each output element the index of its input element, as a list of `Positions`. The pieces fill the outputs
-one after the other: split has one piece per output, most ops one in all. The reference, the passes and the kernels
-(`kernels/copies.py`) use `pieces`. Tensors have any type; input and outputs share their quantisation. Source: TFLite split.cc,
-strided_slice.cc, gather.h, mirror_pad.cc, resize_nearest_neighbor.h and the like.
+`pieces` returns for each output element the index of its input element, as `Positions` that fill the outputs one after the
+other (one in all, or one per output of a split). The reference, the passes and `kernels/copies.py` use it. Tensors have any
+type. Source: TFLite split.cc, strided_slice.cc, gather.h, mirror_pad.cc, resize_nearest_neighbor.h and the like.
 """
 
 from __future__ import annotations
@@ -37,14 +36,7 @@ def _steps(shape: Shape) -> list[int]:
 
 
 def _along(shape: Shape, chosen: dict[int, NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return, for each axis of an input, the memory offsets (in elements) of the indices that are taken along it.
-
-    The sums of one offset per axis are the offsets of the elements taken.
-
-    Args:
-        shape: The shape of the input.
-        chosen: Axis -> the indices that are taken along it; all indices are taken along the other axes.
-    """
+    """Return per axis the memory offsets (in elements) of the indices that `chosen` has for it (default: all), to be added."""
     return [
         chosen.get(axis, np.arange(extent, dtype=np.int64)) * step
         for axis, (extent, step) in enumerate(zip(shape, _steps(shape), strict=True))
@@ -58,8 +50,7 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 def pieces(graph: Graph, op: Op) -> list[Positions]:
     """Return, for each output element of a copying op, the offset in the flat input of the element that it copies.
 
-    The entries of the list fill the outputs one after the other. An entry has one array per axis: the offset is the sum of one
-    number from each array. If one of these numbers is -1, the output element is padding.
+    An entry of the list, in the order of outputs, has one array per axis, whose numbers add up to the offset; -1 is padding.
     """
     return PIECES[op.kind][1](graph, op)
 
@@ -78,10 +69,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
-    """Compute an op that only copies elements, such as transpose or pad, for several samples at once.
-
-    `x` has one sample per index of its first axis. Each returned output has the samples along its first axis, too.
-    """
+    """Compute an op that only copies elements; `x` and the outputs have one sample per index of their first axis."""
     flat, parts = x.reshape(len(x), -1), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -239,10 +227,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Return the sums of all combinations of one offset per axis, flattened in row-major order.
-
-    `axes` has one array of offsets per axis.
-    """
+    """Return the sums of all combinations of one offset per axis, flattened in row-major order."""
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 

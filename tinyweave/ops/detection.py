@@ -1,8 +1,7 @@
 """detection_postprocess, TFLite's custom op TFLite_Detection_PostProcess: detected objects from the output of an SSD.
 
-Each anchor has an encoded box and a score per class. Boxes are decoded relative to their anchors, and non-maximum suppression
-drops each box that overlaps a box with a higher score. The outputs are float32. They are computed in the order and the
-precision of TFLite, so that the bytes are the same. Source: TFLite detection_postprocess.cc.
+Boxes are decoded relative to their anchors, and non-maximum suppression drops those that overlap a box with a higher score. The
+float32 outputs are computed in TFLite's order and precision, for the same bytes. Source: TFLite detection_postprocess.cc.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ Floats = NDArray[np.float32]
 
 
 class Scores(NamedTuple):
-    """The columns of the scores [anchors, columns] that belong to classes: `classes` columns from column `first` on.
-
-    If there is one column more than classes, column 0 is the background, and `first` is 1.
-    """
+    """The `classes` columns of the scores [anchors, columns] from `first` on, which is 1 if column 0 is the background."""
 
     first: int
     classes: int
@@ -81,10 +77,7 @@ def least_score(graph: Graph, op: Op) -> int:
 
 
 def half_sizes(values: Floats, scale: float) -> NDArray[np.float64]:
-    """Return exp(values / scale) / 2 for the encoded heights or widths of boxes.
-
-    An anchor's height or width times this factor is half the height or width of the box.
-    """
+    """Return exp(values / scale) / 2: times an anchor's height or width it is half that of the box."""
     each, inverse = np.unique(values, return_inverse=True)
     halves = [0.5 * exp(float(value) / scale) for value in each]  # by the C library, as TFLite does; numpy rounds differently
     return np.array(halves)[inverse].reshape(values.shape)
@@ -110,10 +103,7 @@ def overlap(box: Floats, others: Floats) -> Floats:
 
 
 def selected(op: Op, boxes: Floats, scores: Floats, most: int) -> list[int]:
-    """Return the indices of at most `most` boxes that survive non-maximum suppression, by falling score; of equals, the first.
-
-    `boxes` is [anchors, 4] and `scores` [anchors]. Scores below the threshold are dropped.
-    """
+    """Return at most `most` indices of `boxes` [anchors, 4] that survive, by falling score; of equals, the first."""
     threshold, overlapping = (np.float32(op.attrs[name]) for name in ("nms_score_threshold", "nms_iou_threshold"))
     kept = list[int]()
     for index in np.argsort(-scores, kind="stable"):
@@ -143,10 +133,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def defined(graph: Graph, op: Op, outputs: Arrays) -> Arrays:
-    """Return TFLite's outputs with 0 behind the last detection.
-
-    Without use_regular_nms, TFLite's kernel leaves these elements undefined.
-    """
+    """Return outputs with 0 behind the last detection, which TFLite leaves undefined without use_regular_nms."""
     *lists, count = map(np.copy, outputs)
     for each in lists:
         each[:, int(count[0]) :] = 0

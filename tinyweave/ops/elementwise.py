@@ -62,8 +62,8 @@ SQUARE_LEFT_SHIFT = 7  # the square of the largest difference stays below 2^30
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
     """Return the fixed-point factors of the first input, the second input and the output of add, sub or squared_difference.
 
-    Each input minus its zero point, times 2^`add_left_shift`, is rescaled to twice the larger input scale. The sum, the
-    difference or the square of the difference is then rescaled to the output scale.
+    Each input minus its zero point, times 2^`add_left_shift`, is rescaled to twice the larger input scale; the result of the op
+    to the output scale.
     """
     a, b = graph.input(op), graph.input(op, 1)
     common = 2 * max(a.scale, b.scale)
@@ -83,10 +83,7 @@ def add_left_shift(graph: Graph, op: Op) -> int:
 
 
 def mul_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales the integer product of a mul, or quotient of a div, to the output scale.
-
-    Scales are multiplied and divided in float32.
-    """
+    """Return the factor from a mul's integer product, or a div's quotient, to the output scale; scales are in float32."""
     a, b, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
     return quantize_multiplier(float(a / (b * out) if op.kind == "div" else a * b / out))
 
@@ -115,10 +112,9 @@ def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_div(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute x / y as x times the reciprocal of y, shifted right, as LiteRT does.
+    """Compute x / y as x times the reciprocal of y, shifted right, as LiteRT does; 0 if the shift exceeds 31 bits.
 
-    If the shift exceeds 31 bits, which is undefined in LiteRT's C++, the quotient is 0. LiteRT refuses y = 0; here the output
-    saturates then, or is 0 if x is 0, too.
+    LiteRT leaves this undefined, and refuses y = 0; here the output saturates then, or is 0 if x is 0, too.
     """
     x, y = (centred(arrays, index, graph, op) for index in (0, 1))
     magnitude, signed = np.abs(y), np.where(y < 0, -x, x)
@@ -135,10 +131,9 @@ def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
-    """Return 1x1 windows if an operand with the output's shape is computed and the others can be read at any row; else None.
+    """Return 1x1 windows if an operand of the output's shape is computed and the others can be read at any row, else None.
 
-    An operand can be read at any row if it has the output's shape, is constant, is a single pixel that broadcasts, or has one
-    channel that broadcasts.
+    These have the output's shape, or are constant, a single pixel, or one channel that broadcasts.
     """
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
@@ -149,8 +144,7 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     """Return (extent of a, extent of b) along each axis of the broadcast result, merged to MAX_AXES axes if possible.
 
-    Missing leading axes are (1, 1). If there are more than MAX_AXES axes, neighbours that broadcast in the same way are
-    merged, leading axes first, so that a kernel needs only MAX_AXES loops. If this is not enough, the result has more axes.
+    Missing leading axes are (1, 1). Neighbours that broadcast in the same way are merged, leading axes first.
     """
     rank = max(len(a), len(b), MAX_AXES)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]

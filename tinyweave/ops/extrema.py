@@ -1,10 +1,8 @@
-"""Ops that compare values: minimum, maximum, equal and the like, reduce_max, reduce_min, arg_max, arg_min, topk_v2.
-
-Ops on bools are here, too.
+"""Ops that compare values: minimum, maximum, equal, reduce_max, arg_max, topk_v2 and the like; and ops on bools.
 
 minimum, maximum and the reductions compare the stored integers, whatever their scales; comparisons compare multiples of 1/256,
-or, on int16 and except for equal and not_equal, the stored integers.
-Source: TFLite reference/maximum_minimum.h, reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h; topk_v2.cc.
+or, on int16 and except for equal and not_equal, the stored integers. Source: TFLite reference/maximum_minimum.h,
+reference/comparisons.h, reference/select.h, reduce.h, arg_min_max.h; topk_v2.cc.
 """
 
 from __future__ import annotations
@@ -75,10 +73,7 @@ def compares_integers(graph: Graph, op: Op) -> bool:
 
 
 def compare_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale]:
-    """Return the factors that rescale both operands of a comparison, minus their zero points, to multiples of 1/256.
-
-    Both are 1 if LiteRT compares the stored integers.
-    """
+    """Return the factors from a comparison's operands to multiples of 1/256; 1 if LiteRT compares the stored integers."""
     if compares_integers(graph, op):
         return Rescale(1 << 30, 1), Rescale(1 << 30, 1)
     first, second = (quantize_multiplier(graph.input(op, index).scale) for index in (0, 1))

@@ -74,10 +74,7 @@ def saturating_shift_left(x: ArrayLike, exponent: int) -> Int64:
 
 
 def requantize(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """Return x * multiplier * 2^(shift - 31), rounded after the multiplication and again after a right shift.
-
-    Source: TFLite MultiplyByQuantizedMultiplier.
-    """
+    """Return x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier)."""
     x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     return rounding_shift(high_mul(wrap32(x << np.maximum(shift, 0)), multiplier), np.maximum(-shift, 0))
 
@@ -88,10 +85,7 @@ def reduced_multiplier(multiplier: ArrayLike) -> Int64:
 
 
 def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """Rescale 64-bit sums of int16 layers by multiplier * 2^(shift - 31), as TFLite does.
-
-    The multiplier is first rounded to Q15. The result is rounded once, halves up.
-    """
+    """Rescale 64-bit sums by multiplier * 2^(shift - 31) as TFLite: the multiplier in Q15, rounded once, halves up."""
     right = 15 - np.asarray(shift, np.int64)
     return wrap32((np.asarray(x, np.int64) * reduced_multiplier(multiplier) + (np.int64(1) << (right - 1))) >> right)
 
@@ -106,14 +100,8 @@ def round_half_away(x: ArrayLike) -> NDArray[Any]:
 def requantize_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
     """Return x * multiplier * 2^(shift - 63), rounded once, halves away from zero.
 
-    As in C, only products of 32 x 32 bits are used: of the product with the multiplier's low 32 bits, only the high word is
-    added.
-
-    Args:
-        x: Integers of at most 32 bits.
-        multiplier: Integers in [2^62, 2^63).
-        shift: Integers of at most 30.
-
+    `x` has at most 32 bits, `multiplier` is in [2^62, 2^63), `shift` at most 30. As in C, only the high word of the product
+    with the multiplier's low 32 bits is added.
     """
     x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     multiplier = np.asarray(multiplier, np.int64).astype(np.uint64)
@@ -147,18 +135,7 @@ def exp_on_negative_values(x: ArrayLike) -> Int64:
 def exp_around_minus_eighth(
     a: Int64, one_eighth: int, exp_minus_one_eighth: int, one_third: int, multiply: Callable[[ArrayLike, ArrayLike], Int64]
 ) -> Int64:
-    """Return exp(a) for -1/4 <= a < 0 by a Taylor series around -1/8.
-
-    All numbers have the fixed-point format of `a`.
-
-    Args:
-        a: The exponents.
-        one_eighth: 1/8.
-        exp_minus_one_eighth: exp(-1/8).
-        one_third: 1/3.
-        multiply: The rounded product of two numbers.
-
-    """
+    """Return exp(a) for -1/4 <= a < 0 by a Taylor series around -1/8; all numbers have the fixed-point format of `a`."""
     x = a + one_eighth
     x2 = multiply(x, x)
     x4_over_4 = rounding_shift(multiply(x2, x2), 2)
@@ -167,23 +144,14 @@ def exp_around_minus_eighth(
 
 
 def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
-    """Return (r, bits) so that 1 / x is about r / 2^(31 + bits) (TFLite GetReciprocal).
-
-    Args:
-        x: Positive fixed-point numbers.
-        integer_bits: The integer bits of `x`, which has 31 - integer_bits fractional bits.
-
-    """
+    """Return (r, bits) so that 1 / x is about r / 2^(31 + bits), for positive x of `integer_bits` (TFLite GetReciprocal)."""
     x = np.asarray(x, np.int64)
     headroom = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
     return one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
 
 
 def inverse_square_root(x: ArrayLike) -> tuple[Int64, Int64]:
-    """Return (r, shift) so that 1 / sqrt(x) is about r * 2^(shift - 31), for integers 1 <= x < 2^29.
-
-    Source: TFLite GetInvSqrtQuantizedMultiplierExp.
-    """
+    """Return (r, shift) with 1 / sqrt(x) about r * 2^(shift - 31), 1 <= x < 2^29 (TFLite GetInvSqrtQuantizedMultiplierExp)."""
     x = np.asarray(x, np.int64)
     pairs = (31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)) // 2 - 1
     scaled = x << (2 * pairs)  # in [2^27, 2^29)

@@ -31,10 +31,7 @@ def real_outputs(values: NDArray[Any], activation: str = "none") -> Arrays:
 
 
 def real_unary(compute: Callable[..., Float], *numbers: str) -> Reference:
-    """Return the float32 reference of an elementwise kind with one operand, from a float64 function.
-
-    The function takes the operand and the attributes named `numbers`.
-    """
+    """Return the float32 reference of an elementwise kind from a float64 function of operand and attributes `numbers`."""
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -55,12 +52,7 @@ def real_binary(compute: Callable[[Float, Float], Float]) -> Reference:
 
 
 def real_layer(sums: Callable[[Graph, Op, Float, Float], Float]) -> Reference:
-    """Return the float32 reference of a layer with weights: sums, plus the bias, then the fused activation.
-
-    Args:
-        sums: A function of graph, op, input and weights that computes the sums of products.
-
-    """
+    """Return the float32 reference of a layer: `sums` of graph, op, input and weights, plus bias, then the activation."""
 
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         total = sums(graph, op, real_operand(arrays), real_operand(arrays, 1))
@@ -83,10 +75,7 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
 
 
 def float_form(spec: OpSpec) -> OpSpec | None:
-    """Return the OpSpec of a kind for float32 tensors, or None if `spec` has no `real` function.
-
-    The constraints that only apply to integers are replaced with the constraint that all tensors are float32.
-    """
+    """Return the OpSpec of a kind for float32 tensors instead of integers, or None if `spec` has no `real` function."""
     if spec.real is None:
         return None
     constraints = (*(each for each in spec.constraints if each not in ON_INTEGERS), tensors_are_float32)

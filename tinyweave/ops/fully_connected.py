@@ -36,15 +36,11 @@ def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Return the multipliers and the shifts for `fixed_point.requantize_once`: one for all output channels, or one per channel.
+    """Return multipliers and shifts, one or one per channel, with which `fixed_point.requantize_once` gives LiteRT's results.
 
-    With them the integer results equal LiteRT's float64 results for every sum. Only the sums at which the output changes from
-    one integer to the next are checked; this suffices, because both functions are odd and nondecreasing. If a float64 product
-    rounds up to a half that the exact product just misses, the multiplier is increased by half a unit in the last place of
-    float64.
-
-    Raises:
-        CompileError: No multiplier gives LiteRT's results.
+    Only the sums at which the output changes are checked; this suffices, because both functions are odd and nondecreasing. If a
+    float64 product rounds up to a half that the exact product just misses, the multiplier grows by half a unit in the last
+    place of float64. Raise CompileError if no multiplier gives LiteRT's results.
     """
     factors = scales(graph, op)
     low, high = limits(graph.output(op).dtype)

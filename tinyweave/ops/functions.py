@@ -173,10 +173,10 @@ def _function(
     reference: Reference | None = None,
     **facts: Any,
 ) -> OpSpec:
-    """Return the OpSpec of an op kind that applies `function` to each element and to the attributes named `numbers`.
+    """Return the OpSpec of a kind that applies `function` to each element and to the attributes named `numbers`.
 
-    Without a `reference`, int8 results are float64 results of `function` rounded to float32 and quantised, as in LiteRT.
-    `image` is the interval of all results. `facts` are further fields of the OpSpec.
+    Without a `reference`, int8 results are float64 results rounded to float32 and quantised, as in LiteRT. `image` is the
+    interval of results.
     """
 
     def on_float32(op: Op, x: Real) -> Real:

@@ -1,10 +1,7 @@
 """Views (reshape, squeeze, expand_dims); pad, concatenation and pack; shape; gather_nd.
 
-A view has the bytes of its input. Tensors have any type; quantised inputs and outputs share their quantisation. In gather_nd
-each vector of indices selects a slice of the data. An index that the network computes is clamped if it is out of range, while
-LiteRT stops with an error.
-
-Source: TFLite reshape.cc, pad.cc, concatenation.cc, gather_nd.cc and the like.
+A view has the bytes of its input. Tensors have any type. An index of gather_nd that the network computes is clamped if it is
+out of range, while LiteRT stops with an error. Source: TFLite reshape.cc, pad.cc, concatenation.cc, gather_nd.cc and the like.
 """
 
 from __future__ import annotations
@@ -23,10 +20,7 @@ MAX_DEPTH = 4  # numbers per index of gather_nd
 
 
 def infer_reshape(graph: Graph, op: Op) -> list[Shape]:
-    """Return the output's shape: the constant shape operand or, if there is no operand, the attribute `new_shape`.
-
-    An extent of -1 is computed from the number of elements. If neither is known, return the shape of the output tensor.
-    """
+    """Return the shape operand or the attribute `new_shape`, with -1 computed; if neither is known, the output's shape."""
     x, extents = graph.input(op), graph.optional_input(op, 1)
     if extents is not None and extents.data is not None:
         wanted = tuple(int(extent) for extent in extents.data.ravel())

@@ -1,8 +1,7 @@
 """DIFFERENCES: the ops of a file for which LiteRT's reference kernel computes other numbers than their scales and types mean.
 
-LiteRT does not reject such an op. A row states what tinyweave does: refuse the op, compute LiteRT's bytes ("follow"), or
-compute what the scales mean and compare the C with numpy alone ("leave out"). `bench/fuzzing/litert_kernels.py` searches for
-more.
+LiteRT does not reject such an op. A row states what tinyweave does: refuse it, compute LiteRT's bytes ("follow"), or compute
+what the scales mean and compare the C with numpy alone ("leave out"). `bench/fuzzing/litert_kernels.py` searches for more.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ Predicate = Callable[[Graph, Op], bool]
 
 
 class Difference(NamedTuple):
-    """Ops of the given kinds and form, what LiteRT's kernel does with them, and what we do.
-
-    `applies` says for an op of these kinds of an imported graph whether it has this form; it is None if we do not leave LiteRT
-    out of the comparison.
-    """
+    """Ops of these kinds and form, what LiteRT does, and what we do; `applies` says whether an op to leave out has the form."""
 
     kinds: tuple[str, ...]
     form: str

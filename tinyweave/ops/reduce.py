@@ -63,10 +63,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def product_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor by which a reduce_prod rescales after each multiplication: input scale / output scale^(1/count).
-
-    `count` is the number of elements that are multiplied.
-    """
+    """Return the factor of a reduce_prod after each of `count` multiplications: input scale / output scale^(1/count)."""
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale ** (1 / count(graph, op)))
 
 
@@ -97,10 +94,7 @@ def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[An
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of a mean of a map [1, h, w, c] over its columns or, if w is 1, over its channels; else None.
-
-    Each output row reads one whole row.
-    """
+    """Return the windows, whole rows, of a mean of [1, h, w, c] over columns or, if w is 1, channels; else None."""
     x, over = graph.input(op), axes(graph, op)
     if len(x.shape) != 4 or x.shape[0] != 1:
         return None

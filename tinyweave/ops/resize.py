@@ -56,24 +56,12 @@ def resize_is_spatial(graph: Graph, op: Op) -> bool:
 
 
 def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
-    """Return two numbers whose quotient is the step in input rows per output row (or columns).
-
-    They are the input size and the output size, or, with `align_corners`, both minus 1 (unless one of the sizes is 1).
-
-    Args:
-        size: The input rows or columns.
-        out: The output rows or columns.
-        align_corners: Whether the first and the last row of input and output coincide.
-
-    """
+    """Return two numbers whose ratio is the step: input and output rows, both minus 1 with `align_corners` unless one is 1."""
     return (size - 1, out - 1) if align_corners and min(size, out) > 1 else (size, out)
 
 
 def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
-    """Return for each of `out` rows (or columns) the nearest of `size` input rows; float32 arithmetic, as in LiteRT.
-
-    `attrs` has the op's attributes align_corners and half_pixel_centers.
-    """
+    """Return for each of `out` rows (or columns) the nearest of `size` inputs, in float32 as in LiteRT."""
     where = float_line(size, out, attrs["align_corners"], attrs["half_pixel_centers"])
     at = (np.arange(out, dtype=np.float32) + where.first) * where.scale
     chosen = np.floor(at.astype(np.float64) + (0.5 if attrs["align_corners"] else 0))
@@ -87,10 +75,7 @@ def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray
 
 
 def resize_windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_nearest_neighbor.
-
-    None: the batch is not 1, or the ratio of input to output size, as a reduced fraction p / q, has p * q > MOST_STEPS.
-    """
+    """Return the windows of resize_nearest_neighbor; None for a batch, or a ratio p / q of sizes with p * q > MOST_STEPS."""
     images, *sizes, _ = graph.input(op).shape
     axes = (
         window_around(at, at, *resize_ratio(size, len(at), align_corners=bool(op.attrs["align_corners"])))
@@ -138,12 +123,7 @@ def is_unsigned(op: Op) -> bool:
 
 
 def neighbours(graph: Graph, op: Op) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]]:
-    """Return the two input rows that each output row is interpolated from, and the same for columns.
-
-    Returns:
-        The upper and the lower of the two rows for all output rows, then the left and the right column for all output columns.
-
-    """
+    """Return (upper, lower) of the two input rows that each output row is interpolated from, and (left, right) columns."""
     rows, columns = (_of_axis(*extents, *_how(op)) for extents in _extents(graph, op))
     return rows, columns
 
@@ -175,13 +155,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers, Numbers]:
-    """Return for each output the two inputs that it is interpolated from, and the weight of the second, in units of 1/1024.
-
-    Args:
-        extents: The input and the output size along the axis.
-        where: The positions of the outputs.
-
-    """
+    """Return the two inputs that each output is interpolated from, and the weight of the second, in units of 1/1024."""
     size, out = extents
     at = np.arange(out, dtype=np.int64) * where.scale + where.offset
     low, high = np.maximum(at // ONE, 0), np.minimum((at + ONE - 1) // ONE, size - 1)
@@ -207,10 +181,7 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_bilinear, or None.
-
-    None: the batch is not 1, or the ratio of input to output size, as a reduced fraction p / q, has p * q > MOST_STEPS.
-    """
+    """Return the windows of resize_bilinear; None as for `resize_nearest_neighbor`."""
     return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 

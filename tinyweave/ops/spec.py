@@ -1,8 +1,7 @@
 """`OpSpec`, the row that describes one op kind, and functions that several families of ops share.
 
-The functions in a row take `(graph, op)`. `reference` also takes the input arrays and returns the output arrays, bit for bit as
-LiteRT's reference kernels compute them. Passes, quantisation, planner, emitters and docs read these rows, so a fact about an op
-kind is stated once.
+Functions in a row take `(graph, op)`; `reference` also takes the input arrays and returns the outputs, bit for bit as LiteRT's
+reference kernels. Passes, quantisation, planner, emitters and docs read these rows, so a fact about a kind is stated once.
 """
 
 from __future__ import annotations
@@ -232,14 +231,9 @@ def hwc(shape: Shape) -> tuple[int, int, int]:
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """Return the smallest and the largest quantised value that a fused activation lets through.
+    """Return the least and greatest quantised value that a key of `ACTIVATIONS` lets through; "none": those of the type.
 
-    Without an activation these are the limits of the output's type. Source: TFLite CalculateActivationRangeQuantized.
-
-    Args:
-        activation: A key of `ACTIVATIONS`, such as "relu6".
-        output: The op's output, which has the type, the scale and the zero point.
-
+    Source: TFLite CalculateActivationRangeQuantized.
     """
     if activation not in ACTIVATIONS:
         raise CompileError(f"unknown fused activation {activation}", tensor=output)
@@ -254,9 +248,6 @@ def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
 
 
 def finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> Arrays:
-    """Add the output's zero point, clamp by the fused activation and return the op's only output, in its type.
-
-    `scaled` are the results in units of the output's scale.
-    """
+    """Add the zero point to results in units of the output's scale, clamp by the activation, and convert to its type."""
     out, activation = graph.output(op), op.attrs.get("activation", op.kind if op.kind in ACTIVATIONS else "none")
     return [np.clip(scaled + out.zero_point, *activation_range(activation, out)).astype(array_type(out.dtype))]

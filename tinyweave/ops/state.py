@@ -17,12 +17,7 @@ from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_o
 
 
 def initial_state(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Return the initial value of each state tensor by name, in the order of `graph.init`.
-
-    Raises:
-        CompileError: An op of `graph.init` is not an assign_variable of a constant.
-
-    """
+    """Return name -> initial value in the order of `graph.init`; raise CompileError for other ops than constant assigns."""
     values = {}
     for op in graph.init:
         value = graph.input(op).data if op.inputs else None

@@ -57,10 +57,7 @@ def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float
 
 
 def _reach(graph: Graph, op: Op) -> Shape:
-    """Return the shape [n, h, w, c] of the sums before they are cropped to the output: all positions that get products.
-
-    It is at least as large as the output plus the padding before it.
-    """
+    """Return the shape [n, h, w, c] of the sums before they are cropped; at least the output plus the padding before it."""
     x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
     stride, padding = op.attrs["stride"], op.attrs["padding"]
     extents = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))

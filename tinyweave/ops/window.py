@@ -47,33 +47,15 @@ class Window(NamedTuple):
         return (position * self.stride + self.phase) // self.up - self.pad
 
     def wait(self, ticks: int) -> int:
-        """Return the delay from input row 0 to output row 0 in a fused stage, in ticks (iterations of the stage's loop).
-
-        Args:
-            ticks: The ticks from one input row to the next, a multiple of `up`.
-
-        """
+        """Return the ticks from input row 0 to output row 0 of a fused stage; rows are `ticks`, a multiple of `up`, apart."""
         return ticks * self.reach + ticks // self.up * self.phase
 
     def kept(self, ticks: int, waited: int) -> int:
-        """Return how many input rows a line buffer must hold in a fused stage, so that each row is kept until its last read.
-
-        Args:
-            ticks: The ticks (iterations of the stage's loop) from one input row to the next, a multiple of `up`.
-            waited: The ticks from input row 0 to output row 0.
-
-        """
+        """Return how many input rows, `ticks` apart, a line buffer holds until their last read; `waited` is from `wait`."""
         return -((self.phase - waited // (ticks // self.up)) // self.up) + self.pad + 1
 
     def compose(self, inner: Window) -> Window:
-        """Return the window of two successive ops together: from the output of this op to the input of the op before.
-
-        `up` must be 1 in both windows.
-
-        Args:
-            inner: The window of the op before.
-
-        """
+        """Return the window from the output of this op to the input of the op before, `inner`; `up` must be 1 in both."""
         return Window(
             (self.extent - 1) * inner.stride + inner.extent, self.stride * inner.stride, self.pad * inner.stride + inner.pad
         )
@@ -84,13 +66,7 @@ class Window(NamedTuple):
         return Window(pad + max(self.extent - self.pad, other.extent - other.pad), self.stride, pad)
 
     def read(self, spans: Spans, size: int) -> Spans:
-        """Return for each span (range) of output positions the span of input positions that it reads.
-
-        Args:
-            spans: The begins and the ends of the spans of output positions.
-            size: The number of input positions; the result is limited to [0, size).
-
-        """
+        """Return (begins, ends) of input positions in [0, size) that spans of output positions read."""
         begin, end = spans
         first = np.minimum(np.maximum(self.first(begin), 0), size)  # np.clip is ten times slower
         after = np.maximum(np.minimum(self.first(end - 1) + self.extent, size), first)
@@ -100,14 +76,8 @@ class Window(NamedTuple):
 def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int, up: int) -> Window | None:
     """Return the smallest window in which output i reads at least the input positions first[i] to last[i].
 
-    Args:
-        first: For each output position the first input position that it reads.
-        last: For each output position the last input position that it reads.
-        stride: The numerator of the step stride / up, in input positions per output position.
-        up: The denominator of the step.
-
-    Returns:
-        The window, or None if stride * up of the reduced fraction exceeds MOST_STEPS.
+    stride / up is the step in input positions per output position. None: stride * up of the reduced fraction exceeds
+    MOST_STEPS.
     """
     divisor = gcd(stride, up)
     stride, up = stride // divisor, up // divisor
@@ -148,19 +118,9 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Size
 
 
 def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> NDArray[np.bool_]:
-    """Return for each window and each of its taps along an axis whether the tap is inside the input, not in the padding.
+    """Return a boolean array [out, kernel]: for each window and tap along an axis whether it is in the input, not in padding.
 
-    Args:
-        size: The input positions.
-        out: The output positions, which is the number of windows.
-        kernel: The taps of a window.
-        stride: The input positions between two windows.
-        dilation: The input positions between two taps.
-        before: The positions of padding before the input.
-
-    Returns:
-        A boolean array [out, kernel].
-
+    Steps are in input positions: `stride` between windows, `dilation` between taps. `before` is the padding before the input.
     """
     at = np.arange(out)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
     return (at >= 0) & (at < size)
@@ -168,16 +128,7 @@ def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 
 
 @lru_cache(maxsize=1 << 14)
 def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
-    """Count the taps of all windows along an axis that are inside the input, not in the padding.
-
-    Args:
-        size: The input positions.
-        out: The number of windows.
-        kernel: The taps of a window.
-        stride: The input positions between two windows.
-        dilation: The input positions between two taps.
-        before: The positions of padding before the input.
-    """
+    """Count the taps of all windows along an axis that are inside the input; arguments as for `positions`."""
     first_window = range(-before, kernel * dilation - before, dilation)
     return sum(max(0, min(out, (size - 1 - tap) // stride + 1) - max(0, -(tap // stride))) for tap in first_window)
 
@@ -185,19 +136,9 @@ def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: 
 def taps(
     x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: float
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield (ky, kx, values) for each tap of a kernel: the input values that the tap reads in all windows.
+    """Yield (ky, kx, values [n, out_h, out_w, c]) for each tap of a kernel: the values of `x`, [n, h, w, c], that it reads.
 
-    Args:
-        x: The input, [n, h, w, c].
-        kernel: Rows and columns of the kernel.
-        stride: Vertical and horizontal stride.
-        dilation: Vertical and horizontal dilation.
-        padding: The padding ((top, bottom), (left, right)).
-        fill: The value of the padding.
-
-    Yields:
-        The row and the column of the tap in the kernel, and the values [n, out_h, out_w, c].
-
+    `padding` is ((top, bottom), (left, right)) and has the value `fill`.
     """
     out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
     padded = np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
@@ -209,29 +150,14 @@ def taps(
 
 
 def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
-    """Return whether at least one window fits into a padded map, and no size, stride, dilation or padding is out of range.
-
-    Args:
-        shape: The shape of the map, [n, h, w, c].
-        kernel: Rows and columns of the kernel.
-        attrs: The op's attributes: `stride`, `padding` and, if it has one, `dilation`.
-
-    """
+    """Return whether a window fits into the padded map [n, h, w, c], and no stride, dilation or padding is out of range."""
     stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
     is_in_range = min(*kernel, *stride, *dilation, *shape) >= 1 and min(*padding[0], *padding[1]) >= 0
     return is_in_range and all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
 
 
 def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:
-    """Return whether the padded map and the number of window positions are small enough for the op's numpy reference.
-
-    Args:
-        shape: The shape of the map, [n, h, w, c].
-        kernel: Rows and columns of the kernel.
-        out: Rows and columns of the output.
-        padding: The padding ((top, bottom), (left, right)).
-
-    """
+    """Return whether the padded map [n, h, w, c] and the window positions are few enough for the numpy reference."""
     padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
     return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[axis] <= MOST_POSITIONS for axis in (0, 1))
 

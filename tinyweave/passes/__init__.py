@@ -1,7 +1,8 @@
 """Graph -> Graph rewrites, a module for each, run in the order of the list PASSES.
 
 A pass never changes a graph. It returns a new graph, and a TensorMap that says which old tensor and channels each new tensor
-holds. Between passes the graph must keep the rules of `ir.verify`. A pass knows no device.
+holds, or an empty one if every tensor that is left has kept its values. Between passes the graph keeps the rules of
+`ir.verify`. A pass knows no device.
 """
 
 from __future__ import annotations
@@ -30,10 +31,7 @@ __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "run_tolera
 
 
 def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Return the graph unchanged, and an empty TensorMap, if all ops are valid.
-
-    Raise CompileError for an unknown op kind, a broken constraint or a wrong output shape.
-    """
+    """Return the graph unchanged; raise CompileError for an unknown kind, a broken constraint or a wrong output shape."""
     return check(graph), {}
 
 
@@ -66,8 +64,7 @@ PASSES = (
 def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tuple[Graph, TensorMap]:
     """Run all passes in order; return the final graph and a TensorMap from its tensors to the tensors of `graph`.
 
-    If `float_io` is set, quantize and dequantize ops at the inputs and outputs of the network stay; if `own_layout` is set,
-    transposes there stay.
+    `float_io` keeps quantize and dequantize ops at the inputs and outputs of the network, `own_layout` transposes there.
     """
     tensors: TensorMap = {}
     for rewrite in PASSES:
@@ -80,8 +77,5 @@ def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tupl
 
 
 def run_tolerantly(graph: Graph, problems: list[CompileError]) -> Graph:
-    """Run the passes before `check_ops` on a graph that may not compile, and return the resulting graph.
-
-    Ops that cannot be compiled become ops of the kind UNSUPPORTED, and the reasons are appended to `problems`.
-    """
+    """Run the passes before `check_ops`; make ops that cannot be compiled UNSUPPORTED, and append the reasons to `problems`."""
     return tolerate(graph, PASSES[: PASSES.index(check_ops)], problems)

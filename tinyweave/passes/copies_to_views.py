@@ -1,7 +1,7 @@
 """Replace ops that copy their whole input in unchanged order by reshapes, which need neither code nor memory.
 
-Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by 0, a reduction of single
-elements, and a clamp to all values of the type, which is left of a float clamp if the scale is chosen for the clamped values.
+Examples: a split into one part, a transpose of axes of extent 1, a tile by 1, a pad by 0, and a clamp to all values of the
+type, which is left of a float clamp if the scale is chosen for the clamped values.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from .tensor_map import TensorMap
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace each op that copies its whole input in unchanged order by a reshape.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Replace each op that copies its whole input in unchanged order by a reshape."""
     return rebuild(graph, ops=tuple(_view(graph, op) if copies_all(graph, op) else op for op in graph.ops)), {}
 
 

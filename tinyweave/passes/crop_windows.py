@@ -18,11 +18,7 @@ from .value_ranges import taps
 
 
 def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Crop outer rows and columns of convolution filters if they only multiply padding, or if all their weights are 0.
-
-    Only int8 and int4 filters are cropped, and only as far as the padding can be reduced with them. Return the new graph and
-    an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Crop outer rows and columns of int8 and int4 filters that only multiply padding or are 0, as far as padding allows."""
     return each_op(graph, _cropped), {}
 
 
@@ -47,15 +43,9 @@ def _cropped(graph: Graph, op: Op) -> Graph:
 
 
 def _cut(used: np.ndarray, padding: Size, dilation: int) -> Size:
-    """Return how many rows (or columns) of a filter to crop at its start and at its end.
+    """Return how many rows to crop at the start and the end of a filter; (0, 0) if none is `used`.
 
-    Args:
-        used: for each row, whether it contributes to any output.
-        padding: the padding (before, after) of the map along this axis.
-        dilation: the distance of filter rows in the map. To crop a row, `dilation` rows of padding are removed.
-
-    Returns:
-        (before, after): unused outer rows, as many as the padding allows; (0, 0) if no row is used.
+    `padding` is (before, after). To crop a row, `dilation` rows of padding are removed.
     """
     where = np.flatnonzero(used)
     if not len(where):

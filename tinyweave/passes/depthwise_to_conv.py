@@ -1,7 +1,4 @@
-"""Replace depthwise convolutions on one input channel by ordinary convolutions, which have faster kernels.
-
-With one input channel both compute the same sums for each filter.
-"""
+"""Replace depthwise convolutions on one input channel by ordinary convolutions of the same sums, with faster kernels."""
 
 from __future__ import annotations
 
@@ -13,10 +10,7 @@ from .tensor_map import TensorMap
 
 
 def depthwise_to_conv(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace each int8 depthwise convolution that has one input channel and several filters by a conv_2d.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Replace each int8 depthwise convolution that has one input channel and several filters by a conv_2d."""
     return each_op(graph, _dense), {}
 
 

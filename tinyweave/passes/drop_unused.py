@@ -10,10 +10,7 @@ from .tensor_map import TensorMap
 
 
 def drop_unused(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop ops and tensors on which neither an output nor a state depends.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Drop ops and tensors on which neither an output nor a state depends."""
     needed = {*graph.outputs, *(name for name, tensor in graph.tensors.items() if tensor.role == "state")}
     ops: list[Op] = []
     for op in reversed(graph.ops):

@@ -1,7 +1,4 @@
-"""Convert input values of the rewritten network to input values of the original file.
-
-The passes may strip quantize, dequantize and transpose ops at the edges of the network, its inputs and outputs.
-"""
+"""Convert inputs of the rewritten network to inputs of the file, before stripped quantize, dequantize and transposes."""
 
 from __future__ import annotations
 
@@ -23,13 +20,7 @@ def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
 def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
     """Return the values of the file's input that the stripped ops convert to `values`, or None if no values give exactly these.
 
-    Stripped ops are the quantize and transpose ops that the passes removed at this input.
-
-    Args:
-        original: the imported graph, before the passes.
-        tensors: the TensorMap of the passes.
-        name: an input of the network after the passes.
-        values: the values of the input `name`.
+    `name` is an input of the network after the passes.
     """
     home = source(tensors, name)[0]
     if home in original.inputs:

@@ -17,7 +17,7 @@ CALL = 1024  # multiply-accumulates per numpy call
 def effort(graph: Graph, op: Op) -> int:
     """Estimate the cost of running the numpy reference of `op`: the number of multiply-accumulates that take as long.
 
-    An op with a window costs an additional CALL per tap (position in the window), because its reference loops over the taps.
+    An op with a window costs a CALL more per tap (position in the window), as its reference loops over them.
     """
     elements = sum(t.elements for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None)
     work = ELEMENT * elements + SPECS[op.kind].macs(graph, op, False)

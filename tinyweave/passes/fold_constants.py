@@ -17,11 +17,7 @@ MAX_EFFORT = 1 << 28  # multiply-accumulates; a file of a few bytes may ask for 
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace ops whose result is known at compile time by constants.
-
-    An op stays if all folded results together would exceed MAX_BYTES, or if folding would cost more than MAX_EFFORT. Return
-    the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Replace ops known at compile time by constants of at most MAX_BYTES together, at a cost of at most MAX_EFFORT."""
     tensors = dict(graph.tensors)
     known = replace(graph, tensors=tensors)  # a view that includes the constants folded so far
     unfolded: list[Op] = []

@@ -1,9 +1,8 @@
 """Fold batch normalisation and standalone activations of a float graph into the preceding layer.
 
-A product or sum with one constant per channel is folded into weights and bias, which only changes float rounding. An activation
-is fused if the TFLite op of the layer has a fused form of it. A slice that keeps all channels may lie between the layer and the
-folded op, as after a transposed convolution. Ops on integers, or on floats with a scale, are not folded: their rounding is part
-of the network. Unused ops are dropped.
+A product or sum with one constant per channel becomes part of weights and bias, which only changes float rounding. A slice that
+keeps all channels may lie between. Ops on integers, or on floats with a scale, stay: their rounding is part of the network.
+Unused ops are dropped.
 """
 
 from __future__ import annotations
@@ -68,10 +67,9 @@ def _is_plain(graph: Graph, name: str | None) -> bool:
 
 
 def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor]) -> Wide | None:
-    """Return the constant operand of a product or sum as one value per output channel of `layer`.
+    """Return the constant operand as one value per output channel of `layer`, or None if the op cannot be folded into it.
 
-    Return None if the op cannot be folded into `layer`, because its operand is not constant per channel, or `layer` has no
-    constant float weights, or integers as its bias, or the op subtracts from a constant.
+    Then it is not constant per channel, or subtracts from a constant, or `layer` lacks constant float weights and bias.
     """
     if SPECS[layer.kind].weights is None:
         return None
@@ -95,10 +93,7 @@ def _weights(layer: Op) -> tuple[int, int]:
 
 
 def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], folded: Mapping[str, Wide]) -> Op:
-    """Return the layer with a bias, and with weights and bias that no other op reads; new constants are added to `tensors`.
-
-    Constants in `folded` already belong to this layer.
-    """
+    """Return the layer with weights and bias of its own, added to `tensors`; constants in `folded` already are."""
     axis, place = _weights(layer)
     inputs = [*layer.inputs, *[None] * (place + 1 - len(layer.inputs))]
     for index, role in ((1, "weights"), (place, "bias")):
@@ -113,10 +108,7 @@ def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], fol
 
 
 def _fold(layer: Op, kind: str, values: Wide, tensors: Mapping[str, Tensor], folded: dict[str, Wide]) -> None:
-    """Fold an op of the kind "mul", "add" or "sub", with one value per channel, into the weights and bias of a layer.
-
-    The new constants are stored in `folded`, by name and in float64, so that they are rounded only once at the end.
-    """
+    """Fold an op "mul", "add" or "sub" into weights and bias, kept in `folded` in float64, to be rounded once."""
     axis, place = _weights(layer)
     weights, bias = layer.inputs[1] or "", layer.inputs[place] or ""
     for name in (weights, bias):

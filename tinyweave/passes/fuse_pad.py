@@ -18,10 +18,7 @@ from .tensor_map import TensorMap
 
 
 def fuse_pad(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Remove each pad op on int8 that all its readers can replace by padding of their own.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Remove each pad op on int8 that all its readers can replace by padding of their own."""
     return each_op(graph, _fused), {}
 
 
@@ -35,10 +32,7 @@ def _fused(graph: Graph, op: Op) -> Graph:
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
-    """Return `reader`, the op after a pad, with that padding added to its own.
-
-    Return None if `reader` cannot pad like this with the same results.
-    """
+    """Return `reader`, the op after a pad, with that padding added to its own, or None if results would differ."""
     added = paddings(graph, pad)
     if len(added) != 4 or added[0] != (0, 0) or added[3] != (0, 0) or not _is_alike(graph, reader, pad):
         return None

@@ -14,10 +14,7 @@ from .tensor_map import TensorMap
 
 
 def last_step(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Set the attribute `last` of int8 recurrent layers if only the final state is read, by a slice, and drop that slice.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Set the attribute `last` of int8 recurrent layers if only the final state is read, by a slice, and drop that slice."""
     return each_op(graph, _shortened), {}
 
 

@@ -21,10 +21,7 @@ from .tensor_map import TensorMap
 
 
 def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge transposes, reshapes and copies that follow each other.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Merge transposes, reshapes and copies that follow each other."""
     return each_op(graph, _merged), {}
 
 
@@ -44,10 +41,7 @@ def _merged(graph: Graph, op: Op) -> Graph:
 
 
 def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """If `op` is the second of two transposes that undo each other around a pad, replace the three ops by one pad.
-
-    Return the graph and the new pad, or `graph` and `op` unchanged.
-    """
+    """Replace two transposes that undo each other around a pad, the second being `op`, by one pad; return graph and op."""
     pad = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     first = maker(graph, graph.input(pad)) if pad is not None and pad.kind == "pad" else None
     if pad is None or first is None or first.kind != "transpose" or not is_only_for(graph, graph.input(op), op):
@@ -61,11 +55,7 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 
 def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """If `op` is the second of two transposes in a row, replace it by one transpose that reads the first one's input.
-
-    This is done if the first transpose has no other reader, or if the second undoes the first. Return the graph and the new
-    op, or `graph` and `op` unchanged.
-    """
+    """Merge `op` and a transpose before it, if that has no other reader or is undone; return the graph and the op."""
     before = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     if before is None or before.kind != "transpose":
         return graph, op
@@ -83,8 +73,7 @@ def _keeps_order(graph: Graph, op: Op) -> bool:
 def flatten_in_dense(graph: Graph) -> tuple[Graph, TensorMap]:
     """Remove the reshape between a map [1, h, w, c] of several rows and a dense layer with h * w * c inputs.
 
-    If the map is transposed first, as in networks with the channels first, reorder the weights instead. If a mean over the
-    columns makes [1, h, c] of a map, let it keep the axis, so that its output is a map of h rows.
+    Reorder the weights if the map is transposed first (channels first). Let a mean over the columns of a map keep the axis.
     """
     return each_op(graph, _flattened), {}
 

@@ -1,9 +1,7 @@
 """Merge element-wise int8 ops with one operand, such as quantize and relu, that follow each other.
 
-An op that changes no value is dropped. A clamp is fused into the preceding op. Two ops in a row become one op if it gives the
-same bytes. Two rescalings are in general not equal to one, so each merger is proved by trying every value that can occur.
-A later pass, `fold_tables`, folds ops that are left, such as sin and then exp, into one table of 256 bytes.
-Ops that turn integers into floats themselves read the integers.
+A clamp is fused into the preceding op. Two ops become one if it gives the same bytes, which is proved by trying every value
+that can occur: two rescalings are in general not one. `fold_tables` later folds ops that are left into tables of 256 bytes.
 """
 
 from __future__ import annotations
@@ -28,10 +26,7 @@ MOST_FOLDED = 32  # ops that are looked at for one table, so that long networks 
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge element-wise int8 ops with one operand that follow each other, if the bytes of the result stay the same.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Merge element-wise int8 ops with one operand that follow each other, if the bytes of the result stay the same."""
     return each_op(graph, partial(_merged, known=value_ranges(graph))), {}
 
 
@@ -62,10 +57,7 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
 
 
 def read_integers(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Let ops of the family `detection` read int8 or uint8 tensors in place of the floats that a dequantize makes of them.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Let ops of the family `detection` read int8 or uint8 tensors in place of the floats that a dequantize makes of them."""
     return each_op(graph, _reading_integers), {}
 
 
@@ -111,10 +103,7 @@ def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
 
 
 def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
-    """Fuse the clamp `op` into `before` as its activation, and return the graph.
-
-    The graph is unchanged if no activation gives the same bytes for every sum that `before` can compute.
-    """
+    """Fuse the clamp `op` into `before` as an activation that gives the same bytes for every sum, if there is one."""
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)
     sums = np.arange(low - 1, high + 2)  # sums beyond these are clamped like the first and the last
@@ -129,20 +118,14 @@ def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
 def fold_tables(graph: Graph) -> tuple[Graph, TensorMap]:
     """Fold elementwise ops that follow each other, from int8 to int8, into `lookup` ops.
 
-    The table of a `lookup` is the result of all ops in turn for each int8 value, so the bytes stay the same. Operands other
-    than the tensor that passes through must be constants of one element. Ops are folded only if one of them needs a table
-    anyway.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    Operands other than the tensor that passes through must be constants of one element. Ops are folded only if one of them
+    needs a table anyway.
     """
     return each_op(graph, _folded), {}
 
 
 def _folded(graph: Graph, op: Op) -> Graph:
-    """Fold the longest chain of elementwise ops that ends with `op` and reads an int8 tensor into one `lookup`.
-
-    Return the new graph, or `graph` if the chain is shorter than two ops, its output is not int8, or no op needs a table.
-    """
+    """Fold the longest chain of two or more ops that ends with `op`, from int8 to int8, if one needs a table, into `lookup`."""
     row = _row(graph, op)
     while row and _computed(graph, row[0]).dtype != "int8":
         del row[0]
@@ -156,10 +139,7 @@ def _folded(graph: Graph, op: Op) -> Graph:
 
 
 def _row(graph: Graph, op: Op) -> list[Op]:
-    """Return the chain of elementwise ops with one computed operand each that ends with `op`, first op first.
-
-    Each output in the chain is read by the next op only. The chain has at most MOST_FOLDED ops.
-    """
+    """Return the chain of at most MOST_FOLDED functions, each read by the next only, that ends with `op`, first op first."""
     row = [op] if _is_function(graph, op) else []
     while 0 < len(row) < MOST_FOLDED:
         x = _computed(graph, row[0])
@@ -178,10 +158,7 @@ def _computed(graph: Graph, op: Op) -> Tensor:
 
 
 def _is_function(graph: Graph, op: Op) -> bool:
-    """Return whether an op applies a function of one variable to each element of its one computed operand.
-
-    Its other operands, if it has any, are constants of one element.
-    """
+    """Return whether an op applies a function of one variable to its one computed operand; others are single constants."""
     index = computed_operand(graph, op)
     if index is None or spec_of(op).family not in ELEMENTWISE or graph.input(op, index).shape != graph.output(op).shape:
         return False

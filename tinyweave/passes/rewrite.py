@@ -13,10 +13,7 @@ from ..ir import Graph, Op, Quant, Tensor, rebuild
 
 
 def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
-    """Call `rewrite(graph, op)` for each op in execution order, and return the final graph.
-
-    The function gets the graph as rewritten so far, and the op as it is in that graph. Ops that have been removed are skipped.
-    """
+    """Call `rewrite(graph, op)` on the graph so far for each op in execution order that is left; return the final graph."""
     for name in [op.name for op in graph.ops]:
         op = next((op for op in graph.ops if op.name == name), None)
         if op is not None:
@@ -25,10 +22,7 @@ def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
 
 
 def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), gone: str = "") -> Graph:
-    """Return the graph with ops replaced by the new `ops` of the same names, and `constants` added.
-
-    `gone` is the name of an op to remove. Unused tensors are dropped.
-    """
+    """Return the graph with ops replaced by `ops` of the same names, `constants` added, and the op `gone` removed."""
     new = {op.name: op for op in ops}
     tensors = {**graph.tensors, **{tensor.name: tensor for tensor in constants}}
     return rebuild(graph, tensors=tensors, ops=tuple(new.get(op.name, op) for op in graph.ops if op.name != gone))
@@ -37,8 +31,7 @@ def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), 
 def without(graph: Graph, op: Op, equal: str) -> Graph:
     """Return the graph without `op`, whose only output always equals the tensor named `equal`.
 
-    Readers of the output read `equal` instead. If the output is an output of the network, the tensor `equal` is renamed to it.
-    If both names must stay, the graph is returned unchanged.
+    The tensor `equal` gets the name of a network output. If both names must stay, the graph is returned unchanged.
     """
     out = op.outputs[0]
     stays, goes = (out, equal) if out in graph.outputs else (equal, out)

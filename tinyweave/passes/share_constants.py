@@ -9,10 +9,7 @@ from .tensor_map import TensorMap
 
 
 def share_constants(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge constants of equal type, shape, quantisation and values, so that the Flash holds them once.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Merge constants of equal type, shape, quantisation and values, so that the Flash holds them once."""
     first: dict[tuple[object, ...], str] = {}
     names: dict[str | None, str] = {}
     for name, tensor in graph.tensors.items():

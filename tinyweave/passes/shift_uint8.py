@@ -18,10 +18,7 @@ from .tensor_map import TensorMap
 
 
 def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Convert the quantised uint8 tensors of the graph to int8, except its inputs and outputs.
-
-    Return the new graph and a TensorMap: the int8 tensor of each uint8 input or output -> (its name in `graph`, None).
-    """
+    """Convert the quantised uint8 tensors of the graph to int8; the TensorMap has the int8 tensors of inputs and outputs."""
     shifted = {
         name
         for op in graph.ops
@@ -78,10 +75,7 @@ def _shifted(tensor: Tensor) -> Tensor:
 
 
 def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
-    """Return an int8 op whose output bytes are those of the uint8 op `op` minus 128.
-
-    `moved` is `op` with the names of the int8 tensors. `tensors` has these tensors, and new weights are added to it.
-    """
+    """Return an int8 op whose output bytes are those of `op` minus 128; `moved` has the names of the int8 tensors."""
     spec = spec_of(op)
     if spec.sums_windows:
         moved = _centred_weights(moved, tensors)
@@ -93,10 +87,7 @@ def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
 
 
 def _centred_weights(op: Op, tensors: dict[str, Tensor]) -> Op:
-    """Return the op with weights minus their zero point, as int8 with zero point 0; the new weights are added to `tensors`.
-
-    The op is returned unchanged if its weights have zero point 0, are per channel, or do not fit int8 after this.
-    """
+    """Return the op with int8 weights of zero point 0, added to `tensors`; unchanged if per channel or out of range."""
     name = op.inputs[1] if len(op.inputs) > 1 else None
     weights = tensors[name] if name is not None else None
     if weights is None or weights.data is None or weights.quant is None or weights.quant.axis is not None:

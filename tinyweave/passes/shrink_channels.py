@@ -1,9 +1,8 @@
 """Remove channels that are constant or never read, through the whole network.
 
-A constant channel of value c adds weight * (c - zero point) to each sum that reads it. This amount is added to the bias, and
-the channel is removed. It stays if some outputs read padding in its place, since their sums lack this amount. The filters that
-compute removed channels are removed, too, and so are channels that only these filters read. Ops whose channels depend on each
-other keep all channels, and so do the network's inputs, outputs and state.
+A constant channel of value c adds weight * (c - zero point) to each sum that reads it, which is added to the bias, unless some
+outputs read padding in its place. The filters of removed channels go, too, and channels that only these read. Ops whose
+channels depend on each other keep all, and so do inputs, outputs and state.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ Indices = NDArray[np.int64]
 
 
 class Link(NamedTuple):
-    """A link between an input and the output of an op: channels that stay or go together.
-
-    For each k, channel `source[k]` of input number `operand` is linked with channel `target[k]` of the output.
-    """
+    """Channels that stay or go together: `source[k]` of input number `operand` with `target[k]` of the output."""
 
     operand: int
     source: Indices
@@ -40,10 +36,7 @@ class Link(NamedTuple):
 
 
 def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Remove the channels of an int8 graph that are constant or never read.
-
-    Return the new graph and a TensorMap: each tensor that lost channels -> (its name in `graph`, its channels there).
-    """
+    """Remove the channels of an int8 graph that are constant or never read."""
     known = value_ranges(graph)
     return with_channels(graph, _needed(graph, known), known)
 
@@ -51,14 +44,8 @@ def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
 def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Graph, TensorMap]:
     """Return the graph with only the needed channels of its activations, and the TensorMap of the remaining channels.
 
-    Args:
-        graph: an int8 or a float graph.
-        needed: activation -> mask of the channels to keep. Linked channels (`links_of`) must have the same mask.
-        known: the value ranges of an int8 graph, by which the contributions of removed constant channels are added to biases.
-            Empty for a float graph, whose removed channels contribute nothing.
-
-    Returns:
-        The new graph, and the TensorMap: each tensor that lost channels -> (its name in `graph`, its channels there).
+    `needed` has masks, equal for linked channels (`links_of`). `known` has the value ranges of an int8 graph, to add the shares
+    of removed constant channels to biases; empty for a float graph, whose removed channels contribute nothing.
     """
     tensors = dict(graph.tensors)
     changed: TensorMap = {}
@@ -80,10 +67,7 @@ def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]
 
 
 def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
-    """Return tensor name -> mask of the channels that must stay, for each activation.
-
-    The masks grow from the network's outputs until no op needs another channel. `known` are the value ranges of the tensors.
-    """
+    """Return activation -> mask of the channels that must stay, grown from the outputs until no op needs another."""
     names = [t.name for t in graph.tensors.values() if t.data is None and t.role == "activation" and t.elements > 0]
     needed = {name: np.zeros(channels(graph.tensors[name]), bool) for name in names}
     pinned = {*graph.inputs, *graph.outputs}
@@ -126,10 +110,9 @@ def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
 
 
 def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
-    """Return a mask [output channel, input channel] of the input channels that each sum needs, or None if it needs all.
+    """Return a mask [output channel, input channel] of the inputs that each sum needs, or None if it needs all.
 
-    A sum does not need a channel if the weights for it are 0 or only multiply padding, or if the channel is constant and its
-    contribution can be added to the bias.
+    Not needed are those with weights of 0 or on padding only, and constants whose share the bias can take.
     """
     x = graph.input(op)
     if not _is_dense(graph, op):
@@ -142,10 +125,7 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
-    """Return whether every output channel of a conv_2d or fully_connected reads every input channel, in the same order.
-
-    The input channels of a fully_connected may occur several times, as a flattened map has them.
-    """
+    """Return whether every output channel reads every input channel in order, perhaps repeated, as in a flattened map."""
     if op.kind == "conv_2d":
         return conv.groups(graph, op) == 1
     return graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
@@ -163,12 +143,7 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return the op without the removed channels of its tensors, and the new constants that it reads.
-
-    Args:
-        needed: activation -> mask of the channels to keep.
-        known: the value ranges of the tensors, by which the contributions of removed constant channels are added to biases.
-    """
+    """Return the op without removed channels, and its new constants; arguments as for `with_channels`."""
 
     def mask(name: str | None) -> Mask:
         return needed[name] if name in needed else np.ones(0, bool)
@@ -200,10 +175,9 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
 
 
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return a convolution or dense layer without the filters and weights of removed channels, and its new constants.
+    """Return a layer without the filters and weights of channels outside the masks `source` (input) and `target` (output).
 
-    `source` and `target` are masks of the channels that its input and its output keep. The contribution of removed constant
-    input channels is added to the bias.
+    Also return its new constants; the share of removed constant channels is added to the bias.
     """
     x, weights, bias = graph.input(op), graph.input(op, 1), graph.optional_input(op, 2)
     assert weights.data is not None
@@ -241,10 +215,7 @@ def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
 
 
 def links_of(graph: Graph, op: Op) -> list[Link] | None:
-    """Return which channels of an op's input and output activations must be removed together, as Links.
-
-    None means that no channel can be removed from these activations. Constant operands are not linked: they are cut to match.
-    """
+    """Return which channels of an op's activations must be removed together, None if none can; constants are cut to match."""
     spec, activations = spec_of(op), _activations(graph, op)
     if op.kind == "concatenation" and len(activations) < len(op.inputs):
         return None

@@ -15,9 +15,8 @@ from .tensor_map import TensorMap
 def spread_operands(graph: Graph) -> tuple[Graph, TensorMap]:
     """Insert a broadcast_to before elementwise ops whose two operands broadcast along too many axes for a kernel.
 
-    A kernel loops over at most MAX_AXES axes, after neighbouring axes that broadcast alike are merged (`merged_axes`). The
-    operand with fewer elements is repeated to the shape of the output; if this is not enough, the other one is, too. Return
-    the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
+    A kernel loops over at most MAX_AXES axes after `merged_axes`. The smaller operand is repeated first, then the other if
+    needed.
     """
     return each_op(graph, _spread), {}
 

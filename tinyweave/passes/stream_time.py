@@ -1,9 +1,8 @@
 """Convert a network on a sliding window of frames, such as spectrogram frames, to one that computes only changed rows.
 
-The new network takes a hop, the frames that are new at this call. Rows of a map along its time axis that have only moved since
-the previous call are kept as state, and only the newest rows are computed (`time_rows`). Rows that depend on padding at the
-window's ends are recomputed at each call: rows at the top by an additional op, rows at the bottom together with the new rows.
-The initial state is what a window of zero points gives, so every call returns what the original network returns on its window.
+The new network takes a hop, the new frames. Rows along the time axis that only moved since the last call are kept as state, and
+the newest are computed (`time_rows`); rows that depend on padding at the window's ends are recomputed at each call. The initial
+state is that of a window of zero points, so every call returns what the original network returns on its window.
 """
 
 from __future__ import annotations
@@ -26,11 +25,7 @@ NOTHING_KEPT = "no row can be kept from one call to the next"
 
 @dataclass(frozen=True)
 class StreamedLayer:
-    """How one layer of the network is streamed in time.
-
-    Of the `rows` of its output, `top` rows at the top and `new` rows at the bottom are computed at each call, and `kept` rows
-    are state from the previous call.
-    """
+    """How a layer is streamed: of its `rows`, `top` and `new` (the bottom) are computed per call, `kept` rows are state."""
 
     name: str
     kind: str
@@ -47,10 +42,7 @@ class StreamedLayer:
 
 @dataclass(frozen=True, eq=False)
 class TimeStream:
-    """A network on a sliding window of frames that takes only the new frames, a hop, at each call.
-
-    The network keeps rows of its feature maps as state instead of recomputing them.
-    """
+    """A network on a sliding window of frames that takes only the new frames, a hop, and keeps rows of its maps as state."""
 
     graph: Graph  # the network of one call: its input is a hop
     window: Graph  # the original network: its input is the whole window
@@ -77,8 +69,8 @@ class TimeStream:
     def windows(self, calls: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         """Convert the inputs of successive calls, the first included, to inputs of the original network with the same outputs.
 
-        An entry of `calls` is the list of inputs of one call: one array with the frames of a hop. An entry of the result is a
-        list of one array, the whole window at this call. Before the first call the window is `silence`.
+        An entry of `calls` is a list of one array, the frames of a hop; of the result, the whole window. It begins as
+        `silence`.
         """
         axis, size = self.time.axis, self.frames * self.time.unit
         now, seen = silence(self.window), []
@@ -97,10 +89,7 @@ class TimeStream:
         )
 
     def new_rows(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the part of each output of the original network that a call returns.
-
-        This is the whole output, or only its new rows if the network has attention.
-        """
+        """Return the part of each output of the original network that a call returns; with attention, its new rows."""
         return [np.ascontiguousarray(array[part]) for array, part in zip(outputs, self.returned, strict=True)]
 
 
@@ -145,8 +134,7 @@ def _part_returned(net: Followed, name: str) -> tuple[slice, ...]:
 def _check_outputs(net: Followed) -> None:
     """Raise CompileError if a network with attention has an output map of which a call cannot return the new rows.
 
-    A call must advance by a whole number of rows, and all new rows must be steady: they must not depend on where the window
-    begins or ends (TimeAxis).
+    A call must advance by whole rows, and all new rows must be steady (TimeAxis).
     """
     for name in (name for name in net.graph.outputs if name in net.times and net.bands):
         time, shift = net.times[name], net.shift(name)
@@ -162,10 +150,7 @@ def _check_outputs(net: Followed) -> None:
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
-    """Return the error for a network that streaming in time does not help: a call needs as much work as the whole window.
-
-    The error names the first layer with a reason for it, and suggests another hop.
-    """
+    """Return the error for a network whose call needs as much work as the whole window, with a reason and another hop."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
     if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
@@ -200,11 +185,7 @@ class _Step:
         self.tensors |= {tensor.name: tensor for tensor in constants}
 
     def tensor(self, name: str, span: tuple[int, int], suffix: str) -> str:
-        """Add a tensor for the rows `span`, (first, after), of the map `name`; return its name, `<name>:<suffix>`.
-
-        If `span` has all rows of the map, add no tensor and return `name` itself. A tensor with the suffix "old" is always
-        added, because it is read from state.
-        """
+        """Add a tensor `<name>:<suffix>` for the rows `span`, and return its name; no tensor for all rows unless "old"."""
         if span == (0, self.rows[name].rows) and suffix != "old":
             return name
         piece = unused(f"{name}:{suffix}", self.tensors)
@@ -229,12 +210,9 @@ class _Step:
         return cut
 
     def cut(self, piece: str, name: str, origin: int, part: tuple[int, int, str]) -> str:
-        """Add a slice of the tensor `piece`, which holds rows of the map `name`, and return the name of its output.
+        """Slice `piece`, which holds the map's rows from `origin` on, and return the name of the output.
 
-        Args:
-            piece: the tensor to slice.
-            origin: the row of the map that is the first row of `piece`.
-            part: the first row of the map to take, the row after the last, and the suffix of the output's name.
+        `part` is the first row of the map to take, the row after the last, and the suffix of the output's name.
         """
         (first, after, suffix), time = part, self.times[name]
         out = self.tensor(name, (first, after), suffix)
@@ -248,18 +226,12 @@ class _Step:
         return out
 
     def is_moved_in_place(self, name: str) -> bool:
-        """Return whether the state tensor of a map has space for the new rows, too, so that old rows are moved within it.
-
-        Otherwise the rows to keep are copied from another tensor. In place, the state is at most twice as large.
-        """
+        """Return whether a map's state has space for new rows, so that rows move within it; it is at most twice as large."""
         rows = self.rows[name]
         return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
 
     def kept(self, name: str) -> str | None:
-        """Add a state tensor for the feature map `name`, its initial value, and a read_variable op that reads the state.
-
-        Return the name of the tensor with the rows kept from the previous call, or None if no rows of the map are kept.
-        """
+        """Add the state of the map `name`, its initial value and its read; return the tensor of the kept rows, or None."""
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         if not rows.state:
             return None
@@ -277,11 +249,7 @@ class _Step:
         return self.cut(old, name, rows.kept - self.net.shift(name), (rows.kept, rows.new, "kept")) if in_place else old
 
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
-        """Join the kept rows of a map with the rows computed at this call, and save the rows that the next call needs.
-
-        `name` is the map. `kept`, `top` and `new` name the tensors with the kept rows, the computed top rows and the computed
-        bottom rows; None means that there are no such rows.
-        """
+        """Join the rows of the map `name`, in the tensors `kept`, `top` and `new`, and save those for the next call."""
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
         if not kept:
@@ -322,8 +290,7 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
 def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str, ...]:
     """Add a copy of `op` that computes only the rows `span`, (first, after), of its outputs; return the new outputs' names.
 
-    The op's padding is reduced to the padding that these rows read. `suffix` is "top" for the rows that depend on padding at
-    the start of the window, and "new" for the last rows.
+    Its padding is what these rows read. `suffix` is "top" for the rows at the start of the window, "new" for the last.
     """
     found, (first, after) = step.net.readings[op.name], span
     assert isinstance(found, Reading)
@@ -358,15 +325,10 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 
 
 def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> tuple[Op, list[Tensor]]:
-    """Return the op that replaces a slice in the network of one call, and the op's constants.
+    """Return the op that replaces a slice in a call, whose operand has only the rows to take, and its constants.
 
-    The operand in this network already has only the rows to take, so the op slices the other axes. If no other axis is cut,
-    the op is a reshape and has no constants.
-
-    Args:
-        op: the slice of the original network; its operand and output are already replaced by tensors of `step`.
-        spans: for each axis of the operand the first index and the number of indices to take, in the original network.
-        axis: the time axis of the operand.
+    It slices the other axes, or is a reshape. `spans` has for each axis the first index and the number of indices to take in
+    the original network; `axis` is the time axis.
     """
     x, out = (step.tensors[name or ""] for name in (op.inputs[0], op.outputs[0]))
     if x.elements == out.elements:
@@ -377,13 +339,7 @@ def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> 
 
 
 def _masked(step: _Step, op: Op, time: TimeAxis, span: tuple[int, int]) -> tuple[Op, list[Tensor]]:
-    """Return the op that computes some rows of attention scores, and its constants cut to these rows and their columns.
-
-    Args:
-        op: the op of the original network; its operands and output are already replaced by tensors of `step`.
-        time: the time axis of the scores, with their band.
-        span: the rows of the scores, as (first, after).
-    """
+    """Return `op`, with operands of `step`, and its constants cut to the rows `span` of the scores and their columns."""
     assert time.band is not None
     begin, end = time.band.columns(*span, time.rows)
     changed, constants = list(op.inputs), list[Tensor]()
@@ -403,12 +359,7 @@ def _masked(step: _Step, op: Op, time: TimeAxis, span: tuple[int, int]) -> tuple
 
 
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
-    """Return a StreamedLayer for each op of the original network.
-
-    Args:
-        rows: map -> which of its rows a call computes and which it takes from state.
-        chosen: map -> "long" if it keeps all rows that the next call could reuse, or "anew" if it keeps none.
-    """
+    """Return a StreamedLayer for each op of the original network; `rows` and `chosen` are as in `rows_of`."""
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
     for op, whole in zip(net.graph.ops, macs_per_op(net.graph, clipped=True), strict=True):
@@ -424,13 +375,7 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
 
 
 def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | None:
-    """Return why a layer computes more rows per call than a hop of new frames adds, or None if it does not.
-
-    Args:
-        name: the layer's output.
-        rows: which rows of this output a call computes.
-        chosen: map -> "long" if it keeps all rows that the next call could reuse, or "anew" if it keeps none.
-    """
+    """Return why a layer computes more rows per call than a hop adds, or None; `chosen` is as in `rows_of`."""
     time, shift = net.times[name], net.shift(name)
     if not shift:
         return f"its rows are {time.stride} frames apart; choose a hop that is a multiple of {time.stride} frames"

@@ -19,18 +19,12 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop quantize ops at the network's inputs, and dequantize and quantize ops at its outputs, so that both are int8.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Drop quantize ops at the network's inputs, and dequantize and quantize ops at its outputs, so that both are int8."""
     return _stripped(graph, _opens, _closes), {}
 
 
 def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop transposes that convert inputs of the network to channels last, or outputs to channels first.
-
-    Return the new graph and an empty TensorMap, since each remaining tensor holds the same values as in `graph`.
-    """
+    """Drop transposes that convert inputs of the network to channels last, or outputs to channels first."""
     return _stripped(graph, partial(_turns, order=TO_LAST), partial(_turns, order=TO_FIRST)), {}
 
 
@@ -47,10 +41,9 @@ def _turns(graph: Graph, op: Op, order: tuple[int, ...]) -> bool:
 
 
 def _stripped(graph: Graph, opens: Callable[[Graph, Op], bool], closes: Callable[[Graph, Op], bool]) -> Graph:
-    """Drop ops at the inputs for which `opens(graph, op)` holds, and ops at the outputs for which `closes(graph, op)` holds.
+    """Drop ops at the inputs for which `opens(graph, op)` holds, and at the outputs for which `closes(graph, op)` holds.
 
-    If the op is the only reader of an input, its output becomes the input. If it computes an output, its input becomes the
-    output. Inputs and outputs that another op reads stay.
+    Inputs and outputs that another op reads stay.
     """
     inputs, outputs, dropped = list(graph.inputs), list(graph.outputs), set[int]()
     for position, name in enumerate(graph.inputs):

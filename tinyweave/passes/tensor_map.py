@@ -11,18 +11,12 @@ TensorMap = dict[str, Source]
 
 
 def source(tensors: TensorMap, name: str) -> Source:
-    """Return (old name, channels) of the tensor `name` of a rewritten graph: it holds these channels of the old tensor.
-
-    None as the channels means all channels.
-    """
+    """Return (old name, channels, None for all) of the tensor `name` of a rewritten graph."""
     return tensors.get(name, (name, None))
 
 
 def compose(first: TensorMap, then: TensorMap) -> TensorMap:
-    """Return the TensorMap of two rewrites in a row, `first` and `then`.
-
-    It maps the tensors of the final graph to the tensors of the graph before `first`.
-    """
+    """Return the TensorMap of two rewrites in a row, from the final graph to the graph before `first`."""
     composed = dict(first)
     for name, (middle, picked) in then.items():
         old, channels = source(first, middle)

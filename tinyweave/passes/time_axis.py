@@ -1,8 +1,7 @@
 """Find the time axis of each tensor of a network on a sliding window of frames, and the rows that each op reads along it.
 
-A row is the part of a tensor at one position of its time axis. A row is *steady* if its value depends only on frames, and not
-on where the window begins or ends, as rows that read padding do. When the window advances by the stride of a tensor's rows,
-each steady row takes the value that the next row had.
+A row is the part of a tensor at one position of its time axis. It is *steady* if it depends only on frames, not on where the
+window begins or ends, as rows that read padding do. Steady rows can be reused when the window advances.
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ DIFFERS = "its constant operand differs between rows"
 class TimeAxis(NamedTuple):
     """The time axis of a tensor, which is divided into rows. The rows [first, after) are steady.
 
-    A row is steady if its value depends only on the frames that it is computed from, not on where the window of frames begins
-    or ends. So it can be reused when the window advances.
-
-    A map of attention scores has a `band`. A part of this map, rows i to j, has only the columns that the rows i to j can see.
-    Rows of scores are never reused, because their columns move, too.
+    A part of a map of attention scores (with a `band`) has only the columns that its rows can see. Such rows are never reused,
+    because their columns move, too.
     """
 
     axis: int  # the axis of the tensor that holds the rows
@@ -51,10 +47,7 @@ class TimeAxis(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How an op reads rows in time: the window of input rows that an output row reads, and the time axis of each output.
-
-    The second operand of an attention head's product is read through another window: `seen`.
-    """
+    """The input rows that an output row reads, the time axis of each output, and a product's second window, `seen`."""
 
     window: Window
     outputs: tuple[TimeAxis, ...]
@@ -66,10 +59,9 @@ class Reading(NamedTuple):
 
 
 def window_of(graph: Graph) -> TimeAxis | str:
-    """Return the time axis of the network's only input, or, as a str, the reason why it has none.
+    """Return the time axis of the network's only input, the first longer than 1 after the batch, or why it has none.
 
-    The time axis is the first axis after the batch whose extent is above 1. If there is only one such axis, a reshape that
-    reads the input defines how it is divided into rows.
+    If there is only one such axis, a reshape that reads the input defines how it is divided into rows.
     """
     if any(tensor.role == "state" for tensor in graph.tensors.values()):
         return "it already keeps state from one inference to the next"
@@ -91,12 +83,7 @@ def window_of(graph: Graph) -> TimeAxis | str:
 
 
 def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis], band: Band | None = None) -> Reading | str:
-    """Return how an op reads its inputs in time, or, as a str, the reason why its output has no time axis.
-
-    Args:
-        times: the time axis of each tensor that has one.
-        band: the rows that a row can see, if the op belongs to an attention head.
-    """
+    """Return how an op reads rows, or why its output has no time axis; `band` is for ops of an attention head."""
     for name in op.inputs:
         if name is not None and graph.tensors[name].data is None and name not in times:
             return "one of its inputs depends on the whole window"
@@ -131,10 +118,7 @@ def _windowed(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 
 
 def _attending(op: Op, times: Mapping[str, TimeAxis], band: Band) -> Reading | str:
-    """Return how a matrix product of an attention head reads rows, or, as a str, why its output has no time axis.
-
-    The product is of queries and keys, or of the softmax and values.
-    """
+    """Return how a product of an attention head reads rows, or why its output has no time axis."""
     (a, b), is_scores = (times[name] for name in op.inputs if name is not None), times[op.inputs[0] or ""].band is None
     are_rows = b.axis == 2 and op.attrs["adj_y"] == is_scores and not op.attrs["adj_x"]
     if (a.axis, a.unit, b.unit) != (1, 1, 1) or not are_rows or (a.rows, a.stride) != (b.rows, b.stride):
@@ -176,11 +160,7 @@ def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 
 
 def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
-    """Return the window of an op that slides along the time axis `x` of its input, and the time axis of the op's output.
-
-    The output has `rows` rows. One is steady, that is independent of where the window of frames begins and ends, if it reads
-    steady rows only.
-    """
+    """Return the window of an op that slides along `x`, and its output's time axis; rows of steady rows are steady."""
     window = window._replace(stride=window.stride if rows > 1 else 1)  # a single window has no stride
     first = max(-(-(x.first + window.pad) // window.stride), 0)
     after = min((x.after - window.extent + window.pad) // window.stride + 1, rows)
@@ -188,10 +168,7 @@ def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
 
 
 def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of the output of an op with several operands, as a tuple of one, or the reason (str) for none.
-
-    `x` is the time axis of the data input. All other activations must have the same rows at the same times.
-    """
+    """Return the output's time axis, in a tuple, or why it has none; other activations must have the times of `x`."""
     out = graph.output(op)
     if op.kind == "concatenation" and concatenation_axis(graph, op) == x.axis:
         return "it concatenates along the time axis"
@@ -215,10 +192,7 @@ def _is_the_same_in_time(constant: Tensor, out: Tensor, axis: int) -> bool:
 
 
 def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of each output of an op in which an output row depends on one input row only.
-
-    If the op reads rows in another way, return the reason as a str. `x` is the time axis of the data input.
-    """
+    """Return the time axis of each output of an op whose rows read one row of the data input each, or why not (str)."""
     source, last = data(graph, op), len(data(graph, op).shape) - 1
     family = SPECS[op.kind].family
     if family == "view":
@@ -248,10 +222,7 @@ def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
 
 
 def _viewed(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of a reshape's output, as a tuple of one, or the reason (str) why the output has none.
-
-    Rows stay contiguous only if all axes before the time axis have extent 1.
-    """
+    """Return the time axis of a reshape's output, or why it has none; axes before it must have extent 1."""
     source, out = graph.input(op).shape, graph.output(op).shape
     axis = next((axis for axis, extent in enumerate(out) if extent > 1), len(out) - 1)
     if prod(source[: x.axis]) > 1 or not out or out[axis] % x.rows:

@@ -1,8 +1,7 @@
 """Choose which rows of each map a network streamed in time computes at a call, and which it keeps as state.
 
-The rows are found from the outputs backwards: each op demands the input rows that its computed rows read, at the top of the
-window (for padding) and at the bottom (for new rows and padding). Rows in between, which are steady (see `time_axis`) and not
-new, are kept as state.
+From the outputs backwards, each op demands the input rows that its computed rows read: at the top of the window for padding, at
+the bottom for new rows and padding. Rows in between, which are steady (see `time_axis`), are kept as state.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ Choices = Mapping[str, str]
 
 
 class CallRows(NamedTuple):
-    """Which rows of a map a call computes, and which it takes from the state of the previous call.
-
-    The rows [0, top) and [new, rows) are computed, and the rows [kept, new) are state. Rows in [top, kept) are not needed.
-    """
+    """A call computes the rows [0, top) and [new, rows) of a map; rows [kept, new) are state, and others are not needed."""
 
     top: int
     kept: int
@@ -48,8 +44,7 @@ class CallRows(NamedTuple):
 class Followed(NamedTuple):
     """A graph on a window of frames, analysed along the time axis, for calls that advance by `hop` frames.
 
-    `times` has the time axis of each tensor that has one. `readings` has, for each op, how it reads rows, or the reason (str)
-    why that is unknown. `bands` has, for each op of an attention head, the rows that a row can see.
+    `readings` has how each op reads rows, or why that is unknown. `bands` has the rows that ops of attention heads see.
     """
 
     graph: Graph
@@ -64,11 +59,9 @@ class Followed(NamedTuple):
         return 0 if self.hop % stride else self.hop // stride
 
     def returned(self, name: str) -> tuple[int, int]:
-        """Return the range (first, after) of the rows of the output map `name` that a call returns.
+        """Return the rows (first, after) of an output that a call returns: with attention the newest steady ones, else all.
 
-        If the network has attention, a call returns only the newest steady rows, which the previous call could not compute. It
-        returns all rows if the network has no attention, if every row is new (as in an output of only the last row), or if the
-        output consists of attention scores.
+        All are returned, too, of attention scores, and if every row is new, as in an output of only the last row.
         """
         time, shift = self.times[name], self.shift(name)
         is_whole = not self.bands or time.band is not None or time.rows <= shift
@@ -76,10 +69,9 @@ class Followed(NamedTuple):
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
-    """Analyse a graph for calls that advance its window by `hop` frames: find the time axis of each tensor.
+    """Analyse a graph for calls that advance its input, of the axis `time`, by `hop` frames.
 
-    `time` is the time axis of the input. If `hop` is None, it is the smallest hop that moves all maps with reusable rows by
-    whole rows.
+    By default the hop is the smallest that moves all maps with reusable rows by whole rows.
     """
     times, readings, bands = {graph.inputs[0]: time}, dict[str, Reading | str](), attention_bands(graph)
     for op in graph.ops:
@@ -97,8 +89,8 @@ def suited_hop(times: Mapping[str, TimeAxis]) -> int:
 def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
     """Return map name -> which rows of the map a call computes and which it keeps as state.
 
-    `chosen` maps a map's name to "long" (keep all rows that the next call could reuse) or "anew" (keep none). A map that is
-    not listed keeps only the rows that later ops read.
+    `chosen` maps a map's name to "long" (keep all rows that the next call could reuse) or "anew" (keep none); others keep the
+    rows that later ops read.
     """
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
@@ -124,11 +116,7 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
 
 
 def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> CallRows:
-    """Return which rows of the map `name` a call computes and keeps, if later ops read its rows [0, top) and [bottom, rows).
-
-    `chosen` maps a map's name to "long" (keep all rows that the next call could reuse) or "anew" (keep none). A map that is
-    not listed keeps only the rows that later ops read.
-    """
+    """Return the CallRows of a map whose rows [0, top) and [bottom, rows) later ops read; `chosen` is as in `rows_of`."""
     time, shift, choice = net.times[name], net.shift(name), chosen.get(name)
     newest = time.after - shift
     if not shift or time.steady <= shift or time.band is not None or choice == "anew":
@@ -144,13 +132,9 @@ def read_rows(window: Window, first: int, after: int, size: int) -> tuple[int, i
 
 
 def choose(net: Followed) -> dict[str, str]:
-    """Choose for each map of a streamed network how many of its rows are kept as state from one call to the next.
+    """Choose for each map of a streamed network how many rows are kept as state; return `chosen` for `rows_of`.
 
     A local search changes one choice at a time to lower the product of work per call and RAM (the largest map plus all state).
-
-    Returns:
-        Map -> "long" to keep all rows that the next call could reuse, or "anew" to keep none and compute all rows again. A map
-        that is not listed keeps only the rows that later ops read.
     """
     graph, work = net.graph, macs_per_op(net.graph, clipped=True)
     views = {op.outputs[0]: op.inputs[0] for op in graph.ops if SPECS[op.kind].family == "view"}

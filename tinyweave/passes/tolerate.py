@@ -1,7 +1,4 @@
-"""Run the first passes on a graph that cannot be compiled, so that it can be inspected.
-
-Every op that breaks a rule becomes an op of the kind UNSUPPORTED (`ir.opaque`). The graph may have such ops from the importer.
-"""
+"""Run the first passes on a graph that cannot be compiled, so that it can be inspected."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError]) -> Graph:
     """Return the graph after `passes`, in which ops that cannot be compiled have the kind UNSUPPORTED.
 
-    Append an error to `problems` for each of these ops. An error that no further op can be blamed for is raised. If the passes
-    still fail after ROUNDS errors, the last error is raised.
+    Their errors are appended to `problems`. An error without an op to blame, or after ROUNDS errors, is raised.
     """
     for _ in range(ROUNDS):
         try:

@@ -38,11 +38,7 @@ class Range(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected sums up.
-
-    An output channel sums weights[channel, h, w, i] * input over all positions (h, w) of the window and inputs i. The input is
-    read from the input channel reads[channel, i]. A fully_connected has a window of one position.
-    """
+    """Products that an output sums: weights[channel, h, w, i] * the input channel reads[channel, i], over window and i."""
 
     weights: NDArray[np.int64]  # [output channel, window h, window w, input]; their zero point is subtracted
     reads: NDArray[np.int64]  # [output channel, input] -> input channel
@@ -73,10 +69,7 @@ def channels(tensor: Tensor) -> int:
 
 
 def taps(graph: Graph, op: Op) -> Taps:
-    """Return the Taps of a conv_2d, depthwise_conv_2d or fully_connected: the products that each output channel sums up.
-
-    The weights must be constant.
-    """
+    """Return the Taps of a conv_2d, depthwise_conv_2d or fully_connected with constant weights."""
     x, filters = graph.input(op), graph.input(op, 1)
     assert filters.data is not None
     zero = filters.quant.zero_point[0] if filters.quant is not None else 0  # the same for all channels
@@ -97,10 +90,7 @@ def taps(graph: Graph, op: Op) -> Taps:
 
 
 def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
-    """Return a mask [output position, position in the window] of the reads that hit the map, not padding, along one axis.
-
-    `axis` 0 means rows, 1 means columns.
-    """
+    """Return a mask [output position, position in the window] of reads of the map, not padding, along rows (0) or columns."""
     stride, dilation, padding = (op.attrs[name][axis] for name in ("stride", "dilation", "padding"))
     size, out, kernel = (t.shape[1 + axis] for t in (graph.input(op), graph.output(op), graph.input(op, 1)))
     return positions(size, out, kernel=kernel, stride=stride, dilation=dilation, before=padding[0])
@@ -122,10 +112,9 @@ Rule = Callable[[Graph, Op, Known], list[Range]]
 
 
 def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the range of the output, as a list of one, of an op that rises or falls with each operand.
+    """Return the output's range, in a list, of an op that rises or falls with each operand: run on all their extremes.
 
-    The extremes of the result are at extremes of the operands, so the reference runs on all combinations of the operands'
-    least and greatest values (`known`). If a rescaling may overflow, return all values of the output's type.
+    If a rescaling may overflow, return all values of the output's type.
     """
     out = graph.output(op)
     if not _is_tame(graph, op):
@@ -136,10 +125,9 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the range of each output of an op that never falls when an operand rises.
+    """Return the ranges of an op that never falls when an operand rises: run on all least, then on all greatest values.
 
-    The reference runs twice: on the least and on the greatest values of all operands (`known`). If a rescaling may overflow,
-    return all values of the outputs' types.
+    If a rescaling may overflow, return all values of the outputs' types.
     """
     outputs = graph.outputs_of(op)
     if not all(t.elements for t in (*outputs, *graph.inputs_of(op)) if t is not None) or not _is_tame(graph, op):
@@ -152,10 +140,7 @@ def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _filled(tensor: Tensor, known: Known, side: int) -> NDArray[np.generic]:
-    """Return the data of a constant, or an array of an activation's shape with each channel at one end of its range.
-
-    `side` 0 is the least, 1 the greatest value of the channel.
-    """
+    """Return a constant's data, or an array with each channel at the low (`side` 0) or high (1) end of its range."""
     if tensor.data is not None:
         return tensor.data
     return np.broadcast_to(known[tensor.name][side], tensor.shape or (1,)).reshape(tensor.shape)
@@ -174,10 +159,9 @@ def _is_tame(graph: Graph, op: Op) -> bool:
 
 
 def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the range of the output, as a list of one, of a convolution or dense layer, from the extremes of each product.
+    """Return the output's range, in a list, of a convolution or dense layer, from the extremes of each product, 0 if padded.
 
-    If a window may read padding in place of an input, its product may be 0, too. The extremes of the sums are then rescaled
-    and clamped as in the reference. Channels whose sums may overflow int32 get the whole range of the activation.
+    Channels whose sums may overflow int32 get the whole range of the activation.
     """
     x, out = graph.input(op), graph.output(op)
     if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):

@@ -12,11 +12,7 @@ RESERVED = "arduino"  # only Arduino's own libraries may have names that begin w
 
 
 def arduino(package: Package) -> Files:
-    """Return the files of a package as an Arduino library: path inside the exported folder -> content.
-
-    Raises:
-        CompileError: Arduino's library manager would refuse the name.
-    """
+    """Return the files of an Arduino library (path -> content); raise CompileError if its manager would refuse the name."""
     name = package.name
     if name.startswith(RESERVED):
         raise CompileError(f"'{name}': the name of an Arduino library must not begin with Arduino", "give another --package")

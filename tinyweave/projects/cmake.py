@@ -1,7 +1,4 @@
-"""Export as a CMake project: a library with an alias, a package for find_package, a toolchain file, and an example.
-
-For boards that QEMU emulates, the example is complete firmware.
-"""
+"""Export as a CMake project: library, package for find_package, toolchain file, example (firmware on QEMU's boards)."""
 
 from __future__ import annotations
 
@@ -21,11 +18,7 @@ TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-"
 
 
 def cmake(package: Package) -> Files:
-    """Return the files of a package as a CMake project: path inside the exported folder -> content.
-
-    Raises:
-        CompileError: CMake has a target of the package's name.
-    """
+    """Return the files of a CMake project (path -> content); raise CompileError if CMake has a target of this name."""
     name = package.name
     if name in RESERVED:
         raise CompileError(f"'{name}': CMake has a target of this name", "give another --package")
@@ -71,11 +64,7 @@ def cmake(package: Package) -> Files:
 
 
 def firmware_files(package: Package) -> dict[str, str]:
-    """Return all C files and the linker script of complete firmware, for one folder.
-
-    Raises:
-        CompileError: QEMU does not emulate the package's device.
-    """
+    """Return the C files and linker script of complete firmware; raise CompileError if QEMU does not emulate the device."""
     example = {} if package.program else {**profile_files(package), **example_files(package)}
     main = package.program or {"main.c": filled("firmware/main.c", name=package.name)}
     return {
@@ -98,10 +87,7 @@ def _toolchain(package: Package) -> Files:
 
 
 def _build(package: Package, toolchains: list[str]) -> list[str]:
-    """Return lines of the README on how to build the library and run the example.
-
-    `toolchains` has the path of the toolchain file for the core, or is empty if there is none.
-    """
+    """Return lines of the README on building and running; `toolchains` has the path of the toolchain file, or is empty."""
     name = package.name
     ways = f"`add_subdirectory({name})` with the name of this folder, or `cmake --install` and `find_package({name})`"
     use = f"{ways}; link `tinyweave::{name}`."

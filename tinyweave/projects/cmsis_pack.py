@@ -28,11 +28,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # date of all files in the archive, so that equal
 
 
 def cmsis_pack(package: Package) -> Files:
-    """Return the files of a package as a CMSIS-Pack and a csolution project: path inside the exported folder -> content.
-
-    Raises:
-        CompileError: the core is not a Cortex-M.
-    """
+    """Return the files of a CMSIS-Pack and a csolution project; raise CompileError if the core is not a Cortex-M."""
     if package.core not in DEVICES:
         raise CompileError(f"a CMSIS-Pack is for Cortex-M, and {package.target} is none", "give another --format")
     name, library = package.name, {**package.files, **profile_files(package)}

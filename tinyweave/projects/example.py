@@ -1,7 +1,6 @@
 """Write the C that the examples of all formats share: samples, a function that runs all models on them, and a cycle profile.
 
-In: a Package. Out: C files. The example prints through a callback, so that it needs no C library but memcpy and memcmp. Each
-format adds a few lines for its platform.
+The example prints through a callback, so that it needs no C library but memcpy and memcmp.
 """
 
 from __future__ import annotations
@@ -126,10 +125,7 @@ def _run(package: Package, model: PackagedModel) -> str:
 
 
 def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
-    """Return C lines that print an output: the class with the highest score, or its first values if it has no classes.
-
-    The list is empty for types that cannot be printed.
-    """
+    """Return C lines that print an output's best class, or its first values; empty for types that cannot be printed."""
     prefix = f"{model.name.upper()}_OUTPUT_0"
     is_float = tensor.dtype == "float32"
     converts = tensor.dtype in CONVERTED and tensor.quant is not None and not tensor.quant.per_channel
@@ -181,14 +177,7 @@ def _streams(model: PackagedModel) -> str:
 
 
 def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:
-    """Return the C of one callback.
-
-    Args:
-        name: C name of the model.
-        prefix: prefix of its macros.
-        verb: "read" for rows of inputs, "write" for rows of outputs.
-        numbers: indices of the streamed inputs or outputs.
-    """
+    """Return the C of one callback, `verb` "read" for rows of inputs or "write" for rows of outputs with these `numbers`."""
     word, other = ("input", "void *destination") if verb == "read" else ("output", "const void *source")
     cases = []
     for i in numbers:

@@ -37,8 +37,7 @@ def check_format(name: str) -> None:
 def export_files(package: Package, name: str) -> Files:
     """Return the files of a package in the format `name`: path inside the exported folder -> content.
 
-    Raises:
-        CompileError: the format is unknown, does not support the package, or two files would have the same name.
+    Raise CompileError if the format is unknown, does not support the package, or two files would have the same name.
     """
     check_format(name)
     if package.program and name != "cmake":

@@ -31,20 +31,14 @@ def place_macro(memory: str) -> str:
 
 
 def place_files(package: Package) -> Files:
-    """Return file name -> linker script, a script for each memory that arenas can be placed in.
-
-    The result is empty for boards that QEMU emulates, which have a complete script.
-    """
+    """Return file name -> linker script, one per memory that can hold arenas; {} for QEMU's boards, with a complete script."""
     if is_qemu_board(package.device):
         return {}
     return {place_file(memory): _place_script(package, memory, region) for memory, region in package.regions.items()}
 
 
 def _place_script(package: Package, memory: str, region: AddressRange) -> str:
-    """Return the linker script that places all arenas of a memory at the end of the memory, which vendors' scripts leave free.
-
-    `region` is the address range of the memory.
-    """
+    """Return the linker script that places arenas at the end of a memory, which vendors' scripts leave free."""
     held = [model for model in package.models if has_memory_header(model.plan) and memory in model.plan.arena]
     sizes = [-(-model.plan.arena[memory] // ALIGN) * ALIGN for model in held]
     end = region.address + region.bytes
@@ -70,11 +64,7 @@ def _place_script(package: Package, memory: str, region: AddressRange) -> str:
 
 
 def firmware_script(package: Package) -> str:
-    """Return the linker script of complete firmware.
-
-    Raises:
-        CompileError: QEMU does not emulate the package's device.
-    """
+    """Return the linker script of complete firmware; raise CompileError if QEMU does not emulate the package's device."""
     device = package.device
     if device is None or not is_qemu_board(device):
         raise CompileError("a firmware is for a board that QEMU emulates", f"give --device {', '.join(BOARDS)}")

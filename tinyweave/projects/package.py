@@ -35,14 +35,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class PackagedModel:
-    """A model of a package.
-
-    Attributes:
-        plan: its plan.
-        source: the C of the plan.
-        file: name of the file from which the model was imported.
-        trials: samples for the example program, with correct outputs.
-    """
+    """A model of a package: its C in `source`, and samples for the example program, with correct outputs, in `trials`."""
 
     plan: Plan
     source: Source
@@ -59,16 +52,9 @@ class PackagedModel:
 class Package:
     """Models that are exported together, with their C.
 
-    Attributes:
-        name: name of the package, a lower-case C identifier.
-        version: three numbers, such as 1.0.0.
-        models: the models.
-        files: name -> text of the C of all models, with one copy of each kernel.
-        core: core for which the models are planned.
-        device: the device; None if only the core is known.
-        command: command that writes the same package again.
-        options: options of the planner and the device, as typed on the command line.
-        program: name -> text of C files with a `main`, which replace the example program; empty to keep the example.
+    `name` is a lower-case C identifier, `version` has three numbers. `files` is the C of all models by name, with one copy of
+    each kernel. `device` is None if only the core is known. `command` writes the same package again; `options` are of planner
+    and device, as typed. `program` has C files with a `main`, which replace the example program; empty to keep it.
     """
 
     name: str
@@ -121,11 +107,7 @@ class Package:
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a package unchanged.
-
-    Raises:
-        CompileError: C, CMake or Kconfig does not allow the name.
-    """
+    """Return the name of a package; raise CompileError if C, CMake or Kconfig does not allow it."""
     if not NAME.fullmatch(name) or name != identifier(name):
         allowed = f"at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
         raise CompileError(f"'{name[:LONGEST_NAME]}' cannot be the name of a package", f"give {allowed}")

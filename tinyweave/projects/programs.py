@@ -26,15 +26,12 @@ def listening(
     The scores of the last inferences are averaged before a word is recognised.
 
     Args:
-        package: a package with one model, whose input is frames of sound features.
-        beside: C files of features, ring buffer, smoothing and wav files, by name.
         every: frames from one inference to the next.
         steps: number of inferences whose mean score decides.
         threshold: least mean of the int8 scores, -128 to 127, with which a word is recognised.
         pause: inferences after a recognised word in which no other is recognised.
         words: number of the first classes that are words; the other classes are never recognised. None takes all.
 
-    Raises:
         CompileError: there are several models, or a number is out of range.
     """
     _check_one(package)
@@ -57,14 +54,9 @@ def listening(
 def looking(package: Package, beside: Mapping[str, str], *, threshold: int, budget: int = MOST_BYTES) -> Package:
     """Return a package whose program reads a JPEG file and prints the boxes that a detector finds.
 
-    Args:
-        package: a package with one model, whose input is streamed from a JPEG row source.
-        beside: C files that decode boxes, by name.
-        threshold: least score of a box that is printed, as a probability times 2^15.
-        budget: largest number of bytes that are read of a file.
-
-    Raises:
-        CompileError: there are several models, or the input does not come from a JPEG row source.
+    `beside` has C files that decode boxes. `threshold` is the least score printed, as a probability times 2^15; `budget` the
+    most bytes read of a file. Raise CompileError if there are several models, or the input does not come from a JPEG row
+    source.
     """
     _check_one(package)
     return _with_main(package, "look.c", beside, threshold=threshold, budget=budget, **_pictures(package))
@@ -81,16 +73,9 @@ def cascade(
 ) -> Package:
     """Return a package whose program runs a classifier on a JPEG file, and a detector if the classifier finds a class.
 
-    Args:
-        package: a package of the classifier and the detector, which share one arena in the default memory.
-        beside: C files that decode boxes, by name.
-        label: number of the class.
-        at_least: least int8 score of this class with which the detector runs.
-        threshold: least score of a box that is printed, as a probability times 2^15.
-        budget: largest number of bytes that are read of a file.
-
-    Raises:
-        CompileError: there are not two models with one memory each, or an input does not come from a JPEG row source.
+    The two share one arena in the default memory. `label` is the number of the class, `at_least` its least int8 score; the
+    others are as for `looking`. Raise CompileError if there are not two models with one memory each, or an input does not come
+    from a JPEG row source.
     """
     if len(package.models) != 2 or any(has_memory_header(model.plan) for model in package.models):
         raise CompileError("a cascade is of two models that share one arena", "give two, and a board with one memory for both")
@@ -106,11 +91,7 @@ def _check_one(package: Package) -> None:
 
 
 def _pictures(package: Package) -> dict[str, str]:
-    """Return placeholder in a program's template -> C code for it, which reads JPEG files and prints boxes.
-
-    Raises:
-        CompileError: the input of a model does not come from a JPEG row source.
-    """
+    """Return the C of a program's placeholders for JPEG files and boxes; raise CompileError for another row source."""
     for model in package.models:
         if not model.plan.streamed_inputs or "tw_jpeg_reader" not in package.files.get(f"{model.name}_source.h", ""):
             raise CompileError(

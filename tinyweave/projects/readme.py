@@ -16,14 +16,9 @@ PROGRAM = "The program, `example/main.c`, reads a file as it comes and prints wh
 
 
 def readme(package: Package, title: str, build: Sequence[str], profile: str, *, place: str = "") -> str:
-    """Return the text of README.md.
+    """Return the text of README.md; `build` are lines of Markdown.
 
-    Args:
-        package: the exported package.
-        title: title of the page.
-        build: lines of Markdown on how to build.
-        profile: a sentence on how to switch the cycle profile on.
-        place: a sentence on how to place arenas in memories of the board; "" refers to the model's memory header.
+    `profile` says how to switch the cycle profile on; `place` how to place arenas, by default in the model's memory header.
     """
     arenas = [
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())

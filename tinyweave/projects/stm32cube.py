@@ -10,11 +10,7 @@ from .readme import readme
 
 
 def stm32cube(package: Package) -> Files:
-    """Return the files of a package as an STM32Cube middleware: path inside the exported folder -> content.
-
-    Raises:
-        CompileError: the core is not a Cortex-M.
-    """
+    """Return the files of an STM32Cube middleware (path -> content); raise CompileError if the core is not a Cortex-M."""
     if not package.core.startswith("cortex-m"):
         raise CompileError(f"STM32Cube is for Cortex-M, and {package.target} is none", "give another --format")
     name, library, example = package.name, {**package.files, **profile_files(package)}, example_files(package)
@@ -53,10 +49,7 @@ def stm32cube(package: Package) -> Files:
 
 
 def _place_lines(memory: str, folder: str) -> str:
-    """Return Makefile lines that place arenas in a memory if `make` is called with `TW_PLACE=` and the name of this memory.
-
-    `folder` is the folder of the linker script.
-    """
+    """Return Makefile lines that place arenas in a memory if `make` is called with `TW_PLACE=` and its name."""
     return filled("stm32cube/place.mk", memory=memory, macro=place_macro(memory), script=f"{folder}/{place_file(memory)}")
 
 

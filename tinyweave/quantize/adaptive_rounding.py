@@ -1,11 +1,7 @@
-"""Adaptive rounding: round each weight up or down so as to minimise the square error of its layer's output.
+"""Adaptive rounding: round each weight up or down so as to minimise the square error of its layer's output, given int8 inputs.
 
-The layers are processed in execution order. For each, coordinate descent minimises the error between the float layer's output
-and the output of the int8 layer on its int8 inputs. Each step changes one weight of every output channel to the better of its
-two neighbouring integers; scales do not change.
-
-Sources: Nagel et al., Up or Down? Adaptive Rounding (2020), which solves a relaxation of this problem; Behdin et al., QuantEase
-(2023), for coordinate descent.
+Coordinate descent, layer by layer. Sources: Nagel et al., Up or Down? Adaptive Rounding (2020), which solves a relaxation;
+Behdin et al., QuantEase (2023), for coordinate descent.
 """
 
 from __future__ import annotations
@@ -60,11 +56,8 @@ def individually_rounded(
 ) -> Graph:
     """Return the graph `narrow` with adaptively rounded int4 weights, each layer as if all other layers had int8 weights.
 
-    Args:
-        real: the float graph, from `simplify_float`.
-        small: its form with int8 weights, whose activations the layers read.
-        narrow: its form with int4 weights in some convolutions and dense layers, and the same activation scales.
-        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
+    `real`, `small` and `inputs` are as for `adaptively_rounded`. `narrow` has int4 weights in some convolutions and dense
+    layers, and the activation scales of `small`.
     """
     taking = (op for op in narrow.ops if spec_of(op).takes_int4_weights)
     weights = {op.name: narrow.input(op, 1) for op in taking if narrow.input(op, 1).dtype == "int4"}
@@ -88,11 +81,7 @@ def _is_roundable(graph: Graph, op: Op) -> bool:
 
 
 def _rounded(graph: Graph, op: Op, weights: Tensor, exact: Array, actual: Array) -> Tensor:
-    """Return the int8 weights tensor of an op, adaptively rounded.
-
-    `weights` are its int8 weights so far. `exact` is the op's input in the float graph, and `actual` in the int8 graph, both as
-    real numbers [samples, *shape].
-    """
+    """Return the int8 `weights` of an op, rounded adaptively; `exact` and `actual` are its real inputs in both graphs."""
     real = graph.input(op, 1)
     assert weights.quant is not None and weights.data is not None and real.data is not None
     floats = _as_matrix(op, real.data.astype(np.float64))
@@ -116,12 +105,8 @@ def _as_matrix(op: Op, weights: Array) -> Array:
 def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tuple[int, int]) -> Array:
     """Return integer weights W [outputs, depth] that minimise the square error of `actual @ W.T` against `exact @ steps.T`.
 
-    Args:
-        start: the integer weights to start from, [outputs, depth]. The result is never worse.
-        steps: the real weights divided by their scales, [outputs, depth]. Each is rounded up or down.
-        exact: inputs of the float layer, [rows, depth].
-        actual: inputs of the int8 layer as real numbers, [rows, depth].
-        limits: the least and the greatest integer.
+    `start` are the weights to start from; the result is never worse. `steps` are the real weights divided by their scales, each
+    rounded up or down within `limits`. `exact` and `actual` are inputs of the float and the int8 layer, [rows, depth].
     """
     power = actual.T @ actual
     ridge = DAMPING * np.trace(power) / max(len(power), 1) + 1e-30
@@ -145,11 +130,9 @@ def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tup
 
 
 def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Yield (output channels, float inputs, int8 inputs) for each convolution group of an op.
+    """Yield (slice of output channels, float inputs, int8 inputs) for each convolution group of an op.
 
-    The output channels are a slice. The inputs are the values in the windows of `exact` and of `actual`, the op's input in the
-    float and in the int8 graph: [rows, depth] in float64, with a row per window and a column per weight. At most MOST_ROWS
-    windows are used.
+    The inputs are those of at most MOST_ROWS windows, [rows, depth] in float64, with a column per weight.
     """
     weights = graph.input(op, 1)
     if op.kind == "fully_connected":
@@ -167,10 +150,7 @@ def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tupl
 
 
 def _im2col(graph: Graph, op: Op, values: Array) -> Array:
-    """Return the inputs of a convolution's windows as [windows, positions in the window, channels]; padding is 0.
-
-    `values` is the convolution's input. At most MOST_ROWS windows are returned, evenly spaced.
-    """
+    """Return the inputs of at most MOST_ROWS windows as [windows, positions in the window, channels]; padding is 0."""
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding")}
     x = values.reshape(-1, *values.shape[2:])
     all_taps = taps(x, kernel=kernel_size(graph, op), fill=0, **where)

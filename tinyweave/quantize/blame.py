@@ -1,7 +1,6 @@
-"""Find the layers that lose accuracy: measure the SQNR at the network's outputs with each layer quantised alone and together.
+"""Find the layers that lose accuracy, from the SQNR at the network's outputs with each layer quantised alone and together.
 
 SQNR is the signal to quantisation noise ratio. A layer is an op with its weights and its output, or an input of the network.
-Everything is measured on the float graph, with fake quantisation of the layer's weights and output.
 """
 
 from __future__ import annotations
@@ -56,13 +55,7 @@ class Blame:
 
 
 def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Blame:
-    """Measure the noise of each layer of a network.
-
-    Args:
-        real: the float graph, from `simplify_float`.
-        small: its int8 form, whose scales and constants are measured.
-        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
-    """
+    """Measure the noise of each layer, with fake quantisation in `real`; arguments as for `adaptively_rounded`."""
     maker = {name: op for op in real.ops for name in op.outputs}
     int8 = {name: small.tensors[name] for name in (*real.inputs, *maker)}
     pairs = zip(real.ops, int8_ops(real, small), strict=True)
@@ -72,10 +65,7 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     layers = tuple(by_layer)
 
     def rerun(values: Mapping[str, Array], layer: str, chosen: Collection[str]) -> dict[str, Array]:
-        """Recompute a layer and everything that depends on it, and return all activations by name.
-
-        `values` are all activations before this. The layers in `chosen` are quantised, all others are float.
-        """
+        """Recompute all activations that depend on a layer; the layers in `chosen` are quantised, all others float."""
 
         def visit(name: str, array: Array) -> Array:
             op = maker.get(name)
@@ -120,19 +110,12 @@ def _moves(op: Op) -> bool:
 
 
 def _rounded(values: Array, quant: Quant | None) -> Array:
-    """Round averages of int8 values to multiples of their scale; return them unchanged if `quant` is None.
-
-    Averages are in range, so they need no clipping.
-    """
+    """Round averages of int8 values, which are in range, to multiples of their scale; a `quant` of None changes nothing."""
     return values if quant is None else (np.rint(values / quant.scale[0]) * quant.scale[0]).astype(np.float32)
 
 
 def _output_noise(values: Array, int8: Tensor) -> tuple[float, bool]:
-    """Return the SQNR of an activation in dB, and whether its range clips too much.
-
-    `values` are its real values, `int8` is its tensor in the int8 graph. The range clips too much if the clipping noise is
-    above CLIPPING times the rounding noise.
-    """
+    """Return the SQNR in dB, and whether clipping is above CLIPPING times the rounding noise, of real values as `int8`."""
     quant, values = int8.quant, values.astype(np.float64)
     if quant is None:
         return np.inf, False
@@ -143,10 +126,9 @@ def _output_noise(values: Array, int8: Tensor) -> tuple[float, bool]:
 
 
 def _weight_noise(real: Graph, op: Op, constants: Mapping[str, Array]) -> tuple[float | None, str]:
-    """Return the SQNR in dB of an op's worst weight channel, and a description of the weights' fault, "" if they have none.
+    """Return the SQNR in dB of an op's worst weight channel (None: no quantised weights), and their fault in words or "".
 
-    `constants` are the dequantised constants of the int8 op. Weights have a fault if a channel is below POOR_WEIGHTS, or if
-    channels with outliers cause most of the noise. For an op without quantised weights the SQNR is None.
+    Weights have a fault if a channel is below POOR_WEIGHTS, or if channels with outliers cause most of the noise.
     """
     layer = SPECS[op.kind].weights
     weights = None if layer is None else real.input(op, 1).data

@@ -1,8 +1,7 @@
 """Calibrate a float graph: choose the scale of every activation from samples.
 
-The methods minmax, percentile, mse and entropy are functions of `ranges.py`; each chooses a range from a histogram. The method
-"auto" tries the ranges of all methods on each scale group (tensors that must share a scale), and takes the range that changes
-the network's outputs least. It then compares this mixture with each single method.
+The methods of `ranges.py` choose a range from a histogram. "auto" takes, for each scale group, the range of any method that
+changes the network's outputs least, and then compares this mixture with each single method.
 """
 
 from __future__ import annotations
@@ -43,10 +42,7 @@ Choice = tuple[str, Quant]  # the method, and the scale that it chose
 
 @dataclass(frozen=True)
 class Calibration:
-    """The scale groups of a float graph; for each group its scale, and the name of the method that chose it.
-
-    A scale group is a set of tensors that must share a scale and zero point.
-    """
+    """The scale groups of a float graph, and the scale of each with the name of the method that chose it."""
 
     groups: ScaleGroups
     quants: Mapping[str, Quant]  # group -> its scale and zero point
@@ -66,11 +62,9 @@ def calibrate(
 ) -> Calibration:
     """Choose the scales of a float graph.
 
-    Args:
-        graph: a float graph, from `simplify_float`.
-        inputs: input name -> real numbers of at least one sample, [samples, *shape].
-        method: "auto", or a key of `ranges.METHODS`.
-        input_quants: input name -> scale, for inputs whose scale is fixed.
+    `inputs` are real numbers of at least one sample, [samples, *shape] by name; `method` is "auto", or a key of
+    `ranges.METHODS`; `input_quants` fixes the scales of inputs. Raise CompileError for an unknown method, or values that are
+    not finite.
     """
     if method != "auto" and method not in METHODS:
         raise CompileError(f"the method {method} is unknown", f"it is one of auto, {', '.join(METHODS)}")
@@ -103,10 +97,7 @@ def calibrate(
 
 
 def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return the scales of all groups, with output scales raised that are too fine for the kernel of their op.
-
-    Too fine means below FINEST times the scale of the sum or product that the op computes before it rescales.
-    """
+    """Return the scales with output scales raised that are below FINEST times the scale of the sum or product they rescale."""
     coarse = dict(quants)
     for op in graph.ops:
         inputs = [coarse[groups.group(name)].scale[0] for name in op.inputs if name in groups.parent]
@@ -136,8 +127,8 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
 def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
     """Return the histogram of the values of every float activation over all samples, by the activation's name.
 
-    Scores that a mask lowers before a softmax are counted as NEGLIGIBLE below the largest score, and values beyond a range that
-    later ops clamp to (`clamped_ranges`) as its end. Raise CompileError if a value is infinite or NaN.
+    Scores masked before a softmax count as NEGLIGIBLE below the largest, and values beyond `clamped_ranges` as the range's end.
+    Raise CompileError if a value is infinite or NaN.
     """
     masked = {op.outputs[0] for op in graph.ops if masks_scores(graph, op)} - {*graph.outputs}
     scores = {name for name in masked if {graph.ops[index].kind for index in graph.consumers.get(name, ())} == {"softmax"}}
@@ -169,8 +160,8 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
 def clamped_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
     """Return, by name, the range to which later ops clamp each activation, if they do: values beyond it need no int8 steps.
 
-    All ops that read the activation clamp it, as a ReLU or a maximum with a constant does, or choose or move elements that
-    later ops clamp. Saturation of the int8 values then has the same effect as the clamp.
+    All ops that read it clamp it, as a ReLU does, or choose or move elements that later ops clamp; int8 saturation then does
+    so.
     """
     ranges: dict[str, tuple[float, float]] = {}
     for op in reversed(graph.ops):
@@ -192,10 +183,7 @@ def clamped_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
 
 
 def _without_masked(scores: Array) -> Array:
-    """Return the inputs of a softmax, with masked scores raised to NEGLIGIBLE below the maximum.
-
-    A score is masked if it is more than MASKED below the maximum, which is taken along the last axis.
-    """
+    """Raise scores of a softmax more than MASKED below the maximum of the last axis to NEGLIGIBLE below it."""
     most = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     return np.where(scores < most - MASKED, most - NEGLIGIBLE, scores)
 
@@ -222,10 +210,7 @@ def _largest_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
 
 
 def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> float:
-    """Return the largest magnitude of the cell state of TFLite's LSTM for the `values` of its inputs in one sample.
-
-    The sequence of the sample begins with the states 0.
-    """
+    """Return the largest magnitude of the cell state of TFLite's LSTM in one sample, which begins with the states 0."""
     axis, largest = lstm.time_and_batch(graph, op)[0], 0.0
     arrays = [None if t is None else t.data for t in graph.inputs_of(op)]
     arrays[lstm.HIDDEN], arrays[lstm.CELL] = (np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:])
@@ -239,7 +224,7 @@ def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> flo
 def power_of_two_quant(largest: float) -> Quant:
     """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale.
 
-    The scale is at most 2^(MOST_CELL_BITS - 15), so values of 2^MOST_CELL_BITS or more saturate.
+    Values of 2^MOST_CELL_BITS or more saturate.
     """
     bits = np.ceil(np.log2(max(largest, 2.0**-15) / (1 - 2.0**-15)))
     return Quant((float(2.0 ** (np.clip(bits, 0, MOST_CELL_BITS) - 15)),), (0,))
@@ -256,10 +241,7 @@ def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
 
 
 def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return `choices` (method -> Quant), with nearly equal Quants replaced by the first of them, so that each is tried once.
-
-    Two Quants are nearly equal if their scales differ by less than SAME_SCALE (relative), and their zero points by at most 2.
-    """
+    """Return `choices` with nearly equal Quants (scales within SAME_SCALE, zero points within 2) replaced by the first."""
     merged: dict[str, Quant] = {}
     for name, quant in choices.items():
         alike = (
@@ -272,10 +254,9 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 
 def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
-    """Return at most `most` of the samples `inputs`, evenly spaced (the first ones if the samples are consecutive calls).
+    """Return at most `most` samples, evenly spaced (the first ones if they are consecutive calls).
 
-    Their number is limited so that `runs` runs of the graph on all of them need at most about MOST_WORK multiply-accumulates,
-    and that all activations fit into memory.
+    Their number is limited so that `runs` runs need at most about MOST_WORK MACs, and that all activations fit into memory.
     """
     chosen = _subsample_indices(graph, inputs, runs, most)
     return {name: array[chosen] for name, array in inputs.items()}
@@ -288,18 +269,14 @@ def _subsample_indices(graph: Graph, inputs: Mapping[str, Array], runs: float, m
 
 
 def some_samples(graph: Graph, count: int, total: int) -> Array:
-    """Return the indices of at most `count` of `total` samples, evenly spaced.
-
-    If the graph has variables, the samples are consecutive calls. Then return the indices of the first samples.
-    """
+    """Return the indices of at most `count` of `total` samples, evenly spaced, or the first if they are consecutive calls."""
     return np.arange(min(count, total)) if keeps_variables(graph) else evenly_spaced(count, total)
 
 
 def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array]:
-    """Return the samples with the indices `chosen`, and for each input a sample with far larger values if there is one.
+    """Return the samples with the indices `chosen`, and, per input, its largest sample if FAR_ABOVE times larger than these.
 
-    This is the sample with the input's largest magnitude. It is far larger if its magnitude is above FAR_ABOVE times the
-    largest magnitude in the chosen samples. Without this sample, a range that clips its values would look best.
+    Without this sample, a range that clips its values would look best.
     """
     more = set[int]()
     for array in inputs.values():
@@ -331,13 +308,8 @@ def _best_candidates(
     """Return the best method and scale for each scale group in `candidates`.
 
     First each group gets the candidate that changes the outputs least if nothing else is quantised. This mixture is then
-    compared with each method used for all groups, with all tensors quantised, because one clipped range can hide the clipping
-    of another.
-
-    Args:
-        inputs: input name -> real samples.
-        candidates: group -> method -> scale.
-        settled: the choices for all other groups.
+    compared with each single method, because one clipped range can hide the clipping of another. `candidates` maps group ->
+    method -> scale; `settled` has the choices for all other groups.
     """
     trials = sum(len({*choices.values()}) for choices in candidates.values())
     values = evaluate(graph, _with_largest(inputs, _subsample_indices(graph, inputs, trials / 2 + len(METHODS))), keep=True)

@@ -28,11 +28,7 @@ FOLDERS = "folders"  # value of the option `labels`: the name of a sample's fold
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The conversion of a file's values to values of a network input: value * scale + offset.
-
-    `source` is the kind of file: "arrays", "images" or "waveforms". `scale` and `offset` have one number for all channels, or
-    one per channel.
-    """
+    """The conversion of "arrays", "images" or "waveforms" to an input: value * scale + offset, for all or per channel."""
 
     # the kind of file. "images" are first resized to the input by bilinear interpolation. "waveforms", in [-1, 1), are first
     # cut or padded with 0 to the input's length. "arrays" have the input's shape already
@@ -75,9 +71,8 @@ class Samples:
     def integer_scales(self) -> dict[str, Quant]:
         """Return input name -> scale and zero point with which 8-bit samples can be fed to the int8 network as they are.
 
-        Firmware then need not convert its data: int8 samples are used unchanged, uint8 samples minus 128. Inputs with samples
-        of another type are left out, as are inputs whose zero point would not be an int8 integer. If the preprocessing is per
-        channel, all inputs are left out.
+        Firmware then uses int8 samples unchanged, uint8 samples minus 128. Inputs of other types, or whose zero point would not
+        be int8, are left out, and all inputs if the preprocessing is per channel.
         """
         (factor, *more), (offset, *others), quants = self.preprocessing.scale, self.preprocessing.offset, dict[str, Quant]()
         if more or others or factor <= 0 or not self.sources:
@@ -146,14 +141,10 @@ def open_samples(
 ) -> Samples:
     """Return the samples for the inputs of a graph; raise CompileError if they are unusable.
 
-    Args:
-        data: a path of a folder or file, an array [samples, *shape], a mapping of such arrays by input name, or an iterable of
-            samples, each an array or a tuple of one array per input.
-        scale: the factors of Preprocessing; images require them.
-        offset: the offsets of Preprocessing.
-        labels: a class number per sample, as a sequence or a path (.npy, or text with a number per line), or "folders": the
-            class of a file is the position of its folder in alphabetical order. None means the labels of an .npz file, or no
-            labels.
+    `data` is a path of a folder or file, an array [samples, *shape], a mapping of such arrays by input name, or an iterable of
+    samples, each an array or a tuple of one array per input. `scale` (images require it) and `offset` are Preprocessing's.
+    `labels` is a class number per sample, as a sequence or a path (.npy, or text with a number per line), or "folders", whose
+    alphabetical order numbers the classes; None means the labels of an .npz file, or none.
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
     by_folder = isinstance(labels, str) and labels == FOLDERS
@@ -192,10 +183,7 @@ def open_samples(
 
 
 def check_samples_differ(inputs: Mapping[str, Array]) -> None:
-    """Raise CompileError if all samples are equal, so that their ranges mean nothing. `inputs`: name -> [samples, *shape].
-
-    One sample is enough if its values differ.
-    """
+    """Raise CompileError if all samples, [samples, *shape] by name, are equal, or all values of the only one."""
     count = len(next(iter(inputs.values())))
     if all((values == values[:1]).all() for values in inputs.values()) and (
         count > 1 or all((values == values.flat[0]).all() for values in inputs.values() if values.size)

@@ -1,9 +1,8 @@
 """Structured pruning: remove whole channels with the smallest weights until a network meets a RAM and a Flash limit.
 
-Tied channels, such as the channels of both operands of an addition, are removed together. A step tries each layer: it removes
-the eighth of the layer's channels that has the smallest L1 norm, and measures with the planner how many bytes this saves. It
-then keeps the removal that saves most in relation to the lost norm. Source: Li et al., Pruning Filters for Efficient ConvNets
-(2017), for the norm; the planner's bytes replace parameter counts.
+Tied channels, such as those of both operands of an addition, are removed together. A step tries the eighth of each layer's
+channels with the smallest L1 norm, and keeps the removal that saves most bytes, by the planner, for the lost norm. Source: Li
+et al., Pruning Filters for Efficient ConvNets (2017), for the norm.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class PrunedLayer:
 class ChannelGroup:
     """The removable channels of an op, or of several ops (`makers`) that must lose channels together.
 
-    A member is a set of channels that must be removed together: of the outputs of the makers, and of maps computed from them.
+    A member is a set of channels of the makers' outputs, and of maps computed from them, that must be removed together.
     """
 
     makers: tuple[str, ...]
@@ -123,10 +122,7 @@ def _filter_norms(graph: Graph, op: Op) -> Array:
 
 
 def _is_sum(graph: Graph, op: Op) -> bool:
-    """Return whether each output channel of an op is a sum over all input channels.
-
-    Input channels of such an op can be removed without its output channels, and the other way round.
-    """
+    """Return whether each output channel of an op is a sum over all input channels, so that either can be removed alone."""
     if op.kind == "fully_connected":
         x = graph.input(op)
         return bool(x.shape) and graph.input(op, 1).shape[1] % channels(x) == 0

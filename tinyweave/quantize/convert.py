@@ -1,7 +1,6 @@
 """Convert a float graph to int8 in TFLite's scheme, given the scales of its activations.
 
-Weights are int8 in [-127, 127], or int4, with a scale per output channel. A bias is int32; its scale is the product of the
-input's scale and the weights' scale.
+Weights are int8 in [-127, 127], or int4, with a scale per output channel; int32 biases have the product of both scales.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ MOST_BIAS = 1 << 30  # largest quantised bias: the accumulator, which starts wit
 
 
 def affine(low: float, high: float, dtype: str = "int8", least_scale: float = LEAST_SCALE) -> Quant:
-    """Return the scale and zero point that map the range [low, high] to all integers of `dtype`.
-
-    The range is widened to include 0, so that 0 is exact. The scale is at least `least_scale`, and 1 for the range [0, 0].
-    """
+    """Return the Quant that maps [low, high], widened to include 0, to all integers of `dtype`; [0, 0] has the scale 1."""
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     if low == high:
         return Quant((1.0,), (0,))  # always 0
@@ -80,19 +76,13 @@ def broadcast(quant: Quant, rank: int) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def along(values: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
-    """Reshape a vector so that it broadcasts along one axis of a tensor of this rank.
-
-    The axis None is only allowed for a vector of one element.
-    """
+    """Reshape a vector to broadcast along one axis of a tensor of this rank; the axis None is only for one element."""
     return values.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """The type of an op's weights, "int8" or "int4", and their scale per output channel.
-
-    Without scales (None) they are chosen from the weights.
-    """
+    """The type of an op's weights, "int8" or "int4", and their scale per output channel; None chooses it from the weights."""
 
     dtype: str = "int8"
     scales: NDArray[np.float64] | None = None
@@ -111,10 +101,7 @@ def to_int8(
 ) -> Graph:
     """Convert a float graph to int8.
 
-    Args:
-        graph: a float graph, from `simplify_float`.
-        name: name of the new graph, by default the name of `graph`.
-        weights: op name -> format of the op's weights, for ops whose weights are not plain int8.
+    `graph` is from `simplify_float`; `quants` maps scale group to scale, `weights` op name to the format of weights not int8.
 
     Raises:
         CompileError: an op has no quantised form, or breaks a constraint of its int8 kernel.
@@ -149,10 +136,7 @@ def _initial_state(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:
 def _with_integer_constants(
     graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor], form: WeightFormat
 ) -> Op:
-    """Return the op with its float constants quantised; the new constants are added to `tensors`.
-
-    `of` has the scale of each activation, `form` is the format of the op's weights.
-    """
+    """Return the op with its float constants quantised, and added to `tensors`; `of` has the activations' scales."""
     spec, inputs = SPECS[op.kind], list(op.inputs)
     if spec.family == "recurrent":
         return _with_integer_gates(graph, op, of[op.inputs[0] or ""].scale[0], tensors)
@@ -188,19 +172,13 @@ def _with_integer_constants(
 
 
 def _with_same_scale(data: NDArray[Any], other: Quant, own: Quant) -> Quant:
-    """Return the scale for a constant operand of a comparison: the scale `other` of the other operand if possible.
-
-    If a value of the constant, `data`, is outside the range of `other`, return `own`.
-    """
+    """Return the scale for a constant operand of a comparison: `other`, the other operand's, if `data` is in its range."""
     low, high = interval(other)
     return other if low <= data.min(initial=low) and data.max(initial=high) <= high else own
 
 
 def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]) -> Op:
-    """Return an LSTM with int8 weights and int32 biases, one scale per gate and matrix; constants are added to `tensors`.
-
-    `x_scale` is the scale of the LSTM's input.
-    """
+    """Return an LSTM with int8 weights and int32 biases, one scale per gate and matrix; constants are added to `tensors`."""
     inputs = list(op.inputs)
     for gate in range(lstm.GATES):
         for index in (lstm.WEIGHTS + gate, lstm.RECURRENT + gate):
@@ -218,7 +196,7 @@ def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str,
 def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
     """Return an op of the family "sequence", such as gru, with int8 weights, one scale per row, and int32 biases.
 
-    Constant initial states are quantised, too. `of` has the scale of each activation. New constants are added to `tensors`.
+    Constant initial states are quantised, too. New constants are added to `tensors`.
     """
     inputs, hidden = list(op.inputs), of[op.outputs[0]]
     for index, bias_index, source in (
@@ -243,15 +221,9 @@ def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: d
 def weight_scales(
     weights: NDArray[Any], axis: int, bias: NDArray[Any], x_scale: float, form: WeightFormat = INT8
 ) -> NDArray[np.float64]:
-    """Return the scale of the weights for each output channel, large enough that the quantised bias fits int32.
+    """Return the scale of the weights per output channel (along `axis`), large enough that the quantised bias fits int32.
 
     If `form` has no scales, int8 weights get the scale that clips nothing, and int4 weights the scale of least square error.
-
-    Args:
-        axis: the axis of output channels.
-        bias: the real bias, [channels].
-        x_scale: the scale of the op's input.
-        form: the type of the weights, and perhaps their scales.
     """
     scales = form.scales
     if scales is None:
@@ -265,10 +237,7 @@ def weight_scales(
 
 
 def _least_error(channels: NDArray[np.float64], unclipped: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each row of real weights the int4 scale of least square error.
-
-    `unclipped` are the scales that clip nothing. The candidates are INT4_CLIPPING times these.
-    """
+    """Return for each row the int4 scale of least square error, of INT4_CLIPPING times `unclipped`, which clips nothing."""
     least, most = limits("int4")
     best, error = unclipped.copy(), np.full(len(channels), np.inf)
     for factor in INT4_CLIPPING:
@@ -279,10 +248,9 @@ def _least_error(channels: NDArray[np.float64], unclipped: NDArray[np.float64]) 
 
 
 def quantised_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64], dtype: str = "int32") -> Tensor:
-    """Return a bias as a constant tensor of type `dtype`, with the scale x_scale * scales[i] for channel i.
+    """Return a bias as a constant with the scale x_scale * scales[i] for channel i; `scales` are those of the weights.
 
-    `x_scale` is the scale of the op's input, `scales` are the scales of its weights. int32 is for int8 activations. int64, for
-    int16 activations, is limited to magnitudes below 2^46.
+    int32 is for int8 activations; int64, for int16 activations, is limited to magnitudes below 2^46.
     """
     quant = Quant(tuple(map(float, (x_scale * scales).astype(np.float32))), (0,) * len(scales), 0)
     least, most = (-(2**31), 2**31 - 1) if dtype == "int32" else (1 - 2**46, 2**46 - 1)
@@ -299,10 +267,7 @@ def finite_data(tensor: Tensor) -> NDArray[Any]:
 
 
 def _add(tensors: dict[str, Tensor], op: Op, tensor: Tensor) -> str:
-    """Add a constant of `op` to `tensors` and return its name.
-
-    If another op has quantised the same constant differently, the name gets the suffix `.of_<op>`.
-    """
+    """Add a constant of `op` to `tensors` and return its name, with `.of_<op>` if another op quantised it differently."""
     present = tensors.get(tensor.name)
     same = present is not None and present.quant == tensor.quant and np.array_equal(present.data, tensor.data)  # type: ignore[arg-type]
     if present is not None and present.dtype != "float32" and not same:

@@ -25,10 +25,9 @@ MOST_FACTOR = 64.0  # largest factor by which a channel is scaled up or down
 def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
     """Return an equivalent float graph with equalised channels; `inputs` are real samples, from which ranges are measured.
 
-    A channel is divided by a factor, and the weights that read it are multiplied by it. The factor is proportional to
-    sqrt(largest magnitude / largest weight that reads the channel). If a depthwise convolution reads the channel, the factor is
-    proportional to the largest magnitude, since the weights of this channel have a scale of their own. The geometric mean of a
-    map's factors is 1 before each is clipped to 1 / MOST_FACTOR .. MOST_FACTOR. A channel that is always 0 keeps the factor 1.
+    A channel is divided by a factor, and the weights that read it are multiplied by it: proportional to sqrt(largest magnitude
+    / largest weight that reads the channel), or, for a depthwise reader with its own scale per channel, to the largest
+    magnitude. The geometric mean of a map's factors is 1 before each is clipped to 1 / MOST_FACTOR .. MOST_FACTOR.
     """
     pairs = list(_pairs(graph))
     largest = _largest(graph, inputs, {graph.output(first).name for first, _ in pairs}) if pairs else {}
@@ -39,11 +38,7 @@ def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[Op, Op]]:
-    """Yield pairs of weighted ops between which channels can be equalised.
-
-    The second op is the only reader of the first op's output, no other op uses their constants, and the activation in between
-    is linear for positive factors.
-    """
+    """Yield pairs of weighted ops with only a positively homogeneous activation between, and no other reader."""
     for second in graph.ops:
         if not SPECS[second.kind].sums_windows:
             continue

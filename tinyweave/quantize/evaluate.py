@@ -1,8 +1,7 @@
 """Run a float or int8 graph on a batch of samples with the numpy references.
 
-Inputs and outputs have the shape [samples, *shape], where shape is the shape of the tensor in the graph. If the first axis of
-an op's tensors is a batch, the op runs once on all samples stacked along it. Other ops run sample by sample. If the graph has
-variables, its samples are calls in a row, each of which starts with the variables that the call before has left.
+Inputs and outputs are [samples, *shape]. An op whose first axis is a batch runs once on all samples stacked, others sample by
+sample. With variables, samples are consecutive calls, each of which starts with the variables that the call before has left.
 """
 
 from __future__ import annotations
@@ -38,14 +37,11 @@ def evaluate(
 ) -> dict[str, Array]:
     """Run the graph on a batch of samples; return the outputs by name, or all activations if `keep` is set.
 
-    Each sample starts with the initial state. But if the graph has variables, the samples are consecutive calls, and each
-    starts with the variables that the call before has left.
+    Each sample starts with the initial state, or, if the graph has variables, with those that the sample before has left.
 
     Args:
-        graph: a float or int8 graph.
         values: the inputs, [samples, *shape] each.
         visit: called with the name and value of each activation, inputs included; later ops read what it returns.
-        keep: return all activations, and not only the outputs.
         ops: names of the ops to run; `values` must have all activations that they read. None runs all ops.
         constants: values that replace constants of the graph, by name.
         states: values of the state tensors at the start, [samples, *shape] each, instead of their initial values.
@@ -84,10 +80,7 @@ def keeps_variables(graph: Graph) -> bool:
 
 
 def chunks(graph: Graph, count: int) -> Iterator[slice]:
-    """Yield slices that divide `count` samples into chunks of at most 64, fewer if a tensor would exceed MOST_ELEMENTS.
-
-    If the graph has variables, its samples are consecutive calls, which are one chunk.
-    """
+    """Yield slices of at most 64 of `count` samples, fewer for tensors above MOST_ELEMENTS; one with variables."""
     if keeps_variables(graph):
         yield slice(0, count)
         return
@@ -98,20 +91,14 @@ def chunks(graph: Graph, count: int) -> Iterator[slice]:
 
 
 def visit_all(graph: Graph, inputs: Mapping[str, Array], visit: Visit) -> Iterator[int]:
-    """Run the graph on all samples, chunk by chunk; call `visit` on each activation, whose result later ops read instead.
-
-    Yield the number of samples done after each chunk; the work is done as the caller iterates.
-    """
+    """Run the graph chunk by chunk with `visit` (see `evaluate`) as the caller iterates; yield the number of samples done."""
     for part in chunks(graph, len(next(iter(inputs.values())))):
         evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=visit)
         yield part.stop
 
 
 def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = ()) -> list[Array]:
-    """Return the values of the tensors `wanted`, [samples, *shape] each; by default these are the graph's outputs.
-
-    The samples are processed in chunks.
-    """
+    """Return the values of the tensors `wanted` (default: the outputs), [samples, *shape] each, computed in chunks."""
     names = tuple(wanted) or graph.outputs
     stopped = replace(graph, outputs=names)
     parts = []
@@ -122,10 +109,7 @@ def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = (
 
 
 def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
-    """Return the outputs of an op for a batch of samples.
-
-    `arrays` are its inputs: [samples, *shape] for activations, [*shape] for constants, None for absent inputs.
-    """
+    """Return the outputs of an op; `arrays` are [samples, *shape] for activations, [*shape] for constants, or None."""
     inputs, results = graph.inputs_of(op), graph.outputs_of(op)
     varies = [tensor is not None and tensor.data is None for tensor in inputs]
     stacked = [a for a, v in zip(arrays, varies, strict=True) if a is not None and v]

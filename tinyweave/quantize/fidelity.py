@@ -42,11 +42,7 @@ def masks_scores(graph: Graph, op: Op) -> bool:
 
 
 def signal_tensors(graph: Graph) -> tuple[str, ...]:
-    """Return the tensors at which SQNR is measured.
-
-    Each output is measured, or, if a softmax, sigmoid or similar op computes it, the input of this op. Masked scores are not
-    measured: their size has no effect.
-    """
+    """Return the tensors at which SQNR is measured: outputs, or unmasked inputs of a softmax or sigmoid before them."""
     names = []
     for name in graph.outputs:
         op = graph.ops[graph.producer[name]] if name in graph.producer else None
@@ -57,10 +53,7 @@ def signal_tensors(graph: Graph) -> tuple[str, ...]:
 
 
 def noise_to_signal(reference: Mapping[str, Array], changed: Mapping[str, Array], names: tuple[str, ...]) -> float:
-    """Return the sum, over the tensors `names`, of (power of the error) / (power of the signal).
-
-    `reference` has the signals and `changed` the signals with errors, by tensor name.
-    """
+    """Return the sum, over the tensors `names`, of (power of the error) / (power of the signal in `reference`)."""
     total = 0.0
     for name in names:
         signal = reference[name].astype(np.float64)
@@ -110,10 +103,7 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
 
 
 def accuracy(graph: Graph, samples: Samples, inputs: Sequence[str]) -> float:
-    """Return the fraction of labelled samples whose class a float or int8 graph predicts right.
-
-    `inputs` are the names of the samples' arrays, in the order of the graph's inputs.
-    """
+    """Return the fraction of labelled samples whose class a graph predicts right; `inputs` are the samples' array names."""
     assert samples.labels is not None
     found: list[Array] = []
     for part in chunks(graph, len(samples)):
@@ -132,7 +122,7 @@ def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def is_classifier(graph: Graph) -> bool:
     """Return whether the graph looks like a classifier: its only output is a vector of scores, or a single sigmoid.
 
-    A vector with as many elements as an input is not taken for scores: the network may be an autoencoder.
+    A vector of as many elements as an input may be that of an autoencoder.
     """
     out = graph.tensors[graph.outputs[0]]
     if len(graph.outputs) != 1 or out.shape[-1:] != (out.elements,):

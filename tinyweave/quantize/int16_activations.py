@@ -26,11 +26,7 @@ def int16_quant(largest: float) -> Quant:
 
 
 def takes_int16(graph: Graph, op: Op, groups: ScaleGroups) -> bool:
-    """Return whether an op of a float graph can have int16 activations.
-
-    It needs an int16 kernel, and may not read a requantised copy, a copy of an input with another scale
-    (`ScaleGroups.requantised`).
-    """
+    """Return whether an op can have int16 activations: it has an int16 kernel, and reads no requantised copy."""
     activations = [t.name for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None and t.data is None]
     is_copied = any((op.name, index) in groups.requantised for index in range(len(op.inputs)))
     return SPECS[op.kind].int16 and not is_copied and all(name in groups.parent for name in activations)
@@ -39,9 +35,7 @@ def takes_int16(graph: Graph, op: Op, groups: ScaleGroups) -> bool:
 def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[str], quants: Mapping[str, Quant]) -> Graph:
     """Return the int8 graph with int16 activations in some ops; raise CompileError if an op breaks its kernel's constraints.
 
-    Args:
-        ops: the names of the ops that get int16 activations.
-        quants: scale group -> int16 scale.
+    `ops` are the names of the ops; `quants` maps scale group -> int16 scale.
     """
     chosen = [op for op in real.ops if op.name in ops]
     made = {name for op in chosen for name in op.outputs}
@@ -70,9 +64,9 @@ def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[s
 
 
 def _with_int16_constants(real: Graph, op: Op, renamed: Op, tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops that compute the float op `op` on int16 activations: one op, or three for a dense layer.
+    """Return the ops that compute `op` on int16 activations, three for a dense layer; `renamed` has int16 inputs and outputs.
 
-    `renamed` is the int8 op with int16 tensors as inputs and outputs. New constants are added to `tensors`.
+    New constants are added to `tensors`.
     """
     inputs = list(renamed.inputs)
     spec = SPECS[op.kind]

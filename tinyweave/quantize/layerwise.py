@@ -26,11 +26,7 @@ Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the flo
 def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     """Return the int8 graph with biases changed so that each channel has the same mean as in the float graph.
 
-    The mean is taken before the activation. Biases that several ops share are not changed.
-
-    Args:
-        real: the float graph, from `simplify_float`.
-        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
+    The mean is taken before the activation. Biases that several ops share are not changed. Arguments as for `layer_by_layer`.
     """
 
     def correct(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
@@ -62,10 +58,10 @@ def layer_by_layer(
 
     Args:
         real: the float graph, from `simplify_float`.
-        inputs: input name -> real numbers of a few samples [samples, *shape].
+        small: its int8 form.
+        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
         improve: called with the float op, its int8 op, a pair of the activations of the float graph and the dequantised
-            activations of the int8 graph, both by name, and the int8 op's constants as real numbers. It returns the new
-            constant, or None to leave the layer unchanged.
+            activations of the int8 graph, both by name, and the int8 op's real constants. It returns the new constant, or None.
         done: called with the number of layers done.
     """
     expected = evaluate(real, inputs, keep=True)
@@ -102,9 +98,6 @@ def real_constants(real: Graph, small: Graph, op: Op, int8_op: Op) -> dict[str, 
 
 
 def in_float_layout(weights: Array, shape: tuple[int, ...], op: Op) -> Array:
-    """Return int8 weights in the layout that the float op's weights have, with the shape `shape`.
-
-    The layouts differ if `int16_activations` has made a convolution of a depthwise or dense op.
-    """
+    """Return int8 weights in the float op's layout; `int16_activations` may have made a convolution of another op."""
     turned = weights.transpose(3, 1, 2, 0) if op.kind == "depthwise_conv_2d" and weights.shape != shape else weights
     return turned.reshape(shape)

@@ -1,13 +1,9 @@
 """Mixed precision: choose layers with int4 weights and layers with int16 activations, so that a network meets its limits.
 
-int4 weights are rounded adaptively, because rounding to the nearest integer costs far more SQNR at 4 bits than at 8. The search
-rounds the weights of each layer individually. At the end the chosen layers are rounded again, in execution order, so that each
-layer compensates errors of the layers before it.
-
-The damage of a layer is the noise at the network's outputs that int4 weights in this layer add. Choosing the layers that save
-enough bytes with the least damage is a knapsack problem. It is solved exactly under the assumption that noise is additive. It
-is solved again with each damage measured while the chosen layers have int4 weights, and then improved by measured exchanges of
-layers. Limits are always measured on the graph that is returned.
+int4 weights are rounded adaptively: in the search each layer on its own, at the end in execution order, so that a layer
+compensates errors before it. The damage of a layer is the noise that its int4 weights add at the outputs. To save enough bytes
+with the least damage is a knapsack problem, solved exactly as if noise were additive, then with damages measured beside the
+chosen layers, and improved by measured exchanges. Limits are always measured on the graph that is returned.
 """
 
 from __future__ import annotations
@@ -102,10 +98,9 @@ def _meets_quality(graph: Graph, limits: PrecisionLimits, measures: Measures) ->
 class _Search:
     """The search for ops with int4 weights and ops with int16 activations. A choice is a set of op names.
 
-    `expected` are the float graph's outputs. `candidates` are the ops that can have int4 weights. `small` is the int8 graph
-    without int4 weights, and `narrow` the graph with int4 weights in all candidates: rounded individually, or to the nearest
-    integer if this gives less noise. `saves` are the bytes that each candidate saves. `able` are the ops that can have int16
-    activations.
+    `candidates` can have int4 weights, `able` int16 activations; `saves` are each candidate's bytes. `small` is the graph
+    without int4 weights, `narrow` with int4 in all candidates, rounded individually or, if this gives less noise, to the
+    nearest.
     """
 
     def __init__(
@@ -175,10 +170,7 @@ class _Search:
         return _meets_quality(self.finished(int4, int16), self.limits, self.measures)
 
     def damages(self, int4: Names) -> dict[str, float]:
-        """Return candidate -> the noise (noise to signal ratio at the outputs) that int4 weights in this op add.
-
-        All other ops in `int4` have int4 weights in both networks that are compared.
-        """
+        """Return candidate -> the noise to signal ratio that int4 weights in it add if all others in `int4` have them."""
         base = self.graph(int4)
         held = evaluate(base, self.inputs, keep=True)
         level, damages = self._noise(base, held), dict[str, float]()
@@ -210,15 +202,10 @@ class _Search:
         return self.exchanged(best, reached, saved, damages)
 
     def exchanged(self, best: Names, reached: float, saved: int, damages: Mapping[str, float]) -> Names:
-        """Improve a choice of ops with int4 weights by local search, and return it.
+        """Improve the choice `best` of ops with int4 weights, of noise `reached`, by local search.
 
-        A step adds, drops or swaps ops so that the noise is lower and at least `saved` bytes are saved. At most EXCHANGES
-        choices are measured.
-
-        Args:
-            reached: the noise of `best`.
-            saved: the bytes that the choice must save.
-            damages: the damage of each candidate, by which promising steps are tried first.
+        A step adds, drops or swaps ops for less noise, with at least `saved` bytes saved, and tries those of least damage
+        first. At most EXCHANGES choices are measured.
         """
         tried = {best}
         while len(tried) < EXCHANGES:
@@ -242,10 +229,9 @@ class _Search:
 
 
 def knapsack(items: Sequence[tuple[str, int, float]], saved: int) -> Names | None:
-    """Return the items of least total damage that have at least `saved` bytes together; None if all items have fewer.
+    """Return the items (name, bytes, damage) of least total damage with at least `saved` bytes; None if all have fewer.
 
-    An item is (name, bytes, damage). The search rounds the bytes of each item down to multiples of saved / LEVELS, so the
-    result always has enough bytes. If all items have enough bytes, but not after rounding, all items are returned.
+    Bytes are rounded down to multiples of saved / LEVELS. If only this makes all items too few, all are returned.
     """
     if saved <= 0:
         return NONE
@@ -276,8 +262,8 @@ def choose_precision(
 ) -> MixedPrecision:
     """Choose ops with int4 weights and int16 activations so that the limits are met with little noise.
 
-    A Flash limit is met by int4 weights. Without a Flash limit, int4 weights save as many bytes as the limits of quality allow.
-    If int8 misses the limits of quality, some activations become int16. Raise CompileError if no choice is found.
+    int4 weights meet a Flash limit, or, without one, save as many bytes as the limits of quality allow. If int8 misses these,
+    some activations become int16. Raise CompileError if no choice is found.
     """
     search = _Search(real, calibration, limits, measures, progress)
     int4, int16, need, budget = NONE, NONE, 0, 0
@@ -302,10 +288,7 @@ def choose_precision(
 
 
 def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
-    """Choose the ops that get int4 weights so that constants shrink by at least `budget` bytes; return their names.
-
-    Raise CompileError if int4 weights in all candidates save less. `flash` is the Flash limit, for the message.
-    """
+    """Choose the ops that get int4 weights to save at least `budget` bytes; raise CompileError if all candidates save less."""
     int4 = search.fitting(budget)
     if int4 is None:
         least = min(search.measures.flash(graph) for graph in (search.small, search.narrow))
@@ -317,10 +300,7 @@ def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
 
 
 def _most_int4(search: _Search) -> Names:
-    """Choose, by bisection, the ops that get int4 weights so that as many bytes are saved as the limits of quality allow.
-
-    Return the names of the ops.
-    """
+    """Choose by bisection the ops with int4 weights that save as many bytes as the limits of quality allow."""
     damages, total = search.damages(NONE), sum(search.saves.values())
     best, low, high = NONE, 0, LEVELS + 1  # `low` / LEVELS of the total saving meets the limits
     while high - low > 1:
@@ -338,11 +318,7 @@ def _most_int4(search: _Search) -> Names:
 
 
 def _fewest_int16(search: _Search, int4: Names) -> Names:
-    """Choose few ops that get int16 activations so that the limits of quality are met; return their names.
-
-    The ops `int4` have int4 weights and are not chosen.
-    Raise CompileError if the limits are missed with int16 activations in all ops that lower the noise.
-    """
+    """Choose few ops, not of `int4`, for int16 activations so that the limits of quality are met, or raise CompileError."""
     if search.meets_quality(int4):
         return NONE
     units = list(dict.fromkeys(_int16_units(search, search.able - int4)))
@@ -378,11 +354,7 @@ def _fewest_int16(search: _Search, int4: Names) -> Names:
 
 
 def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
-    """Yield, for each op in `able` that computes values, a set of ops that become int16 together: the op and its readers.
-
-    Readers are ops in `able` that read its outputs, directly or through ops in `able` that only move values. An op without
-    readers gives no set.
-    """
+    """Yield, for each op in `able` that computes values, the op with its readers in `able`, also through moves, if any."""
     for op in search.real.ops:
         if op.name not in able or SPECS[op.kind].moves:
             continue
@@ -398,10 +370,7 @@ def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
 
 
 def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
-    """Return the MixedPrecision of the network with int4 weights in the ops `int4` and int16 activations in the ops `int16`.
-
-    The saved bytes and the gained SQNR of each of these layers are measured, the latter with individually rounded weights.
-    """
+    """Measure the MixedPrecision of this choice, with the bytes saved and SQNR gained by each layer, individually rounded."""
     graph, finished = search.graph(int4, int16), search.finished(int4, int16)
     int8_sqnr, reached, layers = decibel(search.noise(search.small)), decibel(search.noise(graph)), list[LayerPrecision]()
     before, after = _constant_bytes(search.small), _constant_bytes(graph)

@@ -1,12 +1,8 @@
 """Convert a model that another tool has quantised to TFLite's int8 scheme; its scales and integers are kept.
 
-The model is a float graph in which activations may have a scale (`Tensor.quant`) and constants may be integers. If an op kind
-demands another scale (1/256 for softmax), its output gets that scale. If an op kind demands one scale for all its tensors, a
-`quantize` op converts between two scales.
-
-A missing scale is inferred. It is copied through ops that only move values, or computed from two ranges: the range that the ops
-before can produce, and the range that the ops after can distinguish (hard swish maps all values below -3 to 0). If a scale
-cannot be inferred, the model is refused.
+The model is a float graph in which activations may have a scale (`Tensor.quant`) and constants may be integers. A `quantize` op
+converts where an op kind demands one scale for all its tensors. A missing scale is copied through moves, or computed from the
+range that the ops before can produce and the range that the ops after can distinguish (hard swish maps all below -3 to 0).
 """
 
 from __future__ import annotations
@@ -79,11 +75,7 @@ def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Qua
 
 
 def _propagate_scale(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards: bool) -> None:
-    """Copy a known scale through `op`, if all its tensors have one scale and it has one input; `quants` is extended.
-
-    If `forwards` is set, it is copied from the input to the outputs, else from an output to the input. Scales that are already
-    in `quants` stay.
-    """
+    """Copy a known scale through `op`, forwards or backwards, if its tensors share one and it has one input."""
     sources = [name for _, name in float_inputs(graph, op)]
     spec = SPECS[op.kind]
     if not spec.shares_scale or len(sources) != 1 or (spec.averages and not forwards):
@@ -96,10 +88,7 @@ def _propagate_scale(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards
 
 
 def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
-    """Return the range of each activation: the values that it can hold, cut to the values that later ops can distinguish.
-
-    A known scale in `quants` determines the range of its tensor. Unlimited ends are infinite.
-    """
+    """Return the range of each activation (its scale's if known) cut to what later ops can distinguish; it may be infinite."""
     inputs = [name for name in graph.inputs if is_float(graph.tensors[name])]
     possible = {name: interval(quants[name]) if name in quants else ALL for name in inputs}
     for op in graph.ops:
@@ -125,10 +114,7 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
 
 
 def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
-    """Return the range of real values of an op's output.
-
-    `known` has the ranges of its inputs, by name; a missing range is infinite.
-    """
+    """Return the range of real values of an op's output from the ranges of its inputs in `known`, infinite if missing."""
     operands = [
         known.get(t.name, ALL) if t.data is None else (float(t.data.min()), float(t.data.max())) if t.data.size else (0.0, 0.0)
         for t in graph.inputs_of(op)
@@ -158,10 +144,9 @@ def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
 
 
 def _input_range(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Range:
-    """Return the range of the input `name` in which a change of the value can matter for the op's outputs.
+    """Return the range of an input in which a change can matter for the op's outputs, within their `useful` ranges.
 
-    Outside of it the outputs no longer change, or only outside of `useful[output]`, the range that later ops can distinguish.
-    The range is infinite if nothing is known.
+    It is infinite if nothing is known.
     """
     outputs = [useful[out] for out in op.outputs if out in useful]
     if not outputs:
@@ -202,14 +187,10 @@ def _hull(ranges: Sequence[Range]) -> Range:
 
 
 def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str, Quant], dict[tuple[str, int], str]]:
-    """Give all tensors of an op the same scale, if the op's kind demands it; `quants` is updated.
+    """Give all tensors of an op one scale if its kind demands it; return graph, scales, (op, input index) -> copy it reads.
 
-    If the op has one input, and an output that is no larger, the op computes with the input's scale. Its output is rescaled
-    afterwards: a reshape to the same shape is added, which reads a requantised copy. Otherwise the op itself reads requantised
-    copies of its inputs.
-
-    Returns:
-        The graph; the scale of each activation; and the copies: (op, input index) -> name of the copy that the op reads.
+    If the op has one input, and an output that is no larger, it computes with the input's scale, and its output is rescaled
+    afterwards by a reshape that reads a requantised copy. Otherwise the op reads requantised copies of its inputs.
     """
     for op in graph.ops:
         outputs = [name for name in op.outputs if name in quants]
@@ -240,11 +221,7 @@ def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str
 
 
 def _with_own_integers(graph: Graph, small: Graph, integers_of: Mapping[str, Tensor]) -> Graph:
-    """Return the int8 graph `small` with the int8 constants of the model's file instead of its own.
-
-    Its own constants are the file's constants after dequantisation and quantisation, so they may have lost precision. `graph`
-    is the float graph of `small`. `integers_of` maps names to the file's constants.
-    """
+    """Return `small` with the int8 constants of the file in place of those that lost precision by dequantisation."""
     tensors = dict(small.tensors)
     before = {op.name: op for op in graph.ops}
     for op in small.ops:
@@ -270,11 +247,7 @@ def _with_own_integers(graph: Graph, small: Graph, integers_of: Mapping[str, Ten
 
 
 def _per_channel(weights: Tensor, op: Op, axis: int) -> Tensor:
-    """Return int8 weights with zero point 0 and a scale per output channel (along `axis`).
-
-    Raise CompileError if the scales are along another axis, or the weights do not fit int8 after their zero point is
-    subtracted.
-    """
+    """Return int8 weights with zero point 0 and a scale per output channel (along `axis`), or raise CompileError."""
     quant, count = weights.quant, weights.shape[axis]
     assert quant is not None and weights.data is not None
     if quant.axis not in (None, axis):

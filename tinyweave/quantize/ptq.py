@@ -44,10 +44,9 @@ class Quantised:
 
 @dataclass(frozen=True)
 class QuantiseOptions:
-    """Options of quantisation.
+    """Options of quantisation; equalisation, rounding and bias correction are each kept only if they raise the SQNR.
 
-    Equalisation, adaptive rounding and bias correction are each kept only if they raise the SQNR. The latter two must also keep
-    the limits. int4 weights are rounded adaptively without this option, too.
+    The latter two must also keep the limits. int4 weights are rounded adaptively without this option, too.
     """
 
     method: str = "auto"  # how ranges are chosen: "auto" or one of `ranges.METHODS`
@@ -102,10 +101,7 @@ def quantise(
         reached = sqnr(real, small, few) if adjusts else 0.0
 
     def better(other: Graph, what: str) -> tuple[Graph, float]:
-        """Return the graph `other`, which has the improvement `what`, and its SQNR, or the current graph and its SQNR.
-
-        The improvement is taken if it raises the SQNR and the limits still hold. Its gain is recorded in `gains` under `what`.
-        """
+        """Return `other` and its SQNR if it is better and keeps the limits, else the current graph's; record the gain."""
         gains[what] = (now := sqnr(real, other, few)) - reached
         if now > reached and limits is not None and not meets_limits(other, limits, measures):
             left_out.append(what)
@@ -119,10 +115,7 @@ def quantise(
 
 
 def _held_out(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Return the samples of `inputs` that are not in `few`; `few` are the samples on which gains are measured.
-
-    Return all samples if fewer than LEARNED would be left.
-    """
+    """Return the samples of `inputs` that are not in `few`, on which gains are measured; all if too few would be left."""
     total, measured = (len(next(iter(arrays.values()))) for arrays in (inputs, few))
     others = np.setdiff1d(np.arange(total), evenly_spaced(measured, total))
     return {name: array[others] for name, array in inputs.items()} if len(others) >= LEARNED else inputs
@@ -133,8 +126,7 @@ def _quality(
 ) -> Callable[[Graph], tuple[float, float]]:
     """Return a function of an int8 graph that measures its SQNR in dB and its accuracy drop in percentage points.
 
-    Both are measured against the float graph `real` on all `samples`. Raise CompileError if accuracy is limited and cannot be
-    measured.
+    Raise CompileError if accuracy is limited and cannot be measured.
     """
     if limits.accuracy_drop is not None and (samples.labels is None or not is_classifier(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is not a classifier"

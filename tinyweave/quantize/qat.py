@@ -1,8 +1,7 @@
 """Quantisation-aware training: run a float graph as a PyTorch module that computes what its int8 form will compute.
 
-Normalisation is folded and activations are part of their layers from the first step. Gradients pass roundings unchanged
-(straight-through estimator). The scales of activations and of int4 weights are learned (Esser et al., Learned Step Size
-Quantization, 2020); zero points are not learned.
+Gradients pass roundings unchanged (straight-through estimator). The scales of activations and of int4 weights are learned
+(Esser et al., Learned Step Size Quantization, 2020); zero points are not.
 """
 
 from __future__ import annotations
@@ -37,19 +36,15 @@ Inputs = list[Tensor]  # operands of an op that are present: activations [sample
 class FakeQuantModule(nn.Module):
     """A PyTorch module that computes a float graph with fake-quantised weights and activations.
 
-    Fake-quantised values are real numbers that are rounded and clipped as their int8 form will be. Inputs have the shapes of
-    the graph's inputs, with samples along the first axis.
+    Inputs have the shapes of the graph's inputs, with samples along the first axis.
     """
 
     def __init__(
         self, graph: Graph, calibration: Calibration, weights: Mapping[str, WeightFormat], turned: tuple[bool, ...] = ()
     ) -> None:
-        """Create the module with the weights of the graph as parameters.
+        """Create the module with the weights of `graph`, from `simplify_float`, as parameters.
 
-        Args:
-            graph: a float graph, from `simplify_float`.
-            weights: op name -> format of its weights, for ops whose weights are not int8.
-            turned: for each input, whether it has channels first; missing entries mean channels last.
+        `weights` has the formats of weights that are not int8. `turned` says of each input whether it has channels first.
         """
         super().__init__()
         _check_trainable(graph)
@@ -111,20 +106,14 @@ class FakeQuantModule(nn.Module):
         return {op.outputs[0]: value}
 
     def fake_quantised(self, name: str, values: Tensor, bits: Tensor | None = None) -> Tensor:
-        """Return the real `values` of the activation `name`, rounded and clipped to its int8 scale; unchanged if it has none.
-
-        `bits` are the fractional bits that the first rounding keeps if the kernel rounds twice, else None.
-        """
+        """Return `values` rounded and clipped to the scale of the activation `name`, if any; `bits` as for `fake_quantise`."""
         if name not in self.keys:
             return values
         zero, (least, most) = self.quants[self.keys[name]].zero_point[0], limits("int8")
         return fake_quantise(values, self.scale(name, values[0].numel()), (least - zero, most - zero), bits)
 
     def scale(self, name: str, count: int = 1) -> Tensor:
-        """Return the scale of the activation `name`, a parameter unless an op dictates it.
-
-        Its gradient is divided by sqrt(127 * count), where `count` is the number of elements per sample.
-        """
+        """Return the scale of an activation; its gradient is divided by sqrt(127 * `count`), the elements per sample."""
         key = self.keys[name]
         if key not in self.scales:
             return torch.tensor(self.quants[key].scale[0])
@@ -147,11 +136,7 @@ class FakeQuantModule(nn.Module):
         return [fake_quantise(kernel, steps.reshape(shape), ends), fake_quantise(bias, steps.detach() * x, (-(2**31), 2**31))]
 
     def _constant(self, op: Op, data: Array) -> Tensor:
-        """Return a constant operand of an op, fake-quantised.
-
-        It has the scale of the output if the op kind demands one scale for all its tensors, else the scale of its own range.
-        Integers, such as axes, are returned unchanged.
-        """
+        """Return a constant operand fake-quantised, by the output's scale if shared, else its own range; integers unchanged."""
         if data.dtype != np.float32:
             return torch.from_numpy(data.copy())
         if SPECS[op.kind].shares_scale:
@@ -160,10 +145,7 @@ class FakeQuantModule(nn.Module):
         return torch.from_numpy(dequantised(quantised(data, quant), quant))
 
     def _moved(self, op: Op, arrays: Inputs) -> list[Tensor]:
-        """Return the outputs of an op that only moves values, such as a transpose or a concatenation.
-
-        `arrays` are its inputs. The elements are gathered by precomputed indices, so that gradients pass through.
-        """
+        """Return the outputs of an op that only moves values; precomputed indices let gradients pass."""
         if SPECS[op.kind].family == "view":
             return [arrays[0].reshape(-1, *self.graph.output(op).shape)]
         operands = [(t, a) for t, a in zip(filter(None, self.graph.inputs_of(op)), arrays, strict=True) if is_float(t)]
@@ -190,10 +172,7 @@ class FakeQuantModule(nn.Module):
         return _channels_last(means + (exact - means).detach(), x)
 
     def _bits(self, op: Op, out: Tensor) -> Tensor | None:
-        """Return the fractional bits that the int8 kernel keeps in the first of its two roundings, or None if it rounds once.
-
-        The number depends on `out`, the scale of the output. It is a scalar or has one entry per channel.
-        """
+        """Return the fractional bits, a scalar or one per channel, that the first of two roundings keeps; None for one."""
         if not SPECS[op.kind].rounds_twice:
             return None
         factor, more = self.scale(op.inputs[0] or "").detach() / out, 0
@@ -222,11 +201,8 @@ class FakeQuantModule(nn.Module):
 def fake_quantise(values: Tensor, scale: Tensor, ends: tuple[float, float], bits: Tensor | None = None) -> Tensor:
     """Return real values rounded to multiples of `scale` and clipped; gradients reach the values in the range, and the scale.
 
-    Args:
-        scale: one scale, or scales that broadcast to the values.
-        ends: the least and the greatest multiple of the scale.
-        bits: if the kernel rounds twice, the fractional bits that its first rounding keeps, a scalar or one per channel; else
-            None.
+    `scale` broadcasts to the values; `ends` are the least and the greatest multiple. If the kernel rounds twice, `bits` are the
+    fractional bits that its first rounding keeps, a scalar or one per channel.
     """
     steps = torch.clamp(values / scale, *ends)
     with torch.no_grad():
@@ -259,9 +235,7 @@ def distil(
     Args:
         inputs: real inputs, [samples, *shape].
         wanted: outputs of the other network for these, [samples, *shape].
-        labels: a class number per sample (0 or 1 for a single probability). If given, the cross entropy of the classes is half
-            of the loss.
-        epochs: passes over all samples.
+        labels: a class number per sample (0 or 1 for a single probability), whose cross entropy is then half of the loss.
         rate: Adam's initial learning rate; it falls to 0 along a cosine.
     """
     if not 0 <= rate < math.inf:
@@ -290,8 +264,7 @@ def distil(
 def _loss(found: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
     """Return the error of the outputs `found` against `aim`, averaged with the cross entropy of the classes if these are known.
 
-    The error is the cross entropy if the outputs are probabilities of a softmax, else the mean square error relative to the
-    mean square of `aim`.
+    The error is the cross entropy after a softmax, else the mean square error relative to the mean square of `aim`.
     """
     if is_softmax:
         logs = torch.log(found.clamp_min(1e-3))
@@ -341,10 +314,7 @@ def _check_trainable(graph: Graph) -> None:
 
 
 def _source_indices(graph: Graph, op: Op) -> list[Tensor]:
-    """Return, for each output of an op that moves values, the index of the input value that each element copies.
-
-    Input values are numbered from 1 over all float inputs of the op, one after the other. The index 0 is padding.
-    """
+    """Return, for each output of a move, the index, from 1 over all float inputs, that each element copies; 0 is padding."""
     arrays: list[Any] = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
     start = 1
     for index, tensor in enumerate(graph.inputs_of(op)):

@@ -27,10 +27,7 @@ Range = tuple[float, float]
 
 @dataclass(eq=False)
 class Histogram:
-    """Counts of values in BINS equal bins over [-limit, limit].
-
-    If a value is outside of the limit, the limit is doubled and pairs of bins are merged.
-    """
+    """Counts of values in BINS equal bins over [-limit, limit]; the limit doubles, and bins merge, for a value outside."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
     limit: float = 0.0  # a power of two, or 0 as long as all values are 0
@@ -73,10 +70,7 @@ class Histogram:
         return Histogram(a.counts + b.counts, a.limit, min(a.low, b.low), max(a.high, b.high))
 
     def occupied(self, bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the centres and the counts of all non-empty bins.
-
-        The bins are first merged to `bins` bins, which must be a divisor of BINS.
-        """
+        """Return the centres and the counts of all non-empty bins, first merged to `bins`, a divisor of BINS."""
         counts = self.counts.reshape(bins, -1).sum(axis=1)
         places = np.flatnonzero(counts)
         centres = (places + 0.5) * (2 * self.limit / bins) - self.limit
@@ -108,10 +102,7 @@ def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
 
 
 def least_error(histogram: Histogram) -> Range:
-    """Return the range of least mean square error after quantisation to int8.
-
-    The search varies low and high in turn, twice in coarse and then in fine steps.
-    """
+    """Return the range of least mean square error after quantisation to int8, by a search of both ends in turn."""
     low, high = min_max(histogram)
     for factors in (FACTORS, FACTORS, FINE_FACTORS):
         if histogram.low < 0:
@@ -124,7 +115,7 @@ def least_error(histogram: Histogram) -> Range:
 
 
 def entropy(histogram: Histogram) -> Range:
-    """Return the range of least Kullback-Leibler divergence between the distributions of the values and of their int8 form.
+    """Return the range of least Kullback-Leibler divergence of the values' distribution and their int8 form's.
 
     Values outside the range count at its ends. The count of an int8 level is spread evenly over its non-empty bins.
     """

@@ -22,10 +22,9 @@ from ..ops.spec import LEAST_SCALE
 
 @dataclass(frozen=True)
 class ScaleGroups:
-    """The scale groups of a graph: sets of activations that must share a scale and zero point.
+    """The scale groups of a graph, each named after one of its tensors.
 
-    A group is named after one of its tensors. If an op cannot share the scale or the type of an input, it reads a requantised
-    copy of the input: `requantised` maps (op, input index) to the name of the copy.
+    If an op cannot share the scale or the type of an input, it reads a copy: `requantised` maps (op, input index) to its name.
     """
 
     parent: dict[str, str] = field(default_factory=dict)  # union-find: tensor -> tensor of the same group, or itself
@@ -60,10 +59,9 @@ def is_float(tensor: Tensor | None) -> bool:
 
 
 def check_quantisable(graph: Graph) -> None:
-    """Raise one CompileError for all ops that have no quantised form, or a state that cannot be quantised.
+    """Raise one CompileError for all ops without a quantised form, for a state, or if no op computes on float32.
 
-    Recurrent layers and ops on variables may have a state. Raise CompileError, too, if no op computes on float32 activations.
-    Conversions from and to float32, as at the edges of quantised models, do not count.
+    Recurrent layers and ops on variables may have a state. Conversions from and to float32 do not count.
     """
     computing = [op for op in graph.ops if spec_of(op).family != "conversion"]
     if not any(is_float(t) and t.data is None for op in computing for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t):
@@ -84,10 +82,7 @@ def check_quantisable(graph: Graph) -> None:
 
 
 def output_quant(graph: Graph, op: Op) -> Quant | None:
-    """Return the scale and zero point that the int8 outputs of an op must have, or None if any scale is allowed.
-
-    The output of a dequantize has the scale of its input. A uint8 zero point becomes 128 lower.
-    """
+    """Return the Quant that the int8 outputs of an op must have, such as a dequantize's input's, or None for any."""
     if op.kind != "dequantize":
         return SPECS[op.kind].output_quant
     x = graph.input(op)
@@ -99,10 +94,7 @@ def _has_state(graph: Graph, op: Op) -> bool:
 
 
 def scale_groups(graph: Graph) -> ScaleGroups:
-    """Return the scale groups of a graph: sets of tensors that must share a scale because an op demands it.
-
-    For example, the input and output of a max pool share a scale. The groups are as small as the ops allow.
-    """
+    """Return the scale groups of a graph, as small as the ops allow; a max pool's input and output share a scale."""
     read = [op.inputs[0] or "" for op in graph.ops if op.kind == "read_variable"]
     groups = ScaleGroups({name: name for name in (*graph.inputs, *read) if is_float(graph.tensors[name])})
     groups.cells.update(cell_states(graph))
@@ -128,7 +120,7 @@ def scale_groups(graph: Graph) -> ScaleGroups:
 def cell_states(graph: Graph) -> set[str]:
     """Return the names of the int16 tensors: the cell states that stateless LSTMs write, and what ops move from them alone.
 
-    A network input is int16, too, if nothing but LSTMs read it, perhaps after moves, and all of them as their first cell state.
+    A network input is int16, too, if only LSTMs read it, perhaps after moves, as their first cell state.
     """
     cells = {op.outputs[1] for op in graph.ops if _has_cell(op)}
     feeding = set[str]()  # tensors that nothing but LSTMs read, as cell states
@@ -156,9 +148,8 @@ def _has_cell(op: Op) -> bool:
 
 
 def _copied_cells(graph: Graph, op: Op, groups: ScaleGroups) -> dict[int, str]:
-    """Return input index -> name of each float activation that an op reads, with copies for inputs of another type.
+    """Return input index -> name of each float activation that an op reads, with int16 (cell state) or int8 copies if needed.
 
-    A copy is int16 if the op reads the input as a cell state, and int8 if the input is a cell state that the op reads as int8.
     The copies are added to `groups`.
     """
     inputs = dict(float_inputs(graph, op))
@@ -178,10 +169,10 @@ def _copied_cells(graph: Graph, op: Op, groups: ScaleGroups) -> dict[int, str]:
 def _tie(
     groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: list[str], constants: Sequence[NDArray[Any]] = ()
 ) -> None:
-    """Put the float inputs, (index, name) each, and the outputs of an op into one scale group, so that they share a scale.
+    """Put the float inputs, (index, name) each, and the outputs of an op into one scale group.
 
-    `constants` are the op's constant operands. If the inputs' fixed scales differ, or only some inputs have one, or one cannot
-    represent the constants, the inputs with a fixed scale stay in their groups, and requantised copies of them join the group.
+    If the inputs' fixed scales differ, are given for some only, or cannot represent `constants`, requantised copies join
+    instead.
     """
     scales = {groups.fixed.get(groups.group(name)) for _, name in inputs}
     if any(quant is not None and _clips(quant, values) for quant in scales for values in constants):

@@ -19,10 +19,7 @@ from .scale_groups import check_quantisable, is_float
 
 
 def simplify_float(graph: Graph) -> Graph:
-    """Simplify a float graph for quantisation: dequantise weights, add biases, fold normalisation and activations.
-
-    Raise one CompileError for all ops that have no quantised form, or an error for the first op that breaks a constraint.
-    """
+    """Simplify a float graph for quantisation; raise one CompileError for all ops without a quantised form."""
     graph = each_op(float_weights(graph), _neg_to_mul)
     check_quantisable(graph)
     check(graph)

@@ -1,8 +1,8 @@
 """Verify the emitted C: run the same inputs through the reference and through the C, and compare every output byte.
 
-In: a plan, the folder of its C, samples (one array per network input). Out: a Verification, with the first layer, element
-and value that differ. The C runs on this machine and on emulated cores. The reference is LiteRT's reference kernels on the
-imported file if LiteRT can run it, else the numpy reference of `ops`. The two references are also compared with each other.
+In: a plan, the folder of its C, samples (one array per network input). Out: a Verification, with the first layer, element and
+value that differ. The reference is LiteRT's reference kernels on the imported file if LiteRT can run it, else the numpy
+reference of `ops`; the two are also compared.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 class Verification:
     """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs.
 
-    The reference is LiteRT, or numpy if LiteRT's kernels were not used. If LiteRT is the reference, the outputs of the numpy
-    reference are compared with it, too. `touched` is target -> memory -> highest arena byte written, plus one.
+    If LiteRT is the reference, the outputs of the numpy reference are compared with it, too. `touched` is target -> memory ->
+    highest arena byte written, plus one.
     """
 
     samples: int  # number of samples
@@ -56,10 +56,9 @@ class Verification:
 def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) -> list[Arrays]:
     """Return `count` samples to verify a network with, each one array per network input.
 
-    The samples in `inputs` come first, even if there are more than `count`. Then follow up to three constant samples (all
-    minima, all maxima, all zero points), then random samples, at least one if `inputs` has fewer than `count`. A network
-    input with only one legal value (the output shape of a transpose_conv) has this value in every generated sample. Inputs that
-    are indices, such as tokens, are within the tensor that they index.
+    `inputs` come first, all of them. Then follow up to three constant samples (minima, maxima, zero points), then random
+    samples, at least one if `inputs` has fewer than `count`. A network input with one legal value (the output shape of a
+    transpose_conv) has it in generated samples. Indices, such as tokens, are within the tensor that they index.
     """
     tensors, fixed, extents = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph), ops.index_extents(graph)
     chosen = [
@@ -75,10 +74,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 
 def _range(tensor: Tensor, extents: Mapping[str, int]) -> tuple[float, float]:
-    """Return (least, greatest) of the values that generated inputs of a tensor take: both included, except 1.0 for floats.
-
-    `extents`, from `ops.index_extents`, maps each network input that holds indices to the number of valid indices.
-    """
+    """Return (least, greatest) of generated values, inclusive, but not 1.0 for floats; `extents` as of `ops.index_extents`."""
     if tensor.name in extents:
         return 0, extents[tensor.name] - 1
     return {"float32": (-1.0, 1.0), "bool": (0, 1)}.get(tensor.dtype) or limits(tensor.dtype)
@@ -98,10 +94,7 @@ def _random(tensor: Tensor, rng: np.random.Generator, extents: Mapping[str, int]
 
 
 def _fitted(tensor: Tensor, array: np.ndarray, what: str) -> np.ndarray:
-    """Return a sample in the type and shape of an input: floats are quantised, and channels that come first are moved last.
-
-    `what` names the sample in error messages.
-    """
+    """Return a sample, `what` in messages, in the type of an input: floats are quantised, channels moved last."""
     check_finite(array, what, tensor)
     if array.dtype.kind == "f" and tensor.quant is not None and tensor.dtype != "float32":
         array = quantized(array.astype(np.float32), tensor)
@@ -117,10 +110,7 @@ def _fitted(tensor: Tensor, array: np.ndarray, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The reference outputs of all samples, and the largest difference between LiteRT's and numpy's outputs.
-
-    If LiteRT's kernels were not used, `without_litert` says why, and the outputs are numpy's.
-    """
+    """The reference outputs, and their largest difference to numpy's; `without_litert` says why they are numpy's themselves."""
 
     outputs: list[Arrays]  # [sample][network output]
     reference: str  # name of the reference, for reports
@@ -143,7 +133,6 @@ def verify(
 
     Args:
         name: The model's name, the prefix of its C functions.
-        cases: The samples; each has one array per network input.
         cores: Names of emulated cores, keys of CORES.
         right: The reference outputs; if None, the numpy reference computes them.
         progress: Called with the work that is done, index of the next sample, and number of samples.
@@ -159,8 +148,8 @@ def verify(
 def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = None, progress: Progress | None = None) -> Truth:
     """Compute the reference outputs of all samples, and compare the two references with each other.
 
-    `reference` runs LiteRT's reference kernels on all samples. If it is None or raises CannotRunError, the outputs are those
-    of the numpy reference. If the network has state, its state is kept from each sample to the next.
+    `reference` runs LiteRT's reference kernels. If it is None or raises CannotRunError, the outputs are numpy's. State is kept
+    from each sample to the next.
     """
     report = progress or (lambda what, done, of: None)
     expected: list[Arrays] = []
@@ -185,10 +174,7 @@ def run_samples(
 ) -> Run:
     """Convert the samples to bytes and run a build on each, on fresh memories; with state, on the same memories in sequence.
 
-    Args:
-        cases: The samples; each has one array per network input.
-        caches: Caches of the emulated core, whose misses are counted for the first sample; None simulates no caches.
-        progress: Called with the target, the index of the next sample, and the number of samples.
+    `caches` of the emulated core count their misses for the first sample; None simulates none.
     """
     report = progress or (lambda what, done, of: None)
     packed = [pack(sample) for sample in cases]
@@ -204,8 +190,8 @@ def place_of(target: str) -> str:
 def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress: Progress | None = None) -> Verification:
     """Compare the outputs of several builds of a plan with the reference outputs.
 
-    `runs` has one Run per target. If a network has state, its run has all outputs twice: before and after a reset. Both
-    must equal the reference. For the first difference, the first layer that differs is searched, too.
+    If a network has state, its run has all outputs twice, before and after a reset, and both must equal the reference. For the
+    first difference, the first layer that differs is searched, too.
     """
     plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
     graph = plan.graph
@@ -257,11 +243,7 @@ def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None, int]:
-    """Compare two lists of outputs, each [sample][network output].
-
-    Return (largest absolute difference, description of the first difference, index of its sample). If all bytes are equal,
-    the description is None. `who` names the source of `got` in the description.
-    """
+    """Compare outputs, [sample][network output]; return the largest difference, the first as text or None, its sample."""
     worst, first, bad = 0.0, None, 0
     for case, (truth, outputs) in enumerate(zip(expected, got, strict=True)):
         for name, want, have in zip(graph.outputs, truth, outputs, strict=True):
@@ -289,8 +271,7 @@ def difference(want: np.ndarray, have: np.ndarray) -> str | None:
 def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
     """Run a sample again and return a description of the first layer whose output in the C differs from the numpy reference.
 
-    If no layer differs, the description says so. If the network has state, `earlier` holds the samples of the inferences
-    before `sample`. Outputs inside fused stages are not compared, because they never exist as whole tensors.
+    With state, `earlier` holds the samples before. Outputs inside fused stages never exist whole and are not compared.
     """
     plan, graph = built.plan, built.plan.graph
     state = ops.initial_state(graph)

@@ -1,14 +1,10 @@
 """The emulated cores as a table, CORES: each core's compiler flags, its emulator, and its name in the emulator.
 
-In: nothing. Out: CORES; its keys are the core names of devices/parts/*.toml. A core's `isa` selects the compiler and, in
-unicorn_process.py, the registers, the disassembler and the calling convention. Floating point on cores without such a unit
-is computed by the compiler's library.
+Its keys are the core names of devices/parts/*.toml. Without a floating-point unit the compiler's library computes floats.
 
-Limits of the emulators: Unicorn has no Cortex-M0+, so it runs as a Cortex-M0, which has the same instructions. Unicorn's
-Cortex-M7 has single precision only. Unicorn has no Cortex-M55, which QEMU emulates instead. Unicorn does not reject unaligned
-words on a Cortex-M0, so a hook checks them. Two RISC-V cores are listed separately for their timings: SiFive's E31, an
-RV32IMAC, and `rv32imc-esp`, the core of the ESP32-C3. zig leaves out
-optional extensions (DSP of the Cortex-M33, floating point, MVE) unless its flags name them.
+Limits of the emulators: Unicorn runs a Cortex-M0+ as a Cortex-M0 of the same instructions, whose unaligned words a hook
+rejects, and a Cortex-M7 with single precision only. QEMU emulates the Cortex-M55. RISC-V: SiFive's E31 (RV32IMAC), and
+`rv32imc-esp`, the core of the ESP32-C3. zig leaves out optional extensions unless the flags name them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Disassembly of basic blocks: names and registers of the instructions, and their effect on the stack pointer.
 
-In: an instruction set ("arm", which means Thumb, or "riscv") and machine code. Out: text, or numbers. unicorn_process.py,
-which runs as a separate process, loads this file by its path. vectors.py decodes the instructions that are new in Armv8.1-M,
-capstone all others.
+In: "arm" (Thumb) or "riscv", and machine code. Out: text, or numbers. unicorn_process.py, a separate process, loads this file
+by its path. vectors.py decodes the instructions that are new in Armv8.1-M, capstone all others.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ ADDS = {"add": 1, "addw": 1, "sub": -1, "subw": -1}
 
 
 def arm_stack_change(instruction: Any) -> int | None:
-    """Return how many bytes a Thumb instruction adds to the stack pointer (negative if it pushes).
-
-    Return None if the change depends on a register's value. `instruction` is capstone's.
-    """
+    """Return how many bytes capstone's `instruction` adds to the stack pointer; None if that depends on a register's value."""
     name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
     if "sp" not in operands and not name.startswith(("push", "pop", "vpush", "vpop")):
         return 0  # avoids the slow query below for most instructions
@@ -55,8 +51,7 @@ def riscv_stack_change(instruction: Any) -> int | None:
 def arm_instruction(instruction: Any) -> tuple[str, str, str]:
     """Return a Thumb instruction as (name, registers read, registers written), with spaces between registers.
 
-    The name is the mnemonic without suffixes for condition, width, flags or data type: "adds.w" is "add", "vadd.f32" is "vadd".
-    Only a branch keeps its condition, as in "beq".
+    The name lacks suffixes for width, flags or type ("adds.w" is "add"), and for the condition except of a branch ("beq").
     """
     name = instruction.insn_name()
     read, written = (" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access())
@@ -64,11 +59,7 @@ def arm_instruction(instruction: Any) -> tuple[str, str, str]:
 
 
 def riscv_instruction(instruction: Any) -> tuple[str, str, str]:
-    """Return a RISC-V instruction as (name, registers read, registers written), with spaces between registers.
-
-    The name lacks the prefix `c.` of compressed instructions. The registers are derived from the operands, because capstone
-    does not report them for RISC-V.
-    """
+    """Return (name without `c.`, registers read, registers written) of a RISC-V instruction, from its operands."""
     full = instruction.insn_name()
     name, listed = full.removeprefix("c."), re.findall(RISCV_REGISTER, instruction.op_str)
     if name in RISCV_CALLS and len(listed) < RISCV_CALLS[name]:
@@ -103,11 +94,7 @@ def disassembled(isa: str, code: bytes) -> list[Any]:
 
 
 def named(isa: str, code: bytes) -> str:
-    """Return a text with one line per instruction of a basic block.
-
-    A line has five fields separated by tabs: name, operands, registers read, registers written, bytes. An instruction that
-    cannot be disassembled has the name "unknown", and no registers.
-    """
+    """Return lines of (name or "unknown", operands, registers read, registers written, bytes), separated by tabs."""
     return "\n".join("\t".join(fields) for fields in (_arm_fields(code) if isa == "arm" else _fields(isa, code)))
 
 
@@ -119,11 +106,7 @@ def _fields(isa: str, code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _arm_fields(code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
-    """Return the fields of `named` for each instruction of Thumb code.
-
-    Capstone decodes all instructions between two vector instructions in one call. It could not decode them individually,
-    because the condition of an instruction is in an earlier one (IT).
-    """
+    """Return the fields of `named` for Thumb code; one call decodes all between vectors, as IT conditions later ones."""
     at = begin = 0
     while at < len(code):
         first = int.from_bytes(code[at : at + 2], "little")
@@ -154,9 +137,8 @@ def _known(code: bytes) -> Iterator[tuple[str, str, str, str, str]]:
 def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
     """Return (instructions, dip, computed) of a basic block.
 
-    `instructions` is their number. `dip` is the lowest value of the stack pointer relative to the block's start, 0 or
-    negative bytes. `computed` tells whether an instruction sets the stack pointer to a value that only a run can show.
-    Raises ValueError if the code cannot be disassembled, or if the block lowers the stack pointer after such an instruction.
+    `dip` is the lowest stack pointer relative to the block's start, 0 or negative bytes. `computed`: an instruction sets it to
+    a value that only a run can show. Raises ValueError for unknown code, and if the block lowers the stack pointer after that.
     """
     change, dip, computed, instructions = 0, 0, False, disassembled(isa, code)
     if sum(instruction.size for instruction in instructions) != len(code):

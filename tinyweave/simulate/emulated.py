@@ -1,12 +1,8 @@
 """Emitted C on an emulated core: build a program from it, run it, and measure RAM, Flash, stack and instructions.
 
-In: the folder of an emitted model, its name, a core. Out: a Firmware (the linked program and its sizes), and Inferences (the
-results of its runs). Each memory, the stack, Flash and static data are mapped separately with unmapped bytes around them.
-A stray access therefore raises a Fault that says where. Instructions are counted per basic block, including predicated
-instructions whose condition is false. Stack use is measured by the lowest value of the stack pointer.
-
-Unicorn runs in a separate process (unicorn_process.py), which receives a request (code, memories, inputs) and sends an answer
-(outputs, counts). QEMU (qemu.py) takes the same requests.
+In: the folder of an emitted model, its name, a core. Out: a Firmware, and Inferences. Unmapped bytes around each memory, stack,
+Flash and static data make a stray access a Fault. Instructions are counted per basic block, including predicated ones whose
+condition is false. Unicorn runs in a separate process (unicorn_process.py); QEMU (qemu.py) takes the same requests.
 """
 
 from __future__ import annotations
@@ -68,8 +64,8 @@ COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 class Firmware:
     """A model compiled and linked for an emulated core.
 
-    `sizes` has the bytes of `weights`, `tables` (all other constants, and initial values of static data), `code` (of the model,
-    its kernels and the compiler's library) and `static` (data in RAM), all as read from the ELF file.
+    `sizes`, from the ELF file, has the bytes of `weights`, `tables` (other constants, and initial values of static data),
+    `code` (with kernels and the compiler's library) and `static` (data in RAM).
     """
 
     path: Path  # ELF file
@@ -90,9 +86,8 @@ def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -
 def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False, plain: bool = False) -> Firmware:
     """Compile and link the model in `folder` for `core`, or return the cached result of an equal build.
 
-    With `trace`, the C calls a hook after each step of the plan, so that `invoke` can measure steps and read memory between
-    them. With `plain`, kernels are compiled as plain C instead of the instructions of their own core; kernels with
-    instructions that `core` lacks compile only this way.
+    With `trace`, the C calls a hook after each step of the plan for `invoke`. With `plain`, kernels are plain C, as those with
+    instructions that `core` lacks must be.
     """
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
@@ -113,18 +108,14 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
 
 
 def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence[Path]) -> list[Path]:
-    """Compile C files with this package's own standard headers, so that no C library is needed; return the object files.
-
-    Headers among `files` are not compiled, but a change of them compiles the C files again.
-    """
+    """Compile C files against this package's own standard headers; return object files. Changed headers compile them again."""
     return toolchain.objects(compiler, flags, [*files, *HEADERS], ["-idirafter", str(HEADERS[0].parent)])
 
 
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
     """Link object files and the compiler's support library to the ELF file `program`.
 
-    zig compiles its support library for each core at first use, which takes 4 s. Therefore zig links this library only if
-    functions are undefined without it. This is so on a Cortex-M0, and for float32 code on a core without an FPU.
+    zig compiles that library for each core at first use, in 4 s, so it is linked only if functions are undefined without it.
     """
     words: list[str | Path] = [*flags, "-nostdlib", *compiled, "-o", program]
     if compiler.name != "zig":
@@ -137,11 +128,7 @@ def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequ
 
 
 def elf(path: Path) -> Any:
-    """Return the parsed ELF file at a path.
-
-    Raises:
-        CompileError: pyelftools is not installed.
-    """
+    """Return the parsed ELF file at a path; raise CompileError if pyelftools is not installed."""
     if importlib.util.find_spec("elftools") is None:
         raise CompileError("measuring compiled C needs pyelftools, which is not installed", install("verify"))
     from elftools.elf.elffile import ELFFile
@@ -150,10 +137,7 @@ def elf(path: Path) -> Any:
 
 
 def compiled_bytes(folder: Path, core: str) -> dict[str, int]:
-    """Compile the C files of a folder for a core, and return the bytes of `flash` and `ram` that the object files need.
-
-    Nothing is linked: unused functions count, and functions of the compiler's support library do not.
-    """
+    """Compile a folder's C files for a core, and return the bytes of `flash` and `ram` of the objects, without linking."""
     compiler, found = COMPILERS[CORES[core].isa](), {"flash": 0, "ram": 0}
     for path in objects(compiler, flags_for(core, compiler), sorted(folder.glob("*.[ch]"))):
         for section in elf(path).iter_sections():
@@ -339,20 +323,16 @@ def missing(core: str) -> tuple[str, str] | None:
 
 
 def nearest(*cores: str) -> str:
-    """Return the first of these cores that can be emulated here, or the last known one if none can.
-
-    Cores that are not in CORES are skipped. Cores that Unicorn emulates always count, even if Unicorn is not installed.
-    """
+    """Return the first known core that can be emulated here, or the last known; cores of Unicorn count even without it."""
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
-    """Return (step, layer) -> estimated cycles of a run; {} for a core without timings, or without a disassembler.
+    """Return (step, layer) -> estimated cycles; {} without timings, disassembler or counted blocks (QEMU without plugins).
 
-    The layer "" is the code of a step outside the layers that were counted separately. The result is {} if no basic blocks
-    were counted, as by a QEMU without plugins. `waits` is the number of wait states for each cache line that is fetched from
-    Flash; None means that Flash has zero wait states.
+    The layer "" is the code of a step outside the layers that were counted separately. `waits` is the number of wait states for
+    each cache line that is fetched from Flash; None means zero wait states.
     """
     if core not in TIMINGS or missing(DISASSEMBLES):
         return {}
@@ -368,10 +348,7 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
 
 
 def by_step(parts: Mapping[StepPart, Cycles]) -> list[Cycles]:
-    """Add up the cycles of the parts of a traced run by plan step; the list's index is the step.
-
-    A part is a layer that was counted separately, or the remainder of its step. Parts outside any step (-1) are left out.
-    """
+    """Add up the cycles of a traced run by plan step, the list's index; parts outside any step (-1) are left out."""
     steps = [Cycles(0, 0, 0)] * (max((step for step, _ in parts), default=-1) + 1)
     for (step, _), part in parts.items():
         if step >= 0:
@@ -383,10 +360,7 @@ _timings: dict[tuple[str, bytes], BlockCosts] = {}  # by core and code
 
 
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
-    """Return machine code of a basic block -> its cycle costs (see `block_costs`), for the machine code of all `blocks`.
-
-    Unicorn's process disassembles the blocks, because only this process imports capstone. Results are cached.
-    """
+    """Return machine code of each of `blocks` -> its `block_costs`, cached; only Unicorn's process imports capstone."""
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
             fields = [line.split("\t") for line in lines.split("\n")]
@@ -405,10 +379,7 @@ def _function(linked: _Elf, address: int) -> tuple[str, int]:
 
 
 def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
-    """Return one line that says what a stopped program did, at which address, and in which function.
-
-    `answer` is the emulator's answer, with the key `stopped`.
-    """
+    """Return one line that says what a stopped program did, at which address, and in which function."""
     stop = answer["stopped"]
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
@@ -422,10 +393,7 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
 
 
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
-    """Return a description of an address: the address, and the memory, stack or Flash that it is in or near.
-
-    `addresses` is the emulator's entry in ADDRESSES.
-    """
+    """Return an address with the memory, stack or Flash that it is in or near; `addresses` is an entry of ADDRESSES."""
     memory_start, memory_step, stack_start = addresses
     index, offset = divmod(address - memory_start + memory_step // 2, memory_step)
     if 0 <= index < len(regions):

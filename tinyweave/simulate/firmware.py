@@ -1,8 +1,4 @@
-"""Complete firmware, with start-up code and linker script, on a board that QEMU emulates.
-
-In: the files of a firmware as text. Out: a linked program, and the text that it printed by semihosting (the core's calls to
-its debugger, here to QEMU).
-"""
+"""Complete firmware, with start-up code and linker script, on a board that QEMU emulates; it prints by semihosting."""
 
 from __future__ import annotations
 
@@ -26,12 +22,9 @@ def is_qemu_there() -> bool:
 
 
 def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> tuple[Path, str]:
-    """Write the files of a firmware to `folder`, compile and link them, and return (ELF file, compiler and flags).
+    """Write the files (C, headers, one *.ld) of a firmware to `folder`, compile and link; return (ELF file, compiler, flags).
 
-    Args:
-        files: File name -> text, of C files, headers and one linker script (*.ld).
-        core: The core to compile for, a key of CORES.
-        plain: Whether kernels are compiled as plain C, for a core that lacks the instructions that they use.
+    `core` is a key of CORES. `plain` compiles kernels as plain C, for a core that lacks their instructions.
     """
     compiler = toolchain.arm()
     for name, text in files.items():
@@ -60,8 +53,7 @@ def variables(program: Path) -> dict[str, int]:
 def run(program: Path, board: str, limit_s: float, file: Path | None = None) -> str:
     """Run a firmware on a board in QEMU until it ends, and return the text that it printed.
 
-    Raises Fault after `limit_s` seconds. `board` is QEMU's name. If `file` is not None, its name is the program's argument,
-    and the firmware may read it.
+    Raises Fault after `limit_s` seconds. `board` is QEMU's name. The firmware may read `file`, whose name is its argument.
     """
     words = "-display none -monitor none -serial none -nodefaults -semihosting-config".split()
     semihosting = "enable=on,target=native" + (f",arg=firmware,arg={file.name}" if file else "")

@@ -1,8 +1,7 @@
 """Emitted C on this machine: build a program from it and run it, optionally step by step.
 
-In: the folder of an emitted model and its name. Out: a Program (the model linked with host.c), and Inferences (the results of
-its runs). The program runs as a child process that serves many runs. Memories are mapped between inaccessible pages, so a
-stray access raises a Fault that says where.
+In: the folder of an emitted model and its name. Out: a Program, and Inferences. The program is a child process that serves many
+runs. Memories are mapped between inaccessible pages, so that a stray access raises a Fault that says where.
 """
 
 from __future__ import annotations
@@ -39,9 +38,8 @@ class Program:
 def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Program:
     """Compile the model in `folder` to a program for `invoke`, or return the cached result of an equal build.
 
-    With `trace`, the C calls a hook after each step of the plan, so that `invoke` can read memory between steps. With
-    `sanitize`, undefined behaviour raises Fault during `invoke`; if the compiler has AddressSanitizer, so does an access
-    outside C objects.
+    `trace` is as in emulated.py. With `sanitize`, undefined behaviour raises Fault during `invoke`; if the compiler has
+    AddressSanitizer, so does an access outside C objects.
     """
     compiler = toolchain.host()
     ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
@@ -96,15 +94,8 @@ def invoke(
     Raises Fault for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed
     rows out of order, and after `limit_s` seconds.
 
-    Args:
-        memories: Memory -> bytes of its arena, in the model's order.
-        fill: Number of the noise pattern; 2n + 1 is the complement of 2n.
-        earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.
-        dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
-        on_step: Called as on_step(step, read) after each step of a traced build. `read(memory, offset, count)` returns bytes of
-            a memory's arena as they are after this step.
-        streamed_inputs: Index of each streamed input -> bytes of a row.
-        streamed_outputs: Index of each streamed output -> bytes of a row.
+    Arguments are as for `emulated.invoke`. `on_step(step, read)` is called after each step of a traced build, and then
+    `read(memory, offset, count)` returns bytes of a memory's arena.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]

@@ -1,14 +1,12 @@
 """Cycle estimates of basic blocks, from published timings of the cores.
 
-In: the instructions of a basic block, a core, and the number of cache lines fetched from Flash. Out: the fewest, the likely
-and the most cycles. The range covers what the sources leave open. All figures are estimates.
+In: the instructions of a basic block, a core, and cache lines fetched from Flash. Out: the fewest, the likely and the most
+cycles, a range over what the sources leave open.
 
-Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DDI 0432), M0+ (DDI 0484), M3 (DDI 0337) and
-M4 (DDI 0439) manuals. Arm publishes no timings of the M7: its figures follow the measurements at
-quinapalus.com/cm7cycles.html. Arm publishes none of the M33, either: its figures are those of the M4, whose pipeline is as
-long, but their range is wider. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure. Espressif publishes
-none of the ESP32-C3: its figures are those of a pipeline of four stages, and agree with a published benchmark, cited there. The
-figures of the M55 are those of LLVM's scheduling model, and agree with a published benchmark, cited there.
+Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DDI 0432), M0+ (DDI 0484), M3 (DDI 0337) and M4
+(DDI 0439) manuals. M7: measurements at quinapalus.com/cm7cycles.html. M33: the M4's figures, whose pipeline is as long, with a
+wider range. E31: SiFive's manuals. ESP32-C3: a pipeline of four stages; M55: LLVM's scheduling model; both agree with published
+benchmarks, cited at the figures.
 """
 
 from __future__ import annotations
@@ -120,10 +118,7 @@ ESP32_C3_RANGE = (
 
 @dataclass(frozen=True)
 class M55Timing:
-    """The timing of a Cortex-M55, which issues instructions in order and executes vectors in two beats of eight bytes.
-
-    The second beat of a vector instruction overlaps the first beat of the next one if another part of the core executes it.
-    """
+    """A Cortex-M55: in order; vectors take two beats of eight bytes, which overlap the next's in other parts of the core."""
 
     loaded: int = 2  # cycles from the start of a load until its result can be used
     product: int = 2  # the same for a multiplication
@@ -211,10 +206,7 @@ BlockCosts = tuple[tuple[int, int, int], ...]
 
 
 def block_cycles(costs: BlockCosts, executions: int, taken: int) -> Cycles:
-    """Return the cycles of `executions` executions of a basic block, `taken` of which ended with a taken branch.
-
-    The rarer direction of a conditional branch is assumed to be mispredicted each time.
-    """
+    """Return the cycles of `executions` runs of a basic block, `taken` with a taken branch; the rarer way is mispredicted."""
     rarer = min(taken, executions - taken)
     counts = [once * executions + left * taken + missed * rarer for once, left, missed in costs]
     return Cycles(min(counts), counts[1], max(counts))
@@ -223,9 +215,8 @@ def block_cycles(costs: BlockCosts, executions: int, taken: int) -> Cycles:
 def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
     """Estimate the cycle costs of a basic block on a core, three times: for the fewest, the likely and the most cycles.
 
-    Each is a tuple: (cycles of one execution, cycles added if the branch at the end is taken, cycles added if it is
-    mispredicted). The last is added to a low-overhead loop (LE) once per run of the loop. Raises KeyError for a core that is
-    not in TIMINGS.
+    Each is (cycles of one execution, cycles added if the branch at the end is taken, cycles added if it is mispredicted, or
+    once per run of a low-overhead loop). Raises KeyError for a core that is not in TIMINGS.
     """
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
@@ -245,16 +236,9 @@ def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
 
 
 def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
-    """Add the wait states of Flash to estimated cycles.
+    """Add the wait states of Flash, `waits` cycles per fetched cache line of `code` or `data` (constants).
 
-    The fewest cycles assume that all code lines are prefetched in time. The likely cycles wait for every line. The most cycles
-    add a cycle for each word of a line.
-
-    Args:
-        cycles: The estimate with zero wait states.
-        code: Cache lines of code fetched from Flash.
-        data: Cache lines of constants fetched from Flash.
-        waits: Wait states, in cycles per line.
+    In the fewest cycles all code is prefetched in time; the most cycles add a cycle for each word of a line.
     """
     return cycles.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
 
@@ -309,11 +293,7 @@ def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 
 def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
-    """Return the cycles of a basic block on a dual-issue Cortex-M.
-
-    Two neighbouring instructions start in the same cycle if all operands are ready, the second does not depend on the first,
-    and they do not need the same functional unit.
-    """
+    """Return the cycles of a basic block on a dual-issue Cortex-M, where independent neighbours may start together."""
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read
     clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`
     for instruction in instructions:
@@ -332,10 +312,7 @@ def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 
 def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int:
-    """Return the cycles of a basic block on a RISC-V core that starts each instruction when its operands are ready.
-
-    Multiplications and divisions also wait until the multiplier is free.
-    """
+    """Return the cycles of a basic block on a RISC-V core that starts instructions when operands and multiplier are ready."""
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read or written
     clock = free = 0  # the cycles from which the next instruction and the next multiplication may start
     written = ""  # the address, as text, to which the previous instruction stored; "" if it was no store
@@ -354,11 +331,7 @@ def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int
 
 
 def _by_beats(instructions: Iterable[Instruction], timing: M55Timing) -> int:
-    """Return the cycles of instructions on a Cortex-M55.
-
-    An instruction starts when its operands are ready. A vector instruction also waits until the part of the core that executes
-    it has finished all beats of its previous instruction.
-    """
+    """Return the cycles of instructions on a Cortex-M55, which wait for operands and, if vectors, for their part's beats."""
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read; vectors are named q0 to q7
     free: dict[str, int] = {}  # part of the core -> the cycle from which it may start a vector instruction
     clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`
@@ -386,10 +359,7 @@ def _by_beats(instructions: Iterable[Instruction], timing: M55Timing) -> int:
 
 
 def _on_m55(instruction: Instruction, timing: M55Timing) -> tuple[int, int]:
-    """Return two numbers of cycles of an instruction on a Cortex-M55, both from its start.
-
-    The first is when the next instruction may start at the earliest, the second when the result can be used.
-    """
+    """Return after how many cycles on a Cortex-M55 the next instruction may start, and the result can be used."""
     name = instruction.name
     if name in PARTS:
         return 1, int(instruction.operands)

@@ -1,9 +1,7 @@
 """Run LiteRT's reference kernels on a .tflite file; their outputs define what is correct.
 
-In: the bytes of the file, and the input arrays of each inference. Out: the outputs of each inference, and on request the
-outputs of every op. LiteRT aborts on some files, so it runs in a separate process (litert_process.py) with limits on time and
-memory. The process is kept for further models. If LiteRT cannot run a model, a CannotRunError is raised; if the process does
-not start, a CompileError.
+LiteRT aborts on some files, so it runs in a separate process (litert_process.py), kept for further models, with limits on time
+and memory. If it cannot run a model, a CannotRunError is raised; if the process does not start, a CompileError.
 """
 
 from __future__ import annotations
@@ -55,7 +53,6 @@ def run(
     installed, rejects the model, crashes, or takes longer than `timeout_s` seconds.
 
     Args:
-        model: The contents of a .tflite file.
         inputs: For each inference, one array per network input.
         keep: Whether to return the outputs of every op, too.
         timeout_s: Limit on the time of all inferences together.

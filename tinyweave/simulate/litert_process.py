@@ -1,8 +1,8 @@
 """The separate process that runs LiteRT; litert.py sends it requests through its stdin.
 
-The command `litert_process.py BYTES` starts it with a limit on its memory. First it sends "ready" to stdout. Then it answers
-each request (a model, the inputs of each inference, whether to return every op's outputs) with the outputs, or with LiteRT's
-reason for rejecting the model. It imports nothing of tinyweave, but runs two of its files.
+`litert_process.py BYTES` limits its memory, sends "ready" to stdout, then answers each request (model, inputs of each
+inference, whether to return every op's outputs) with outputs, or LiteRT's reason for rejecting the model. It imports nothing of
+tinyweave, but runs two of its files.
 """
 
 from __future__ import annotations
@@ -79,10 +79,9 @@ def _codes(root: Any) -> list[tuple[Any, int]]:
 
 
 def _load(model: bytes, keep: bool) -> Any:
-    """Return an interpreter for a model, with LiteRT's reference kernels.
+    """Return an interpreter with LiteRT's reference kernels; lower the versions of ops until the kernels know them.
 
-    If the reference kernels do not know the version of an op, lower the version number in the model until they do. With
-    `keep`, the interpreter preserves the outputs of all ops.
+    With `keep`, it preserves the outputs of all ops.
     """
     while True:
         try:
@@ -102,10 +101,7 @@ def _load(model: bytes, keep: bool) -> Any:
 
 
 def _lower_version(model: bytes, name: str, version: int) -> bytes:
-    """Return the model with the version number of all ops called `name` lowered by 1, if it is `version`.
-
-    Raises ValueError if no such op is in the model.
-    """
+    """Return the model with `version` of all ops called `name` lowered by 1, or raise ValueError if there is none."""
     import tflite
 
     changed = bytearray(model)

@@ -1,8 +1,8 @@
 """Messages between processes: JSON, followed by the contents of bytes and arrays. Reading a message executes no code.
 
-In: None, numbers, text, bytes, arrays, and lists, tuples and dicts of these. Out: the same, except that tuples other than
-dict keys become lists, and numpy scalars become arrays. A message has four parts: the length of the JSON and of the binary
-contents as int64, then the JSON, then the contents. Processes that import nothing of tinyweave load this file by its path.
+Data: None, numbers, text, bytes, arrays, and lists, tuples and dicts of these; tuples other than dict keys become lists, numpy
+scalars arrays. A message is the lengths of the JSON and of the contents as int64, the JSON, the contents. Processes that import
+nothing of tinyweave load this file by its path.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(read: Callable[[int], bytes]) -> Any:
-    """Read one message and return the value that it encodes.
-
-    `read(n)` must return the next n bytes of a stream. Raises EOFError if the stream ends within the message, and ValueError
-    if the bytes are not a message.
-    """
+    """Read one message by `read(n)` and return its value; raise EOFError if it is cut short, ValueError if it is none."""
     sizes = HEAD.unpack(_exactly(read, HEAD.size))
     if not all(0 <= size <= MOST_BYTES for size in sizes):
         raise ValueError("not a message: its length is out of range")
@@ -49,11 +45,7 @@ def _exactly(read: Callable[[int], bytes], count: int) -> bytes:
 
 
 def _plain(value: Any, rest: list[bytes]) -> Any:
-    """Convert a value to types that JSON can hold.
-
-    The contents of bytes and arrays are appended to `rest`, and the result refers to them by their (begin, end) there. Dicts
-    become lists of pairs, since their keys need not be text.
-    """
+    """Convert a value to JSON's types: bytes and arrays to (begin, end) in `rest`, dicts to pairs, as keys may be no text."""
     if isinstance(value, dict):
         return {"pairs": [[key, _plain(item, rest)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,7 @@
 """Calls the functions of a model on any emulator, and serves the callbacks that stream inputs and outputs row by row.
 
-In: a Machine (an emulated core with the program), and the request that emulated.py builds: code, memories, inputs. Out: the
-answer, a dict of outputs, instruction counts and other measurements. unicorn_process.py, which runs as a separate process,
-loads this file by its path.
+In: a Machine (an emulated core with the program), and the request of emulated.py: code, memories, inputs. Out: the answer, a
+dict of outputs and measurements. unicorn_process.py, a separate process, loads this file by its path.
 """
 
 from __future__ import annotations
@@ -13,10 +12,7 @@ from typing import Any, Protocol
 
 
 class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this program
-    """Raised if the emulated program did something forbidden, such as an access outside its memory.
-
-    `pc` is the address of the instruction, `address` the address that it accessed; None if unknown.
-    """
+    """Raised if the emulated program did something forbidden, at `pc`, with the memory at `address`; None if unknown."""
 
     def __init__(self, what: str, pc: int | None = None, address: int | None = None):
         """Create the exception; `what` is the message, which says what the program did."""
@@ -25,10 +21,7 @@ class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this progr
 
 
 class Rows:
-    """The rows that the callbacks of one inference exchange: its streamed inputs, and the output rows received so far.
-
-    `come` holds the received bytes of each streamed output, by its index.
-    """
+    """The rows that the callbacks of one inference exchange; `come` has the received bytes of each streamed output."""
 
     def __init__(self, request: Mapping[str, Any], inputs: Sequence[bytes] = ()):
         """Start an inference: store the bytes of all its inputs. `request` says which inputs and outputs are streamed."""
@@ -36,10 +29,7 @@ class Rows:
         self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
 
     def bring(self, index: int, first: int, count: int) -> bytes:
-        """Return the bytes of rows [first, first + count) of streamed input `index`, which the model requested by read_rows.
-
-        Raises Stopped if the input does not have these rows.
-        """
+        """Return the rows that read_rows requested of streamed input `index`; raise Stopped if it has no such rows."""
         row = self.request["streamed_inputs"][index]
         data = self.inputs[index][first * row : (first + count) * row]
         if len(data) != count * row:
@@ -47,11 +37,7 @@ class Rows:
         return data
 
     def take(self, index: int, first: int, count: int, read: Callable[[int], bytes]) -> None:
-        """Append rows [first, first + count) of streamed output `index`, which the model passed to write_rows.
-
-        `read(n)` returns the n bytes at the source pointer of the call. Raises Stopped if the output does not have these
-        rows, or if row `first` is not the next one.
-        """
+        """Append rows of streamed output `index`, at the call's source pointer; raise Stopped if they are not the next ones."""
         row, come = self.request["streamed_outputs"][index], self.come[index]
         if (first + count) * row > self.request["outputs"][index]:
             raise Stopped(f"called write_rows for rows {first} to {first + count} of output {index}, which do not exist")
@@ -60,11 +46,7 @@ class Rows:
         come += read(count * row)
 
     def move(self, machine: Machine, to_model: bool, wanted: Sequence[int]) -> None:
-        """Perform a callback of the model: read_rows if `to_model`, else write_rows.
-
-        `wanted` holds the callback's arguments: index of the input or output, first row, number of rows, and the address of
-        the rows in the machine's memory.
-        """
+        """Perform read_rows if `to_model`, else write_rows, with the arguments `wanted`: index, first row, rows, address."""
         index, first, count, address = wanted
         if to_model:
             machine.write(address, self.bring(index, first, count))
@@ -97,7 +79,7 @@ class Machine(Protocol):
         """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
 
     def report(self) -> dict[str, Any]:
-        """Return measurements of the last call: `seconds`, and `blocks` and `misses` by (step, layer).
+        """Return `seconds` of the last call, and `blocks` and `misses` by (step, layer).
 
         An emulator that cannot count basic blocks leaves these two empty and also returns `steps`: step -> instructions.
         """
@@ -109,10 +91,9 @@ class Machine(Protocol):
 def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
     """Call init, then the functions of each inference or reset in the request, and return the answer.
 
-    The answer has the keys `status` (error code of init or invoke, after which invoke is not called again; else 0), `outputs`
-    ([inference][output], bytes), `instructions`, `init_instructions`, `step`, `dumps`, and the keys of `machine.report` and
-    `machine.remains`. If the program does something forbidden, the key `stopped` says what and where, and keys that were not
-    reached are missing.
+    Its keys are `status` (error code of init or invoke, after which invoke is not called again; else 0), `outputs`
+    ([inference][output], bytes), `instructions`, `init_instructions`, `step`, `dumps`, and those of `machine.report` and
+    `machine.remains`. If the program does something forbidden, `stopped` says what and where, and later keys are missing.
     """
     answer: dict[str, Any] = {"status": 0, "outputs": []}
     function = "init"

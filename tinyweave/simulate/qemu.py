@@ -1,10 +1,8 @@
 """Run a model on a board that QEMU emulates, for cores that Unicorn lacks. Requests and answers are as in unicorn_process.py.
 
-In: a request (code, memories, inputs), built by emulated.py. Out: the answer (outputs, counts). QEMU is stopped through its
-gdb port at the end of each call and at each traced step. With -icount, its monitor reports the number of instructions.
-A plugin (count_blocks.c) counts the executed basic blocks, if this QEMU supports plugins.
-Memories are in the board's RAM with noise on either side. Stray writes are therefore detected after the run, and stray reads
-are not detected. Stack use is measured down to the lowest 8 bytes that were written to.
+QEMU is stopped through its gdb port at the end of each call and at each traced step. With -icount, its monitor reports the
+number of instructions; a plugin (count_blocks.c) counts basic blocks, if this QEMU supports plugins. Stray writes to the noise
+on either side of memories are detected after the run, stray reads are not. Stack use is measured to 8 bytes.
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ GRANULE = 8  # bytes of stack compared at a time; a written granule equals the n
 class _Board:
     """A stopped board in QEMU: its memory and registers can be read and written, and functions on it can be called.
 
-    `gdb` and `monitor` are connected sockets to QEMU's gdb server and its monitor (QMP). `deadline` is the time, as
-    time.monotonic() counts it, after which QEMU's answers are not waited for.
+    `gdb` and `monitor` are sockets to QEMU's gdb server and its monitor (QMP); after `deadline` (time.monotonic()) answers are
+    not waited for.
     """
 
     def __init__(self, gdb: socket.socket, monitor: socket.socket, deadline: float):
@@ -120,7 +118,7 @@ class _Board:
     def run(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
         """Run a function until it returns to address RETURN, and yield the pc at each breakpoint in between.
 
-        The board continues when the caller asks for the next pc. Raises Stopped at a fault of the core.
+        The board continues when the caller asks for more. Raises Stopped at a fault of the core.
         """
         for number, value in (*enumerate(arguments), (SP, stack_top), (LR, RETURN | 1), (XPSR, THUMB), (PC, function)):
             self.set_register(number, value)
@@ -138,9 +136,8 @@ class _Board:
 def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
     """Start QEMU, run a request on it, and return an answer with the keys that unicorn_process.py uses.
 
-    The key `cpu` of the request is QEMU's name of the board. The answer has no cache misses, and counts no layers separately.
-    If QEMU has no plugins, or no C compiler for this machine is found, the answer has no basic blocks, and counts the
-    instructions of each step instead. Raises Fault if QEMU fails or takes longer than `limit_s` seconds.
+    `cpu` is QEMU's name of the board. The answer has no cache misses, and counts no layers separately. Without plugins, or a C
+    compiler for this machine, it counts the instructions of each step, not blocks. Raises Fault if QEMU fails or is too slow.
     """
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
@@ -200,16 +197,12 @@ def _plugin() -> Path | None:
 
 
 def joined(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Join blocks that QEMU has split, and return the joined blocks, sorted by address.
+    """Join blocks that QEMU has split, and return them, sorted by address.
 
-    QEMU ends a translation block at a page's end, and after one instruction in a page with a breakpoint. The second part of
-    such a block is joined to the first. Several blocks can have the same second part: a loop's first pass may begin before the
-    address to which the loop jumps back. Then it is joined to each of them, and the executions of the second part that ended
-    with a jump are divided in proportion to executions. A block is a second part if it is only reached from blocks that end
-    where it begins, and these always continue there.
-
-    Args:
-        blocks: an array [blocks, FIELDS] of address, bytes, instructions, executions, and executions that ended with a jump.
+    QEMU ends a translation block at a page's end, and after one instruction in a page with a breakpoint. A second part is only
+    reached from blocks that end where it begins and always continue there; it may have several such blocks, as at a loop's
+    start. It is joined to each, and its executions that ended with a jump are divided in proportion to executions. A block is
+    [FIELDS]: address, bytes, instructions, executions, and executions that ended with a jump.
     """
     rows = [block.copy() for block in blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))]]
     ending: dict[int, list[NDArray[np.int64]]] = {}  # address -> the blocks that end there
@@ -248,10 +241,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
 
 
 class _Machine:
-    """A board in QEMU, with the program and memories of a request; implements the protocol Machine of model_calls.py.
-
-    `counts` is the file of the plugin that counts blocks; None if no blocks are counted.
-    """
+    """A board with program and memories, a Machine of model_calls.py; `counts` is the plugin's file, or None."""
 
     struct, io = STRUCT, IO
 
@@ -307,10 +297,7 @@ class _Machine:
         return board.register(0)
 
     def credit(self) -> None:
-        """Add the instructions and blocks executed since the last time to the current step.
-
-        The last time is the previous call of this method, or the beginning of `call` if that is later.
-        """
+        """Add the instructions and blocks since the last call of this, or the beginning of `call`, to the current step."""
         now = self.board.instructions
         self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
         self.credited = now
@@ -354,10 +341,7 @@ class _Machine:
 
 
 def _added(before: NDArray[np.int64] | None, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Add the block counts of an earlier part of a step to the counts of a later part, in place, and return them.
-
-    The later part has the blocks of the earlier part as its first rows, in the same order, and may have more.
-    """
+    """Add a step's earlier block counts in place to the later ones, which begin with the same blocks; return these."""
     if before is not None:
         blocks[: len(before), 3:] += before[:, 3:]
     return blocks

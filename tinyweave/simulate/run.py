@@ -1,9 +1,8 @@
 """The common parts of runs on the host and on emulators: the memory around an arena, its noise, and the result.
 
-In: bytes per memory. Out: regions of mapped memory that end with the arena, filled with noise. The number `fill` selects the
-noise pattern; pattern 2n + 1 is the bitwise complement of pattern 2n. The same inference runs once on each of the two. After
-that, a byte that was never written differs between the runs. A byte that was written is equal, provided that the program
-depends on nothing else. This finds exactly the bytes that were written, at no cost.
+Memory regions end with the arena and are filled with noise; pattern `fill` 2n + 1 is the bitwise complement of 2n. The same
+inference runs on both. A byte that differs afterwards was never written; one that is equal was, provided that the program
+depends on nothing else.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ class BasicBlock(NamedTuple):
 class Inference:
     """The result of one inference. The fields from `instructions` on are measured on emulators only.
 
-    A part of invoke is a step of the plan or a layer that is counted separately (StepPart). The first step in `per_step`
-    includes all instructions before it, the last step all after it. QEMU counts no cache misses, and no layers separately. If
-    QEMU has no plugins, `functions` and `blocks` are empty.
+    A part of invoke is a step of the plan or a layer that is counted separately (StepPart). `per_step` has instructions before
+    the first step in the first, those after the last in the last. QEMU counts no cache misses and no layers; without plugins
+    `functions` and `blocks` are empty.
     """
 
     outputs: list[bytes]  # one per network output
@@ -87,10 +86,7 @@ class Inference:
 
     @property
     def per_part(self) -> dict[StepPart, int]:
-        """Return (step, layer) -> number of instructions of invoke; {} if no basic blocks were counted.
-
-        The layer "" is the code of a step outside the layers that were counted separately.
-        """
+        """Return (step, layer, "" outside counted layers) -> instructions; {} if no basic blocks were counted."""
         return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 
     def memory(self, name: str) -> bytes:
@@ -100,11 +96,7 @@ class Inference:
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
-    """Return a region per memory: whole pages of `page` bytes, with the arena at their end.
-
-    The size of the arena is rounded up to a multiple of ALIGN. The page after a region is not mapped, so that an access beyond
-    the arena faults. `memories` is memory -> arena bytes.
-    """
+    """Return a region per memory: whole pages, with the arena, rounded up to ALIGN, at the end before an unmapped page."""
     regions = []
     for name, count in memories.items():
         aligned = -(-count // ALIGN) * ALIGN
@@ -114,19 +106,13 @@ def layout(memories: Mapping[str, int], page: int) -> list[Region]:
 
 
 def noise(count: int, fill: int, stream: int) -> bytes:
-    """Return `count` bytes of reproducible noise for memory number `stream`.
-
-    The noise of `fill` 2n + 1 is the bitwise complement of the noise of 2n.
-    """
+    """Return `count` bytes of reproducible noise for memory number `stream`; `fill` 2n + 1 is the complement of 2n."""
     pattern = np.frombuffer(np.random.default_rng((fill >> 1, stream)).bytes(count), np.uint8)
     return (~pattern if fill & 1 else pattern).tobytes()
 
 
 def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) -> tuple[int, int, int]:
-    """Replace the name of a memory by its index: return (index, offset, count).
-
-    Raises ValueError if bytes [offset, offset + count) are not in the memory's arena.
-    """
+    """Return (index of the memory, offset, count); raise ValueError if these bytes are not in its arena."""
     for index, region in enumerate(regions):
         if region.name == memory and 0 <= offset <= offset + count <= region.bytes:
             return index, offset, count
@@ -134,10 +120,7 @@ def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) 
 
 
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
-    """Return the bytes of each requested dump, in the order of the requests.
-
-    `taken` maps the index of a request to its bytes. Raises ValueError if `taken` lacks a request, because its step never ran.
-    """
+    """Return the bytes of each dump by the index in `taken`; raise ValueError if one is missing, as its step never ran."""
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
     if missing:
         raise ValueError(f"step {missing[0]} did not run: the model has no such step, or was built without trace=True")
@@ -145,10 +128,7 @@ def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
 
 
 def check_end(model: str, status: int, regions: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> None:
-    """Raise Fault if a run returned an error code or changed a guard byte.
-
-    `before` and `after` are the contents of each region before and after the run.
-    """
+    """Raise Fault if a run returned an error code, or changed a guard byte of its regions."""
     if status:
         raise Fault(f"{model} returned the error {status}")
     for region, old, new in zip(regions, before, after, strict=True):
@@ -172,10 +152,9 @@ def place(region: Region, offset: int) -> str:
 
 
 def touched(a: Inference, b: Inference) -> dict[str, int]:
-    """Return memory -> highest arena byte written (inputs included), plus one; 0 if no byte was written.
+    """Return memory -> highest arena byte written (inputs included), plus one; 0 if none, from runs on complementary noise.
 
-    `a` and `b` are two runs of the same inference on complementary noise. Raises Fault if their outputs differ, since these
-    then depend on bytes that were never written, or if a guard byte was written.
+    Raises Fault if their outputs differ, since these then depend on bytes that were never written, or for a written guard byte.
     """
     if a.fill ^ b.fill != 1:
         raise ValueError(f"fills {a.fill} and {b.fill} are not complementary (2n and 2n + 1)")

@@ -1,7 +1,7 @@
 """Build and run the C of a plan on one target: this machine, or an emulated core.
 
-In: a plan, the folder of its C, samples as bytes. Out: a Build, and a Run with all measurements. `compare` and profiles share
-these two values, so that nothing is built or run twice.
+In: a plan, the folder of its C, samples as bytes. Out: a Build, and a Run with all measurements, which `compare` and profiles
+share.
 """
 
 from __future__ import annotations
@@ -49,10 +49,7 @@ class Build:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The results of running a build on all samples.
-
-    If the network has state, `outputs` holds the outputs of all samples in sequence, then of all samples again after a reset.
-    """
+    """The results of running a build on all samples, in sequence and, with state, again after a reset."""
 
     build: Build
     outputs: list[list[bytes]]  # [sample][network output]
@@ -64,10 +61,8 @@ class Run:
 def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = False) -> Build:
     """Compile the C of a plan for a target; kernels with instructions that the target lacks are compiled as plain C.
 
-    Args:
-        name: The model's name, the prefix of its C functions.
-        target: HOST, or the name of a core.
-        traced: Whether the C calls a hook after each step, so that memory can be read between steps.
+    `name` is the prefix of the C functions, `target` HOST or the name of a core. If `traced`, the C calls a hook after each
+    step.
     """
     if target == HOST:
         return Build(plan, folder, name, target, traced, host.build(folder, name, trace=traced))
@@ -76,24 +71,16 @@ def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = Fa
 
 
 def with_trace(built: Build) -> Build:
-    """Return a build of the same C that calls a hook after each step of the plan.
-
-    Totals are measured without the hook, since users build the C without it.
-    """
+    """Return a build with a hook after each step; totals are measured without it, since users build without it."""
     return build(built.plan, built.folder, built.name, built.target, traced=True)
 
 
 def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | None = None, tell: Progress | None = None) -> Run:
     """Run every sample on memories that are filled with noise before.
 
-    Each sample runs on fresh memories. If the network has state, all samples run in sequence on the same memories instead, and
-    again after a reset. The first sample, or the sequence, runs once more on complementary noise, to find the arena bytes that
-    were written.
-
-    Args:
-        samples: The bytes of each network input, per sample.
-        caches: Caches of the emulated core, whose misses are counted for the first sample; None simulates no caches.
-        tell: Called with the index of the next sample.
+    Each sample runs on fresh memories, or, with state, all in sequence and again after a reset. The first, or the sequence,
+    runs once more on complementary noise, to find the arena bytes that were written. `caches` of the emulated core count their
+    misses for the first sample; None simulates none.
     """
     tell = tell or (lambda index: None)
     tell(0)
@@ -120,12 +107,7 @@ def invoke(
 ) -> Inference:
     """Run one inference on the target of a build, after the inferences and resets in `earlier`.
 
-    Args:
-        sample: The bytes of each network input.
-        fill: Number of the noise pattern in the memories before; 2n + 1 is the complement of 2n.
-        earlier: Inferences (their inputs) and resets (None) to run first.
-        dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
-        measured: More arguments of `emulated.invoke` or `host.invoke`, such as `caches`.
+    `fill`, `earlier`, `dump` and `measured`, such as `caches`, are arguments of `emulated.invoke` or `host.invoke`.
     """
     plan, program = built.plan, built.program
     options: dict[str, Any] = {"fill": fill, "earlier": earlier, "dump": dump, **_by_rows(plan), **measured}
@@ -140,10 +122,7 @@ def output_bytes(graph: Graph) -> list[int]:
 
 
 def _by_rows(plan: Plan) -> dict[str, dict[int, int]]:
-    """Return the arguments `streamed_inputs` and `streamed_outputs` of `emulated.invoke`, by name.
-
-    Each maps the index of a streamed input or output to the bytes of a row.
-    """
+    """Return `streamed_inputs` and `streamed_outputs` of `emulated.invoke`: index -> bytes of a row."""
     graph = plan.graph
     streams = {
         "streamed_inputs": (graph.inputs, plan.streamed_inputs),

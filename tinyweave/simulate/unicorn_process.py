@@ -1,11 +1,8 @@
 """The separate process that runs Unicorn; emulated.py sends it requests through its stdin.
 
-In: requests (code, memories, inputs), as messages.py encodes them. Out: answers (outputs, counts). A machine (an engine with a
-program) is kept for further requests with the same program: its translated code is reused, and its memory and registers are
-reset. A C hook (hook.c) counts the executions of basic blocks. Python runs only at a block's first execution, at traced
-steps, in row callbacks and at faults.
-
-Unicorn is GPL: it is imported only here, and this process shares only bytes with tinyweave.
+A machine (an engine with a program) is kept for further requests with the same program: its translated code is reused, its
+memory and registers are reset. A C hook (hook.c) counts basic blocks; Python runs only at a block's first execution, at traced
+steps, in row callbacks and at faults. Unicorn is GPL: it is imported only here, and this process shares only bytes.
 """
 
 from __future__ import annotations
@@ -78,7 +75,7 @@ class Isa:
 class BlockCounter(ctypes.Structure):
     """Struct tw_block of hook.c: executions, executions that ended with a taken branch, size and stack use of a basic block.
 
-    `dip` is the lowest stack pointer relative to the block's start, 0 or negative bytes.
+    `dip` is the lowest stack pointer relative to the start, 0 or negative bytes.
     """
 
     _fields_ = [
@@ -189,10 +186,7 @@ def pointing() -> Iterator[None]:
 
 
 class UnicornMachine:
-    """A Unicorn engine with a program and its memories; implements the protocol Machine of model_calls.py.
-
-    Call `start` before each request: it resets registers and memory.
-    """
+    """A Unicorn engine with program and memories, a Machine of model_calls.py; `start` before each request resets it."""
 
     struct, io = STRUCT, STRUCT + IO
 
@@ -344,10 +338,7 @@ class UnicornMachine:
         return False
 
     def on_new_block(self, address: int, size: int) -> None:
-        """Disassemble a block and fill in its BlockCounter: size, instructions, stack use.
-
-        hook.c calls this at a block's first execution in each layer that is counted separately.
-        """
+        """Fill in the BlockCounter of a block, at its first execution in each layer that is counted separately."""
         with self.failing():
             instructions, dip, computed = describe(self.request["isa"], self.read(address, size))
             block = BlockCounter.from_address(
@@ -396,19 +387,14 @@ class UnicornMachine:
     def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> NDArray[np.int64]:
         """Return an array [blocks that ran, 5] with a block's address, bytes, instructions, executions, taken branches.
 
-        `table` holds a BlockCounter per 2 bytes of code. `executions` and `taken` have an entry per BlockCounter, and are used
-        in place of the counts in `table`.
+        `executions` and `taken` replace the counts in `table`, which holds a BlockCounter per 2 bytes of code.
         """
         ran = np.flatnonzero((executions > 0) & (table["flags"] & IS_TRACE == 0))
         columns = (self.counter.first + 2 * ran, table["bytes"][ran], table["instructions"][ran], executions[ran], taken[ran])
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
-        """Return measurements of the last call: CPU `seconds`, and `blocks` and `misses` by (step, layer).
-
-        `blocks` are the basic blocks that ran, as arrays that `spent` returns; `misses` is cache -> misses. The layer "" stands
-        for the code of a step outside all layers.
-        """
+        """Return `seconds`, and `blocks` (as `spent`) and `misses` (by cache) of (step, layer, "" outside layers)."""
         self.credit(self.step)
         rest, *tables = self.tables
         blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}
@@ -456,11 +442,7 @@ machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories, 
 
 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
-    """Return a machine for a request, reset to the memory contents of the request.
-
-    A machine of an earlier request is reused if it has the same program and sizes of memories. The MACHINES most recently used
-    machines are stored for this.
-    """
+    """Return a machine reset for a request: of the MACHINES last ones, or a new one for another program or memories."""
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))
     key = encode(built | {"stack": stack, "memories": memories})

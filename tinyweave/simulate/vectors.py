@@ -1,10 +1,8 @@
 """Decoder of the instructions that Armv8.1-M adds: vectors (MVE) and low-overhead loops. Capstone 5 does not know them.
 
-In: an instruction of four bytes. Out: the part of the core that executes it, its latency, and its registers, as far as the
-timing of a Cortex-M55 needs them (instruction_timing.py). disassembly.py loads this file by its path.
-
-Parts and latencies are those of LLVM's scheduling model of the Cortex-M55, llvm/lib/Target/ARM/ARMScheduleM55.td. Bit patterns
-are those of the Armv8-M Architecture Reference Manual (DDI 0553).
+In: an instruction of four bytes. Out: the part of the core that executes it, its latency, and its registers, for the timing of
+a Cortex-M55. Parts and latencies are those of LLVM's scheduling model, llvm/lib/Target/ARM/ARMScheduleM55.td; bit patterns
+those of the Armv8-M Architecture Reference Manual (DDI 0553). disassembly.py loads this file by its path.
 """
 
 from __future__ import annotations
@@ -85,13 +83,8 @@ SELECTS = (0xFFF0C000, 0xEA508000)  # mask, value of CSEL, CSINC, CSINV, CSNEG
 def decode(word: int) -> tuple[str, str, str, str] | None:
     """Return an instruction as (name, operands, registers read, registers written), or None if it is not one of Armv8.1-M.
 
-    Args:
-        word: The instruction's two halfwords, the first one in the upper bits.
-
-    Returns:
-        `name` is le, wls, dls, vctp, csel, or for a vector instruction the part of the core that executes it: valu, vmultiply,
-        vcontrol, vload, vgather or vstore. `operands` is the latency of a vector instruction in cycles, else "". Registers are
-        separated by spaces.
+    `word` has the first halfword in the upper bits. `name` is le, wls, dls, vctp, csel, or for a vector instruction the part of
+    the core that executes it: valu, vmultiply, vcontrol, vload, vgather or vstore; `operands` is then its latency in cycles.
     """
     for mask, value, name in LOOPS:
         if word & mask == value:

@@ -1,9 +1,8 @@
 """Persistent child processes that run generated code, so that its crashes and endless loops cannot harm this process.
 
-In: a command line. Out: bytes through the child's pipes. A crash or an exceeded time limit raises a Fault with the text that
-the child wrote to stderr; the next session starts a new child. All children are killed when this process ends. If this
-process is killed, the children notice within a second that their parent (PARENT) is gone, and end. Children run in the cache
-folder. Python children import nothing from the folder in which this process was started.
+A crash or an exceeded time limit raises a Fault with the text that the child wrote to stderr; the next session starts a new
+child. All children end within a second of this process (PARENT). They run in the cache folder; Python children import nothing
+from the folder in which this process was started.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
     """Wrap a command so that its program ends when this process ends, even if this process is killed.
 
-    Yield the wrapped command, and the stdin (a file descriptor) with which to start it. On Windows, the command stays as it is.
+    Yield the wrapped command, and the stdin (a file descriptor) to start it with. On Windows, the command stays.
     """
     if not hasattr(os, "fork"):  # Windows
         yield command, subprocess.DEVNULL
@@ -78,10 +77,7 @@ def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
 
 
 def isolated(program: Path, *arguments: str) -> tuple[str, ...]:
-    """Return the command that runs a Python file in a process that ends when this process ends.
-
-    The process imports nothing from the current folder.
-    """
+    """Return the command that runs a Python file isolated from the current folder, until this process ends."""
     folders = toolchain.import_folders()
     return (sys.executable, "-I", "-c", ISOLATED, str(len(folders)), *folders, str(program), *arguments)
 
@@ -90,10 +86,7 @@ class Died(Fault):
     """Raised if a child ends during a request: with exit code `code`, or, if `late`, killed after its time limit."""
 
     def __init__(self, limit_s: float, late: bool, code: int, said: str):
-        """Describe the end of a child, with exit code `code`; `said` is the text that it wrote to stderr.
-
-        `late` says whether it was killed after its time limit of `limit_s` seconds.
-        """
+        """Describe the end of a child, `late` if killed after `limit_s` seconds; `said` is its stderr."""
         why = f"did not finish within {limit_s:g} s" if late else f"ended its process with code {code}"
         super().__init__((not late and said[-4000:]) or f"the generated code {why}", "" if late else memory_advice())
         self.late, self.code = late, code
@@ -119,8 +112,8 @@ class Worker:
     def session(self, limit_s: float) -> Iterator[Worker]:
         """Start the child if it is not running, and yield this worker for one request and its answer.
 
-        Other threads wait meanwhile. If the child ends, or the session lasts longer than `limit_s` seconds, Died is raised.
-        Any other exception kills the child, since part of an answer may be left in its pipe.
+        Other threads wait. Died is raised if the child ends, or after `limit_s` seconds. Any other exception kills the child,
+        since part of an answer may be left in its pipe.
         """
         with self._lock:
             if not self.is_alive:

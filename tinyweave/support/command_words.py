@@ -9,10 +9,7 @@ from typing import Any
 
 
 def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the command line words, such as `--ram 64k`, of the options whose value is neither None nor the default.
-
-    An option whose value is True has no second word. An option whose value is a list is repeated for each element.
-    """
+    """Yield words such as `--ram 64k` for options not None or default: no second word for True, one option per list element."""
     for option, value in options.items():
         if value is None or value == defaults.get(option):
             continue
@@ -23,10 +20,7 @@ def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[s
 
 
 def quoted(word: str) -> str:
-    """Quote a word for the shell, in printable ASCII on one line, so that a C comment can contain it.
-
-    Other characters are escaped in a $'...' string.
-    """
+    """Quote a word for the shell, in printable ASCII on one line for a C comment; others are escaped in $'...'."""
     if word.isascii() and word.isprintable():
         return shlex.quote(word)
     plain = (letter if letter.isascii() and letter.isprintable() and letter not in "'\\" else None for letter in word)
@@ -36,8 +30,7 @@ def quoted(word: str) -> str:
 def shell_lines(command: str, width: int) -> list[str]:
     """Return a shell command as lines of at most `width` characters, all but the last of which end with a backslash.
 
-    Lines are broken before options and redirections only, so a line with a long path or value exceeds `width`. A command with
-    quotes is returned as one line, because a quoted word must not be broken.
+    Lines are broken before options and redirections only, so a long word exceeds `width`. A command with quotes stays one line.
     """
     if len(command) <= width or "'" in command or '"' in command:
         return [command]

@@ -1,8 +1,7 @@
 """Read files of limited size; write files atomically, which means all of them or none. In: paths, contents.
 
-Out: contents, finished files and folders, or a CompileError of one line. New files are first written to a scratch folder, a
-hidden temporary folder. It is inside the target folder, so that both are on one file system and no other folder must be
-writable.
+Out: contents, finished files and folders, or a CompileError of one line. New files are first written to a scratch folder: a
+hidden one inside the target, so that both are on one file system and no other folder must be writable.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ def shipped_folder(name: str) -> Path:
 def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
     """Return the bytes of a file; raise CompileError if it cannot be read or is larger than `limit` bytes.
 
-    At most `limit` + 1 bytes are read, because a file's declared size cannot be trusted, and a device such as /dev/zero never
-    ends. `what_to_do` is the advice in the error.
+    At most `limit` + 1 bytes are read: declared sizes cannot be trusted, and a device such as /dev/zero never ends.
     """
     try:
         with path.open("rb") as file:
@@ -58,10 +56,7 @@ def check_inside(folder: Path, paths: Sequence[Path]) -> None:
 def finished_folder(target: Path) -> Iterator[Path]:
     """Yield a scratch folder; its files move to `target` if the block succeeds, and are deleted if it raises.
 
-    Other files in an existing target stay.
-
-    Raises:
-        CompileError: the target, or a folder that is needed inside it, is not a folder or cannot be written.
+    Other files in it stay. Raise CompileError if the target, or a folder needed inside it, is no folder or cannot be written.
     """
     with write_errors(target):
         if target.exists() and not target.is_dir():
@@ -110,10 +105,7 @@ def write_files(contents: Mapping[Path, str | bytes]) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Yield a new scratch folder inside `folder`; it is deleted when the block ends.
-
-    `folder` and its parents are created if they are missing. Folders that were created are deleted again if the block raises.
-    """
+    """Yield a new scratch folder inside `folder`, deleted at the end, with the parents it created if the block raises."""
     scratch = folder / f"{SCRATCH}{secrets.token_hex(4)}"
     new: list[Path] = []
     try:
@@ -160,10 +152,7 @@ def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
 
 @contextmanager
 def named(path: str | Path) -> Iterator[None]:
-    """Run a block; if it raises an OSError without a file name, set the name to `path`.
-
-    Python sets the name for failed opens, but not for failed writes.
-    """
+    """Run a block; give an OSError without a file name, as of failed writes, the name `path`."""
     try:
         yield
     except OSError as error:

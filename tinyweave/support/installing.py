@@ -1,8 +1,4 @@
-"""Compute the commands that install missing packages, for messages.
-
-In: the name of an extra, a group of optional packages in pyproject.toml, such as "torch". Out: a pip command for the way in
-which tinyweave was installed.
-"""
+"""Compute the commands that install the optional packages of pyproject.toml that are missing, for messages."""
 
 from __future__ import annotations
 
@@ -18,28 +14,18 @@ CHECKOUT = Path(__file__).parents[2]  # the root of the repository, if this copy
 
 
 def install(extra: str) -> str:
-    """Return the command that installs the optional packages of an extra, such as "torch".
-
-    It names the folder or URL from which tinyweave was installed, or the packages, because no package index has tinyweave.
-    """
+    """Return the command that installs an extra, such as "torch", from tinyweave's own source, as no index has it."""
     return f"{pip()} install {_source(extra)}"
 
 
 def pip() -> str:
-    """Return the command that starts pip for this Python.
-
-    It is `pip` if the shell finds the one in this Python's folder, else `<path of Python> -m pip`.
-    """
+    """Return the command that starts pip for this Python: `pip` if the shell finds it, else `<path of Python> -m pip`."""
     found, own = shutil.which("pip"), Path(sys.executable).parent
     return "pip" if found and Path(found).parent == own else f"{shlex.quote(_nearest(Path(sys.executable)))} -m pip"
 
 
 def _source(extra: str) -> str:
-    """Return the arguments of `pip install` for an extra.
-
-    If this is a checkout or was installed from a local folder, the argument is this folder with the extra. Otherwise it is the
-    URL that pip recorded (PEP 610), or if there is no URL, the packages of the extra by name.
-    """
+    """Return the arguments of `pip install` for an extra: a local folder, or the URL of PEP 610, or its packages."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     if (CHECKOUT / "pyproject.toml").is_file():

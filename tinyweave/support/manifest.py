@@ -32,8 +32,7 @@ MAX_BYTES = 1 << 20
 class Written:
     """A generated folder while it is written: `scratch` is the temporary folder that takes its files.
 
-    After `generated_folder` has ended, `removed` and `changed` name the files of an earlier run that this run did not write:
-    `removed` were deleted, `changed` were kept because they had been edited.
+    Then `removed` names the files of an earlier run that were deleted, and `changed` those kept because they had been edited.
     """
 
     scratch: Path
@@ -49,14 +48,8 @@ def generated_folder(
 
     Files of an earlier run that this run did not write are removed, unless they have been edited.
 
-    Args:
-        target: the folder to write.
-        command: the command line, which is recorded in MANIFEST.
-        models: name of each model in C -> (name, SHA-256) of its file, for MANIFEST.
-        is_nested: whether MANIFEST may list files in subfolders.
-
-    Raises:
-        CompileError: the folder cannot be written, see `finished_folder`; then nothing is removed.
+    `command` and `models` (name in C -> name and SHA-256 of its file) are recorded in MANIFEST, which may list files in
+    subfolders if `is_nested`. Raise CompileError if the folder cannot be written (`finished_folder`); then nothing is removed.
     """
     with finished_folder(target) as scratch:
         written = Written(scratch)

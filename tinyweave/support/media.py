@@ -47,10 +47,7 @@ def read_resized(path: Path, rows: int, columns: int, channels: int) -> tuple[ND
 
 
 def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image resized to fit into rows x columns without distortion, and the (rows, columns) that it had before.
-
-    The returned image is smaller than rows x columns along one axis, unless the proportions agree.
-    """
+    """Return an image fitted into rows x columns, smaller along one axis, and the (rows, columns) that it had before."""
 
     def fitted(own: tuple[int, int]) -> tuple[int, int]:
         factor = min(rows / own[0], columns / own[1])
@@ -62,10 +59,7 @@ def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDA
 def _read(
     path: Path, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image, resized, and the (rows, columns) that it has in the file.
-
-    `size` maps the (rows, columns) of the file to the (rows, columns) of the result.
-    """
+    """Return an image resized to the result of `size` for its (rows, columns), and its (rows, columns) in the file."""
     return _decoded(read_file(path, MAX_SAMPLE, MEND), str(path), channels, size)
 
 
@@ -104,10 +98,7 @@ def _pillow() -> Any:
 def _decoded(
     raw: bytes, name: str, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Decode and resize the bytes of an image file; return the image, and the (rows, columns) that it has in the file.
-
-    `size` maps the (rows, columns) of the file to those of the result. `name` names the file in error messages.
-    """
+    """Decode and resize an image file's bytes as `_read` does; `name` is for error messages."""
     pillow = _pillow()
     try:
         with pillow.open(BytesIO(raw)) as image:
@@ -135,10 +126,7 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
 
 
 def recording_of_bytes(raw: bytes, name: str) -> tuple[int, NDArray[np.float64]]:
-    """Decode the bytes of a wav file: return the sample rate in Hz, and the samples in [-1, 1), the mean of all channels.
-
-    `name` names the file in error messages.
-    """
+    """Decode a wav file: return the rate in Hz and the samples in [-1, 1), the mean of channels; `name` is for messages."""
     try:
         with wave.open(BytesIO(raw)) as recording:
             width, channels, rate = recording.getsampwidth(), recording.getnchannels(), recording.getframerate()
@@ -167,8 +155,7 @@ def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
     """Return the arrays of an .npz file by name, or the array of an .npy file under the name "".
 
-    `limit` is the largest number of bytes, compressed and decompressed. `what_to_do` is the advice if the file cannot be read
-    or is too large.
+    `limit` is in bytes, compressed and decompressed. `what_to_do` is the advice in errors.
     """
     raw = read_file(path, limit, what_to_do)
     try:
@@ -201,12 +188,8 @@ def by_input(
 ) -> list[list[Array]]:
     """Split arrays into samples, and return for each sample a list with one array per network input.
 
-    Args:
-        arrays: name -> samples along the leading axis, or a single sample. If all inputs are among the names, they are matched
-            by name, else by order.
-        tensors: the inputs of the network.
-        what: the source of the arrays, for messages.
-        in_frames: whether an array may be a recording of any length, which is cut into samples of the input's size.
+    `arrays` have samples along the leading axis, or a single sample; they are matched by name if all inputs are named, else by
+    order. `what` is their source in messages. If `in_frames`, an array may be a recording of any length, cut into samples.
     """
     names = [tensor.name for tensor in tensors]
     matched = [arrays[name] for name in names] if set(names) <= set(arrays) else list(arrays.values())
@@ -235,10 +218,7 @@ def shape_advice(tensor: Tensor) -> str:
 
 
 def _split(array: Array, tensor: Tensor, what: str, in_frames: bool) -> list[Array]:
-    """Split an array into samples of an input tensor; an array without elements gives no sample.
-
-    Raise CompileError if the array has another size than a sample or a stack of samples. Other arguments are as in `by_input`.
-    """
+    """Split an array into samples, none if empty; raise CompileError if it is neither a sample nor a stack of samples."""
     if array.size == 0:
         return []
     if in_frames and array.size % max(tensor.elements, 1) == 0:

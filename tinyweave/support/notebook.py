@@ -49,11 +49,7 @@ class Rectangle(NamedTuple):
 def memory_map(steps: int, size: int, areas: Sequence[Area]) -> str:
     """Return an SVG with a rectangle for each buffer: steps from left to right, addresses from bottom to top.
 
-    The colour of a rectangle shows its kind; the tooltip has the buffer's name, kind, bytes, offset and steps.
-
-    Args:
-        steps: number of steps of the plan.
-        size: bytes of the memory that the plan uses.
+    The colour of a rectangle shows its kind; the tooltip has name, kind, bytes, offset and steps. `size` is in bytes.
     """
     if not steps or not size:
         return ""
@@ -96,8 +92,8 @@ def _rectangle(box: Rectangle, kind: str) -> str:
 def _labels(boxes: Sequence[Rectangle], areas: Sequence[Area]) -> list[str]:
     """Return SVG elements that name the buffers, by the rules of the report (`labels` in report/page/draw.js).
 
-    A label lies inside the box of its buffer and overlaps no other label. It overlaps another box only if there is no other
-    place. A name that is too long for its box runs upwards; a box without room for its whole name has no label.
+    A label lies inside its box, overlaps no other label, and other boxes only if there is no other place. A long name runs
+    upwards; a box without room for it has no label.
     """
     placed: list[Rectangle] = []
     shapes = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def limit_process(memory_bytes: int, seconds: int | None = None) -> None:
     """Limit this process's address space, and its CPU time if `seconds` is given; forbid core dumps. Windows has no limits.
 
-    A lower limit that the process has already, as by `ulimit -v`, stays: to raise it is an error.
+    A lower limit, as by `ulimit -v`, stays: to raise it is an error.
     """
     try:
         import resource
@@ -41,11 +41,7 @@ def memory_advice() -> str:
 
 
 def end_with_parent() -> None:
-    """End this `multiprocessing` process as soon as its parent process has ended. Call this in the new process.
-
-    Children of a killed parent do not end by themselves. A pool's workers would wait for work forever, because each of them
-    holds the other end of the pipe, so that it is never closed.
-    """
+    """End this new `multiprocessing` process with its parent; a pool's workers, which hold its pipe, would wait forever."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()

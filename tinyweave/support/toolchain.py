@@ -1,8 +1,8 @@
 """Find C compilers for this machine, Arm Cortex-M and RISC-V, run them, and cache the files that they build.
 
-Compilers come from the variables TINYWEAVE_CC, TINYWEAVE_ARM_CC and TINYWEAVE_RISCV_CC ("zig", or a command line), from PATH,
-or from the package ziglang. Programs in the current folder are never run. A cached file is identified by a hash of compiler,
-flags and sources, and used only if its content has the hash that was stored when it was built.
+Compilers come from TINYWEAVE_CC, TINYWEAVE_ARM_CC and TINYWEAVE_RISCV_CC ("zig", or a command line), from PATH, or from the
+package ziglang, never from the current folder. A cached file is found by a hash of compiler, flags and sources, and used only
+if its content has the hash stored when it was built.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ IN_USE_S = 2 * COMPILE_LIMIT_S  # younger cache entries are kept, since another 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler that was found.
-
-    `name` is gcc, clang or zig. `version` is one line for reports. `command` holds the words that start the compiler.
-    """
+    """A C compiler: gcc, clang or zig, one line of `version` for reports, and the words of its `command`."""
 
     name: str
     version: str
@@ -128,8 +125,7 @@ def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
 def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
     """Run the compiler with `arguments`; raise CompileError with the compiler's error lines if it fails.
 
-    The compiler runs in the cache folder. Therefore a Path is made absolute, relative to this process's folder; a string is
-    passed on unchanged.
+    It runs in the cache folder, so a Path is made absolute; a string is passed on unchanged.
     """
     words = tuple(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)
     why = f"{toolchain.name} could not build the C code"
@@ -196,12 +192,8 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
     """Return the path of the cached file `name`, and build it first if it is not in the cache.
 
-    Args:
-        name: the file's name.
-        toolchain: the compiler.
-        files: all files that the build reads. The cache key is a hash of name, compiler, flags, and the names and contents of
-            these files.
-        make: builds the file at the path that it gets.
+    `files` are all that the build reads: the key is a hash of name, compiler, flags, and their names and contents. `make`
+    builds the file at the path that it gets.
     """
     digest = hashlib.sha256(FORMAT)
     for text in (name, *toolchain.command, toolchain.version, *flags):
@@ -223,11 +215,8 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
 def _cached_in(entry: Path, name: str, toolchain: Toolchain, make: Callable[[Path], None]) -> Path:
     """Return the path of the file `name` of a cache entry; build the file first if it is missing or damaged.
 
-    The file is in a folder that is named by its hash, and the entry holds only this folder. So a file that another program or a
-    crash has changed is recognised, and built again.
-
-    Raises:
-        OSError: the entry cannot be written.
+    The file is in a folder that is named by its hash, so one that another program or a crash has changed is recognised. Raise
+    OSError if the entry cannot be written.
     """
     with contextlib.suppress(OSError):  # never built, or just deleted by another process
         path = _intact(entry, name)
@@ -279,10 +268,7 @@ LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 
 
 def library_file(compiler: Toolchain, *sources: Path) -> Path:
-    """Return the path of a cached shared library, built from our C files `sources` and named like the first one.
-
-    Call this before each use of the library. It marks the library as recently used, so that the library is not evicted.
-    """
+    """Return the path of a cached shared library of C files; call this before each use, so that it is not evicted."""
     name, files = sources[0].with_suffix(".so").name, [path for source in sources for path in _read_with(source)]
     words: list[str | Path] = [*LIBRARY_FLAGS, *sources, "-o"]
     return cached(name, compiler, LIBRARY_FLAGS, files, lambda path: compile_c(compiler, [*words, path]))
@@ -317,11 +303,7 @@ class BuildCache(NamedTuple):
 
 
 def cache(*, clear: bool = False) -> BuildCache:
-    """Return the folder and the size of the cache of built programs.
-
-    Args:
-        clear: first delete all files in the folder.
-    """
+    """Return the folder and the size of the cache of built programs; `clear` first deletes all files in it."""
     if clear:
         clear_cache()
     return BuildCache(cache_folder(), cache_bytes(), BUILDS_BYTES + ZIG_BYTES)
@@ -336,8 +318,8 @@ def clear_cache() -> None:
 def trim_cache() -> None:
     """Delete the least recently used builds until they are within BUILDS_BYTES, and limit zig's own cache to ZIG_BYTES.
 
-    Entries that may be in use, which are younger than IN_USE_S, stay. zig's cache cannot be trimmed in part: if it is too
-    large, zig gets a new folder, and the old folder is deleted once no compiler can be using it.
+    Entries younger than IN_USE_S stay. zig's cache cannot be trimmed in part: if it is too large, zig gets a new folder, and
+    the old one is deleted once no compiler can be using it.
     """
     now = time.time()
     entries = sorted((used, path) for path in _children(cache_folder() / "builds") if (used := _used(path)) is not None)
@@ -420,12 +402,8 @@ def _remove(path: Path) -> None:
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
     """Return the path of an object file for each C file in `files`, compiled once and cached, since all models share kernels.
 
-    Args:
-        toolchain: the compiler.
-        flags: its flags. -DTW_TRACE is left out for a C file that does not use TW_TRACE, itself or in a header of `files`, so
-            that builds with and without the trace hook share its object.
-        files: C files, and the headers that they include.
-        include: further words of the command, such as header folders.
+    `files` are C files and headers. -DTW_TRACE is left out for a C file that does not use it, itself or in a header, so that
+    builds with and without the trace hook share its object. `include` are further words, such as header folders.
     """
     headers = {file.name: file for file in files}
     paths = []
@@ -453,10 +431,7 @@ def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
 
 
 def sources(folder: Path, model: str) -> list[Path]:
-    """Return the C files and headers in the folder of an emitted model; raise CompileError if the model is not there.
-
-    `model` is its name in C.
-    """
+    """Return the C files and headers of an emitted model in a folder; raise CompileError if the model is not there."""
     if not (folder / f"{model}.h").is_file():
         what_to_do = "give the folder and the name of a model written by 'tinyweave compile'"
         raise CompileError(f"there is no {model}.h in {folder}", what_to_do)

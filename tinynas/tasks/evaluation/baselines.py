@@ -1,9 +1,8 @@
 """Simple classifiers as baselines of a network, on the same samples. In: a Dataset. Out: their predictions on the test part.
 
-The baselines are the majority class, multinomial logistic regression, and k nearest neighbours. The strength of the
-regularisation and k are chosen on the validation part, then the classifier is fitted again on training and validation together.
-A network that is not better than these is not worth its Flash. CPU time is bounded: at most MAX_SAMPLES samples of at most
-MAX_FEATURES features, on one thread.
+Majority class, multinomial logistic regression, k nearest neighbours. Regularisation and k are chosen on the validation part,
+then both parts are fitted. A network that is not better is not worth its Flash. At most MAX_SAMPLES samples of MAX_FEATURES
+features are used, on one thread.
 """
 
 from __future__ import annotations
@@ -63,13 +62,7 @@ class Comparison(NamedTuple):
 
 
 def baselines(data: Dataset, progress: Progress = silent) -> list[Baseline]:
-    """Return the baselines of a data set of a classifier: majority class, logistic regression, k nearest neighbours.
-
-    `progress` is called before each of them is fitted.
-
-    Raises:
-        CompileError: scikit-learn is missing, or the data set is one of a detector.
-    """
+    """Return the baselines of a classifier's data set; raise CompileError for a detector's, or without scikit-learn."""
     if data.kind == "detection":
         raise CompileError("baselines classify samples, and a detector does not", "give samples with one class each")
     try:
@@ -91,10 +84,7 @@ def baselines(data: Dataset, progress: Progress = silent) -> list[Baseline]:
 
 
 def features_size(rows: int, columns: int, channels: int) -> tuple[int, int]:
-    """Return the (rows, columns) to which samples of a size are averaged for the baselines.
-
-    The longer of rows and columns is halved until a sample has at most MAX_FEATURES values.
-    """
+    """Return the (rows, columns) to which the baselines average samples: the longer halved down to MAX_FEATURES values."""
     while rows * columns * channels > MAX_FEATURES and max(rows, columns) > 1:
         rows, columns = (-(-rows // 2), columns) if rows >= columns else (rows, -(-columns // 2))
     return rows, columns
@@ -103,12 +93,9 @@ def features_size(rows: int, columns: int, channels: int) -> tuple[int, int]:
 def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], classes: int) -> tuple[Floats, Floats]:
     """Fit logistic regression to samples; return its weights [classes, features] and biases [classes].
 
-    The scores of a sample are weights @ features + biases. Its features are its values, flattened. The strength of the
-    regularisation, one of STRENGTHS, is the one with the least cross-entropy in a cross-validation on the same samples.
-
-    Args:
-        values: the samples [n, rows, columns, channels], of at most MAX_FEATURES values each.
-        labels: their classes [n]. A class without samples is never predicted.
+    A sample's scores are weights @ values + biases. The strength of STRENGTHS has the least cross-entropy in a
+    cross-validation. `values` are [n, rows, columns, channels], of at most MAX_FEATURES each. A class without samples is never
+    predicted.
     """
     from sklearn.metrics import log_loss
     from sklearn.model_selection import cross_val_predict
@@ -141,10 +128,7 @@ def logistic_regression(values: NDArray[np.int8], labels: NDArray[np.int64], cla
 
 
 def _for_strength(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of the samples by which the strength of logistic regression is chosen.
-
-    They are STRENGTH_SAMPLES random samples and, if a class has fewer than STRENGTH_FOLDS of them, more samples of this class.
-    """
+    """Return STRENGTH_SAMPLES random samples to choose the strength by, and up to STRENGTH_FOLDS of each class."""
     shuffled = np.random.default_rng(0).permutation(len(labels))
     some, others = shuffled[:STRENGTH_SAMPLES], shuffled[STRENGTH_SAMPLES:]
     added = [
@@ -158,15 +142,10 @@ def nearest_neighbours(values: NDArray[np.int8], labels: NDArray[np.int64], clas
     """Return the weights [stored * classes, features] and biases of a dense layer that finds the nearest of stored samples.
 
     For a sample x and a stored sample p, the output is c * (mean squared distance of x from all stored samples - squared
-    distance of x from p). The class of the largest output is that of the nearest neighbour. Output i belongs to the class
-    i % `classes`. The logit of a class is its largest output or 0. The constant c scales the logits; it is chosen for the least
-    cross-entropy in a cross-validation.
-
-    Args:
-        values: the samples [n, rows, columns, channels], of at most MAX_FEATURES values each.
-        labels: their classes [n]. A class without samples has outputs of 0.
-        stored: number of stored samples per class. A class with more samples stores the centres of its k-means clusters. A
-            class with fewer stores its samples several times.
+    distance of x from p). Output i belongs to the class i % `classes`. The logit of a class is its largest output or 0; c is
+    chosen for the least cross-entropy in a cross-validation. Each class stores `stored` samples: the centres of its k-means
+    clusters if it has more, or samples several times if it has fewer. `values` are [n, rows, columns, channels], of at most
+    MAX_FEATURES each.
     """
     from sklearn.model_selection import KFold
     from threadpoolctl import threadpool_limits
@@ -208,11 +187,7 @@ def _distances(features: Floats, labels: NDArray[np.int64], classes: int, stored
 
 
 def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> Comparison:
-    """Compare a classifier with the baseline that is most accurate on the test part.
-
-    Args:
-        groups: group of each test sample, `Dataset.groups_of("test")`.
-    """
+    """Compare which test samples a classifier predicts right with the best baseline; `groups`: `Dataset.groups_of`."""
     best = max(others, key=lambda other: other.accuracy)
     low, high = paired_interval(correct, best.correct, groups)
     outcome = "better" if low > 0 else "worse" if high < 0 else "not distinguishable"
@@ -221,10 +196,7 @@ def compare(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
 
 
 def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Groups = None) -> str:
-    """Return text that says whether a classifier is better than the best baseline, and what to do if it is not.
-
-    The arguments are those of `compare`.
-    """
+    """Return text that says whether a classifier is better than the best baseline, and what to do if it is not."""
     outcome, best, difference, (low, high), _ = compare(correct, others, groups)
     does = {"better": "Better than", "worse": "Worse than", "not distinguishable": "Not distinguishable from"}[outcome]
     figures = f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
@@ -239,10 +211,7 @@ def verdict(correct: NDArray[np.bool_], others: Sequence[Baseline], groups: Grou
 
 
 def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], labels: Sequence[NDArray[np.int64]]) -> Baseline:
-    """Choose the setting of a baseline on the validation part, fit it on training and validation, and predict the test part.
-
-    `models` has the classifier of each setting. `features` and `labels` are those of training, validation and test.
-    """
+    """Choose the setting of `models` on validation, fit it on training and validation, and predict the test part."""
     begin = time.process_time()
     train, both = _drawn(len(labels[0])), _drawn(len(labels[0]) + len(labels[1]))
     chosen, right = max(
@@ -258,10 +227,7 @@ def _fitted(name: str, models: Mapping[str, Any], features: Sequence[Floats], la
 
 
 def _models(name: str, count: int) -> dict[str, Any]:
-    """Return the scikit-learn classifiers of a baseline, from which the validation part chooses: setting as text -> classifier.
-
-    `name` is MAJORITY, LOGISTIC or NEAREST, `count` the number of training samples.
-    """
+    """Return setting as text -> classifier of scikit-learn, for a baseline and `count` training samples."""
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier

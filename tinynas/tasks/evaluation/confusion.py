@@ -19,10 +19,7 @@ def confusion_matrix(labels: Labels, predicted: Labels, classes: int) -> Matrix:
 
 
 def balanced_accuracy(matrix: Matrix) -> float:
-    """Return the mean over all classes of the share of a class's samples that are predicted right; chance is 1 / classes.
-
-    Classes without samples do not count. `matrix` is a `confusion_matrix`.
-    """
+    """Return the mean recall of the classes that have samples; chance is 1 / classes."""
     counts = matrix.sum(axis=1)
     return float(np.mean((np.diag(matrix) / np.maximum(counts, 1))[counts > 0]))
 
@@ -36,8 +33,8 @@ def is_uneven(matrix: Matrix) -> bool:
 def class_rates(matrix: Matrix, names: Sequence[str]) -> list[str]:
     """Return the rates of each class and the confusion matrix as the lines of Markdown tables, for a model card.
 
-    Recall is the share of a class's samples that are right, precision the share of the predictions of a class that are right.
-    With more than MAX_SHOWN classes, the matrix is left out. `names` has the name of each class, without `|`.
+    Recall is the share of a class's samples, precision that of its predictions, that are right. The matrix is left out for more
+    than MAX_SHOWN classes. Names have no `|`.
     """
     lines = ["| class | test samples | recall, % | precision, % | most often taken for |", "|---|---:|---:|---:|---|"]
     for label, name in enumerate(names):

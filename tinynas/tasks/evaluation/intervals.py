@@ -1,11 +1,9 @@
 """95 % confidence intervals of an accuracy and of a paired difference. In: which samples are right, groups. Out: intervals.
 
-Independent samples have closed forms: the score interval of Wilson (1927) for an accuracy, and for a paired difference the
-adjusted Wald interval of Agresti and Min (2005). Samples of one group (a speaker, a subject, a recording cut into windows) are
-not independent: if a network errs on one of them, it tends to err on all. Their interval comes from a bootstrap that draws
-whole groups with replacement (cluster bootstrap; Field and Welsh 2007). Its percentiles are expanded for few groups, as in
-Hesterberg (2015). The interval is never narrower than that of independent samples: if a network is always right, the bootstrap
-alone would give an interval of width 0.
+Independent samples: the score interval of Wilson (1927), for a paired difference the adjusted Wald interval of Agresti and Min
+(2005). Samples of one group (a speaker, a cut recording) tend to err together: a bootstrap draws whole groups (Field and Welsh
+2007), with percentiles expanded for few groups (Hesterberg 2015). It is never narrower than the former, as it would be if a
+network is always right.
 """
 
 from __future__ import annotations
@@ -24,19 +22,12 @@ MIN_GROUPS = 5  # fewest groups for an interval that can be trusted
 
 
 def accuracy_interval(correct: NDArray[np.bool_], groups: Groups = None) -> Interval:
-    """Return the 95 % confidence interval of the accuracy, in [0, 1]; `correct` says which samples are right.
-
-    `groups` has the group of each sample, such as its speaker; samples of one group are dependent. None: all are independent.
-    """
+    """Return the 95 % interval of the accuracy in [0, 1]; samples of one group are dependent, None: all independent."""
     return _with_groups(wilson(float(correct.mean()), len(correct)), correct.astype(np.float64), groups)
 
 
 def paired_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], groups: Groups = None) -> Interval:
-    """Return the 95 % confidence interval of the difference in accuracy of two classifiers, first minus second.
-
-    `first` and `second` [samples] say which of the same samples each classifier predicts right. `groups` has the group of each
-    sample, such as its speaker; None if all samples are independent.
-    """
+    """Return the 95 % interval of the difference in accuracy, `first` minus `second`, on the same samples and groups."""
     count = len(first) + 2
     gained, lost = (float((a & ~b).sum()) + 0.5 for a, b in ((first, second), (second, first)))
     middle = (gained - lost) / count
@@ -61,10 +52,7 @@ def wilson(share: float, count: int) -> Interval:
 
 
 def _with_groups(independent: Interval, values: NDArray[np.float64], groups: Groups) -> Interval:
-    """Widen the interval of independent samples to contain the cluster bootstrap's interval of the mean of `values`.
-
-    Groups of equal sum and size have the same effect. So the bootstrap draws a count for each distinct (sum, size) pair.
-    """
+    """Widen the interval to contain the cluster bootstrap's of the mean of `values`; equal groups are drawn together."""
     if groups is None or len(np.unique(groups)) < 2:
         return independent
     _, of_sample = np.unique(groups, return_inverse=True)
@@ -79,10 +67,7 @@ def _with_groups(independent: Interval, values: NDArray[np.float64], groups: Gro
 
 
 def student_t(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t distribution, for `freedom` degrees of freedom.
-
-    It is exact for 1 and 2, and within 1 % for more: an expansion in 1 / `freedom` (Abramowitz and Stegun 26.7.5).
-    """
+    """Return the 97.5 % quantile of Student's t: exact for 1 and 2, else within 1 % (Abramowitz and Stegun 26.7.5)."""
     if freedom <= 2:
         return math.tan(0.475 * math.pi) if freedom == 1 else 0.95 / math.sqrt(2 * 0.975 * 0.025)
     z, v = NormalDist().inv_cdf(0.975), freedom

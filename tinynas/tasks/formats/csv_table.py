@@ -1,8 +1,8 @@
 """Tables of sensor values (.csv, .tsv): a header, a column of labels, columns of values. In: a path. Out: Samples.
 
-By default, a row is one time step. Successive rows with the same label, group, recording and part are one recording. If all
-value columns are numbered, with at least MIN_NUMBERED numbers per name (x_0, x_1 .. x_99), each row is a whole series, with one
-channel per name. A .tsv file of numbers without a header (UCR archive) has the label in column 1, then the series.
+A row is one time step; successive rows with the same label, group, recording and part are one recording. If all value columns
+are numbered, at least MIN_NUMBERED per name (x_0, x_1 .. x_99), a row is a whole series, with a channel per name. A .tsv file
+of numbers without a header (UCR archive) has the label in column 1, then the series.
 """
 
 from __future__ import annotations
@@ -41,11 +41,9 @@ class Columns(NamedTuple):
 
 
 def read_table(path: Path) -> list[Sample]:
-    """Read a table with columns separated by commas, semicolons or tabs. A .tsv file of numbers needs no header line.
+    """Read a table with columns separated by commas, semicolons or tabs.
 
-    Raises:
-        CompileError: a row lacks cells or a label, a value is not a number, or there is no column of labels or of values.
-
+    Raise CompileError if a row lacks cells or a label, a value is not a number, or there is no column of labels or of values.
     """
     text = read_file(path, MAX_ARRAYS, MEND).decode("utf-8-sig", errors="replace")
     first = text.partition("\n")[0]
@@ -93,11 +91,7 @@ def _columns(path: Path, names: Sequence[str]) -> Columns:
 def _values(
     path: Path, names: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: list[int], *, decimal_comma: bool
 ) -> NDArray[np.float64]:
-    """Return the cells of the columns with the indices `columns` as numbers [rows, columns].
-
-    `rows` are pairs (line number, cells), `names` the names of all columns. With `decimal_comma`, "," is a decimal point. If a
-    cell is not a number, raise CompileError that names its line.
-    """
+    """Return cells of `columns` of rows (line, cells) as numbers, "," as a point if `decimal_comma`, or raise CompileError."""
     values = np.empty((len(rows), len(columns)))
     for index, (number, row) in enumerate(rows):
         cells = [row[column] for column in columns]
@@ -115,10 +109,9 @@ def _values(
 
 
 def _numbered(names: Sequence[str], least: int = MIN_NUMBERED) -> list[list[int]] | None:
-    """Return the column indices [rows][channels] of the series in each line of a table, or None if lines hold no series.
+    """Return column indices [rows][channels] of series in lines, with columns such as x_0, x_1, y_0, y_1, else None.
 
-    Lines hold series if all columns have numbered names, such as x_0, x_1, y_0, y_1. Each name (x, y) is a channel. All names
-    must have equally many numbers, without gaps and at least `least`.
+    All names must have equally many numbers, without gaps and at least `least`.
     """
     by_stem = dict[str, dict[int, int]]()
     for index, name in enumerate(names):
@@ -139,10 +132,7 @@ def _placed(path: Path, rows: Sequence[tuple[int, list[str]]]) -> list[tuple[str
 
 
 def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str | None, str | None]:
-    """Return (label, `place`, group, part) of a row; group and part are None if there is no column for them.
-
-    Raise CompileError if the label or the group is empty, or the part is unknown.
-    """
+    """Return (label, `place`, group or None, part or None) of a row; raise CompileError for an empty or unknown one."""
     label = label_of(row[columns.label], place)
     group = None if columns.group is None else group_of(row[columns.group], place)
     return label, place, group, None if columns.part is None else as_part(row[columns.part], place)
@@ -151,10 +141,7 @@ def _labels(place: str, row: list[str], columns: Columns) -> tuple[str, str, str
 def _recordings(
     path: Path, rows: Sequence[tuple[int, list[str]]], values: NDArray[np.float64], columns: Columns
 ) -> list[Sample]:
-    """Join successive rows with the same label, group, recording and part into recordings.
-
-    If the group differs in every row, it only numbers the rows, and is ignored.
-    """
+    """Join successive rows with equal label, group, recording, part; a group that differs in each row is ignored."""
     if columns.group is not None and len({row[columns.group] for _, row in rows}) == len(rows):
         columns = columns._replace(group=None)
     keys = [index for index in (columns.label, columns.group, columns.recording, columns.part) if index is not None]

@@ -20,10 +20,7 @@ NAMES = "save it with numpy.savez(path, x=samples, y=labels), and groups=groups 
 
 
 def read_npz(path: Path) -> list[Sample]:
-    """Read an archive with the arrays x [samples, ...] and y [samples], and perhaps groups [samples] and parts [samples].
-
-    Each part may have its own arrays, such as x_train, y_train, x_test and y_test. An array `classes` names integer labels.
-    """
+    """Read arrays x [samples, ...], y, maybe groups and parts, or x_train and so on; `classes` names integer labels."""
     arrays = {name.lower(): array for name, array in read_arrays(path, MAX_ARRAYS, MEND).items()}
     samples = _samples(path, arrays, "", None)
     for word, part in PART_NAMES.items():
@@ -34,10 +31,7 @@ def read_npz(path: Path) -> list[Sample]:
 
 
 def _samples(path: Path, arrays: Mapping[str, NDArray[Any]], word: str, part: str | None) -> list[Sample]:
-    """Return the samples in the arrays of one part, such as x_train and y_train for the `word` "train"; [] without such arrays.
-
-    With the word "", the arrays are x and y, and `part` is None.
-    """
+    """Return the samples of one part, such as x_train for the `word` "train", or x for ""; [] if there are none."""
 
     def find(wanted: tuple[str, ...]) -> NDArray[Any] | None:
         names = [form for name in wanted for form in ((f"{name}_{word}", f"{word}_{name}") if word else (name,))]

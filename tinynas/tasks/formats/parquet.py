@@ -1,7 +1,6 @@
 """Parquet files as the Hugging Face hub has them: images, recordings or series, with labels. In: a path. Out: Samples.
 
-A column of images or recordings is a structure with the bytes of each file. The schema's metadata may have the names of the
-classes of a column of labels (the feature ClassLabel).
+Images and recordings are structures with the bytes of each file. Metadata may name the classes of labels (ClassLabel).
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ FORM = "give a column of images, recordings or lists of numbers, and a column 'l
 
 
 def read_parquet(path: Path) -> list[Sample]:
-    """Read the samples of a .parquet file, one per row.
-
-    Raises:
-        CompileError: pyarrow is missing, or the file has no labels or no values.
-    """
+    """Read a sample per row; raise CompileError if pyarrow is missing, or the file has no labels or no values."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -78,10 +73,7 @@ def read_parquet(path: Path) -> list[Sample]:
 
 
 def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return the names of the classes of columns that Hugging Face writes into the metadata, by column name.
-
-    Return {} if the metadata has none, or has them in another form.
-    """
+    """Return the class names that Hugging Face writes into the metadata, by column name, or {}."""
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         found = json.loads(metadata[b"huggingface"])["info"]["features"]
         names = {column: feature["names"] for column, feature in found.items() if "names" in feature}
@@ -90,10 +82,7 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 
 
 def _label(value: Any, classes: Sequence[str] | None, place: str) -> str:
-    """Return the label of a row as text; if `classes` are given, an integer is replaced by the name of this class.
-
-    Raise CompileError if the label is missing, or is no index in `classes`.
-    """
+    """Return a label as text, an integer as the name in `classes`; raise CompileError if missing or out of range."""
     if classes is None or not isinstance(value, int):
         return label_of(value, place)
     if not 0 <= value < len(classes):
@@ -102,10 +91,7 @@ def _label(value: Any, classes: Sequence[str] | None, place: str) -> str:
 
 
 def _value(cells: Sequence[Any], place: str) -> Any:
-    """Return the value of a sample from the `cells` of its row: the bytes of an image or wav file, or an array of numbers.
-
-    If several columns have lists of numbers, each is a channel, along the last axis.
-    """
+    """Return the bytes of an image or wav file, or an array; several columns of numbers are channels on the last axis."""
     if isinstance(cells[0], dict):
         if not isinstance(raw := cells[0].get("bytes"), bytes):
             raise CompileError(f"'{place}' holds no bytes of a file", "save the data set with its files embedded")

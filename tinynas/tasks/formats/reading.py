@@ -28,14 +28,10 @@ HUB = "data"  # folder of the .parquet files in a repository of the Hugging Face
 
 
 def sample_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files at `path` that hold many samples each: `path` itself, or the files in it with one of the suffixes.
+    """Return the files of many samples at `path`: itself, or the files in it with one of the suffixes (or of HUB).
 
-    If `path` is a file with "train" in its name, also return the file with "test" in its place, if it exists. If `path` has a
-    subfolder HUB with .parquet files, return these. Return [] if `path` does not exist, or has subfolders, one per class.
-
-    Raises:
-        CompileError: the file `path` has another suffix, or the folder has files with different suffixes.
-
+    "test" is read with "train" of a file's name. Return [] if there is no path, or it has a subfolder per class. Raise
+    CompileError if the suffix is another, or suffixes differ.
     """
     if path.is_file():
         if path.suffix.lower() not in suffixes:
@@ -61,9 +57,8 @@ def _test_like(train: re.Match[str]) -> str:
 def read_samples(files: Sequence[Path]) -> dict[LabelledFile, Sample]:
     """Read files of many samples; return each sample, by a `LabelledFile` with the class, group and part of the sample.
 
-    The part may be in the names of several files, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group
-    is a group of its own. If there are several files and no file name contains a part, such samples are grouped by file: often
-    a file has the recordings of one subject.
+    File names may state the part, as in train-00000-of-00001.parquet or NAME_TRAIN.ts. A sample without a group is its own, or,
+    of several files that state no part, its file: often the recordings of one subject.
     """
     by_file = len(files) > 1 and not any(map(part_in_name, files))
     found = dict[LabelledFile, Sample]()

@@ -46,10 +46,7 @@ def part_in_name(path: Path) -> str | None:
 
 
 def as_part(text: str, place: str) -> str:
-    """Return "train", "validation" or "test" for the text of a cell, such as "Training"; raise CompileError for other text.
-
-    `place` names the sample in the message.
-    """
+    """Return "train", "validation" or "test" for a cell such as "Training"; raise CompileError, with `place`, for others."""
     if (part := PART_NAMES.get(text.strip().lower())) is None:
         raise CompileError(f"'{place}' has the part '{as_label(text)[:20]}'", "give train, validation or test")
     return part
@@ -85,10 +82,7 @@ def _text_of(value: Any) -> str:
 
 
 def as_series(value: Any, place: str) -> NDArray[np.float64]:
-    """Return a series as finite numbers [rows, channels]; raise CompileError if `value` is no such series.
-
-    `place` names the sample in the message.
-    """
+    """Return finite numbers [rows, channels]; raise CompileError, with `place`, if `value` is no such series."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("complex numbers")

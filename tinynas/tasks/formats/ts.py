@@ -1,7 +1,6 @@
 """Time series as sktime, aeon and timeseriesclassification.com have them (.ts). In: a path. Out: Samples.
 
-After a header of lines such as `@classLabel true walking running` and a line `@data`, each line has the channels of a series,
-separated by colons, then its label. A channel has its values separated by commas.
+After `@data`, a line has the channels of a series, separated by colons, then its label; values are separated by commas.
 """
 
 from __future__ import annotations

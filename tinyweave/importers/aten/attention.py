@@ -19,10 +19,7 @@ from .elementwise import binary, stored_constant
 
 
 def matmul(b: Builder, x: Any, y: Any) -> Map:
-    """Import aten.matmul of a map and a constant, or of two maps with equal batch axes (all but the last two).
-
-    If one batch axis, such as the heads of attention, is not outermost in memory, one product per index of it is computed.
-    """
+    """Import aten.matmul of a map and a constant, or of two maps with equal batch axes; by head if memory needs it."""
     if not isinstance(y, Map):
         return _by_constant(b, x, stored_constant(y, "second operand"))
     if not isinstance(x, Map):  # the transpose of y^T x^T
@@ -67,10 +64,7 @@ def _by_constant(b: Builder, x: Map, weight: Any) -> Map:
 
 
 def _product(b: Builder, x: Map, y: Map) -> Map:
-    """Add a batch_matmul of two maps and return the product; raise Unsupported if an operand would need a transpose.
-
-    The last two axes of an operand may be swapped in memory: batch_matmul has an attribute for this.
-    """
+    """Add a batch_matmul of two maps, whose last two axes may be swapped in memory; raise Unsupported if that is not enough."""
     names, transposed = [], []
     for m in (x, y):
         *lead, rows, columns = m.axes
@@ -85,11 +79,7 @@ def _product(b: Builder, x: Map, y: Map) -> Map:
 
 
 def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
-    """Multiply two maps head by head: one batch_matmul per index of the axis `at` (the heads), then a concatenation.
-
-    If the heads are outermost in memory in `x`, the result is stored as [rows, heads * columns], else as [heads, rows,
-    columns].
-    """
+    """Multiply two maps by one batch_matmul per index of the axis `at` (the heads), and concatenate the products."""
     count, is_first = x.shape[at], x.order[: len(x.axes[at])] == x.axes[at]
     parts = [_product(b, _head(b, x, at, index), _head(b, y, at, index)) for index in range(count)]
     rows, columns = parts[0].axes[-2:]
@@ -102,10 +92,7 @@ def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
 
 
 def _head(b: Builder, x: Map, at: int, index: int) -> Map:
-    """Return the map at the index `index` of the axis `at`, without this axis.
-
-    The axes are put into memory order for the slice and back afterwards, so that no transpose is needed.
-    """
+    """Return the map at `index` of the axis `at`, without this axis; sliced in memory order, so without a transpose."""
     first = axes_by_memory(x)
     one = select(b, permute(b, x, first), first.index(at), index)
     left = [axis for axis in first if axis != at]
@@ -124,10 +111,7 @@ def dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Map:
-    """Import aten.scaled_dot_product_attention with a constant mask or none; dropout and grouped heads are refused.
-
-    A mask of numbers is added to the scores; a mask of bools keeps the scores where it is True.
-    """
+    """Import aten.scaled_dot_product_attention with a constant mask or none; dropout and grouped heads are refused."""
     if dropout_p or enable_gqa:
         raise Unsupported("it has dropout or grouped heads; call eval(), and repeat the heads before it")
     if isinstance(attn_mask, Map):
@@ -142,10 +126,7 @@ def dot_product_attention(
 
 
 def _einsum_terms(equation: str, ranks: Sequence[int]) -> list[str]:
-    """Return the letters of each operand and then of the output of an einsum; `...` and an absent output become letters.
-
-    `ranks` has the number of axes of each operand.
-    """
+    """Return the letters of each operand and of the output of an einsum; `ranks` replace `...` by letters."""
     left, arrow, wanted = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
@@ -161,11 +142,7 @@ def _einsum_terms(equation: str, ranks: Sequence[int]) -> list[str]:
 
 
 def einsum(b: Builder, equation: str, operands: Sequence[Any], **_: Any) -> Any:
-    """Import aten.einsum of maps and constants: permute the operands' axes, multiply matrices, permute the product's axes.
-
-    More than two operands are multiplied from left to right. An axis whose letter occurs in one operand only, and not in the
-    output, is summed before. If all operands are constant, return the result as an array.
-    """
+    """Import aten.einsum of maps and constants by matrix products, from left to right; of constants only, return an array."""
     given, (*terms, wanted) = list(operands), _einsum_terms(equation, [len(x.shape) for x in operands])
     if any(len({*term}) < len(term) for term in (*terms, wanted)):
         raise Unsupported(f"its equation {equation} has a letter twice in one operand; take the diagonal outside the network")

@@ -32,11 +32,7 @@ MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask
 
 
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
-    """Import aten.linear as fully_connected; `weight` is [outputs, inputs].
-
-    If the elements along the last axis of `x` lie in another order in memory, the columns of the weights are permuted to
-    match.
-    """
+    """Import aten.linear as fully_connected; `weight`, [outputs, inputs], is permuted to the memory order of the last axis."""
     weight = stored_constant(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
     lead, last = x.axes[:-1], x.axes[-1]
@@ -56,10 +52,7 @@ def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "sof
 
 
 def along_axis(b: Builder, kind: str, x: Map, dim: int, attrs: dict[str, Any]) -> Map:
-    """Add an op of this kind, such as softmax, which TFLite computes along the innermost axis, for the axis `dim` of `x`.
-
-    If `dim` is not innermost in memory, the op stands between two transposes.
-    """
+    """Add an op of TFLite along the innermost axis, such as softmax, for the axis `dim`; transpose if `dim` is another."""
     dim = normalised_axis(len(x.axes), dim)
     if (
         dim == len(x.axes) - 1 and flattened(x.axes) == x.order
@@ -74,12 +67,9 @@ def along_axis(b: Builder, kind: str, x: Map, dim: int, attrs: dict[str, Any]) -
 
 
 def ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
-    """Find or add a tensor that holds `x` with exactly one tensor axis per logical axis.
+    """Find or add a tensor that holds `x` with one tensor axis per logical axis, channels last or in logical order if possible.
 
-    Returns:
-        The indices of the logical axes in the order of the tensor's axes; the tensor's name; and the tensor's axes, as tuples
-        of Axis units. The order is channels last or the logical order if a gather or reshape can reach it, else the order in
-        which `x` is stored.
+    Return the logical axes in the order of the tensor's axes, the tensor's name, and its axes as tuples of Axis units.
     """
     try:
         order = common_order(x)
@@ -106,10 +96,7 @@ def axis_set(x: Map, dim: Any) -> set[int]:
 
 
 def reduce(kind: str) -> Callable[..., Map]:
-    """Return a function that imports a reduction over some axes of a map, by default all.
-
-    `kind` is the TFLite op kind of the reduction, such as "mean", or "sum".
-    """
+    """Return a function that imports a reduction, of TFLite kind `kind` or "sum", over some axes of a map, by default all."""
     if kind == "sum":
         return sum_
 
@@ -174,11 +161,7 @@ def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False, *,
 
 
 def cumsum(b: Builder, x: Map, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Map:
-    """Import aten.cumsum as a product with a triangular matrix of ones along the axis `dim`.
-
-    If `exclusive` is set, element i is the sum of the elements before i, without element i. If `reverse` is set, the sums run
-    from the end of the axis to its start.
-    """
+    """Import aten.cumsum as a product with a triangular matrix; with `exclusive`, sum i does not contain element i."""
     ones = np.tri(x.shape[dim], k=-int(exclusive), dtype=np.float32)
     return mixed(b, x, dim, ones.T if reverse else ones)
 
@@ -202,10 +185,7 @@ def glu(b: Builder, x: Map, dim: int = -1) -> Map:
 
 
 def top(b: Builder, x: Map, k: Any, dim: int = -1, largest: bool = True, sort: bool = True) -> Any:
-    """Import aten.topk: return the `k` largest elements (or smallest, if not `largest`) along `dim`, and their indices.
-
-    For k = 1 these are the maximum (or minimum) and its index. The smallest elements are the largest ones of the negated map.
-    """
+    """Import aten.topk: return the `k` largest (or smallest) elements along `dim`, and their indices."""
     dim = normalised_axis(len(x.axes), dim)
     if k == 1:
         pair: Any = max_or_min("reduce_max", "maximum") if largest else max_or_min("reduce_min", "minimum")
@@ -225,10 +205,9 @@ def top(b: Builder, x: Map, k: Any, dim: int = -1, largest: bool = True, sort: b
 
 
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
-    """Return a function that imports aten.max or aten.min.
+    """Return a function that imports aten.max or aten.min: of one map, the reduction `kind`; of two, the element-wise `pair`.
 
-    The ATen op has two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum or
-    minimum of two maps, imported as the op kind `pair`. A reduction along one axis also returns the indices.
+    A reduction along one axis also returns the indices.
     """
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
@@ -301,10 +280,7 @@ def chunk(b: Builder, x: Map, chunks: int, dim: int = 0) -> list[Map]:
 
 
 def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Map:
-    """Import aten.slice along one axis as slice, or as strided_slice if the step is not 1.
-
-    An empty slice is refused; a slice of everything returns the map unchanged.
-    """
+    """Import aten.slice along one axis as slice, or as strided_slice if the step is not 1; an empty slice is refused."""
     dim = normalised_axis(len(x.axes), dim)
     begin, stop, step = slice(start, end, step).indices(x.shape[dim])
     count = len(range(begin, stop, step))
@@ -344,10 +320,7 @@ def take(b: Builder, x: Map, dim: int, indices: Any) -> Map:
 
 
 def lookup(b: Builder, table: Any, dim: int, indices: Map) -> Map:
-    """Return the slices of `table`, a map or a constant, at computed indices along the axis `dim`.
-
-    The axes of `indices` replace the axis `dim`. Indices count from 0; an index out of range selects the nearest slice.
-    """
+    """Return the slices of `table` at computed indices, clipped, along `dim`, which the axes of `indices` replace."""
     dim = normalised_axis(len(table.shape), dim)
     if b.tensors[indices.tensor].dtype != "int32":
         raise Unsupported("its indices are not integers; give them as int32 or int64")
@@ -384,10 +357,7 @@ def take_all(b: Builder, x: Any, dim: int, indices: Any) -> Map:
 
 
 def mixed(b: Builder, x: Map, dim: int, weights: np.ndarray) -> Map:
-    """Multiply the elements along the axis `dim` with a constant matrix: y[i] is the sum of weights[i, j] * x[j].
-
-    `weights` is [outputs, inputs]. Interpolation and pooling with windows of different sizes are such products.
-    """
+    """Multiply the elements along the axis `dim` with a constant matrix `weights`, [outputs, inputs]."""
     dim = normalised_axis(len(x.axes), dim)
     order, _, dims = ordered_tensor(b, x)
     at = order.index(dim)
@@ -437,10 +407,9 @@ REPEATS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 
 
 def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
-    """Import aten.pad as pad, padv2 (constant other than 0), mirror_pad or gathers.
+    """Import aten.pad as pad, padv2 (constant other than 0), mirror_pad or gathers; negative padding crops.
 
-    `pads` is (before, after) for the last axis, then for the axis before it, and so on. Negative padding crops. Circular
-    padding, and replicate padding of more than 1, become one gather per axis.
+    `pads` is (before, after) for the last axis, then for the axis before it, and so on.
     """
     pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # ATen lists the last axis first
     amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs
@@ -544,10 +513,7 @@ INTEGERS = ("torch.int32", "torch.int64")  # types of indices
 
 
 def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
-    """Import aten.to as the identity: a change of device or memory format is ignored, as is int32 to int64.
-
-    Other changes of dtype are refused.
-    """
+    """Import aten.to as the identity, for a device, a memory format, or int32 to int64; other dtypes are refused."""
     integers = INTEGERS if b.tensors[x.tensor].dtype == "int32" else ()
     if not {str(each) for each in (*where, *more.values())} <= {*SAME, *integers}:
         raise Unsupported("it converts to another dtype; only float32 is supported")

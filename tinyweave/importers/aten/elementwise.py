@@ -14,28 +14,19 @@ from ..unsupported import Unsupported
 
 
 def constant(value: Any, what: str) -> Array:
-    """Return an argument as an array, dequantised if it is quantised; raise Unsupported if the network computes it.
-
-    `what` names the argument in the message.
-    """
+    """Return an argument, `what` in messages, as an array, dequantised; raise Unsupported if the network computes it."""
     return dequantised(stored_constant(value, what))
 
 
 def stored_constant(value: Any, what: str) -> Array:
-    """Return an argument as the array that is stored, quantised or not; raise Unsupported if the network computes it.
-
-    `what` names the argument in the message.
-    """
+    """Return an argument, `what` in messages, as the array that is stored; raise Unsupported if the network computes it."""
     if not isinstance(value, np.ndarray):
         raise Unsupported(f"its {what} is an input or computed by the network; it must be a constant of the model")
     return value
 
 
 def binary(kind: str) -> Callable[..., Map]:
-    """Return a function that imports an element-wise op with two operands, which broadcast; `kind` is the TFLite op kind.
-
-    The function computes x op (alpha * y). One of the operands must be a map, the other may be a constant.
-    """
+    """Return a function that imports the TFLite kind `kind`, x op (alpha * y), which broadcasts; x or y may be constant."""
 
     def apply(b: Builder, x: Any, y: Any, alpha: float = 1) -> Map:
         if alpha != 1:
@@ -62,11 +53,7 @@ def where(b: Builder, condition: Any, x: Any, y: Any) -> Map:
 
 
 def _broadcast_by(b: Builder, operands: Sequence[Any]) -> tuple[Map, list[str]]:
-    """Return the layout of the broadcast of `operands`, of which at least one is a map, and a tensor of each operand.
-
-    The others are constants. A constant may have a larger extent than all maps along any axis. The tensors broadcast to the
-    stored shape of the layout, a Map without a tensor.
-    """
+    """Return the layout (a Map without a tensor) of the broadcast of maps and constants, and the name of a tensor of each."""
     shapes = [x.shape if isinstance(x, Map) else np.shape(x) for x in operands]
     shape = np.broadcast_shapes(*shapes)
     padded = {
@@ -99,10 +86,7 @@ def masked_fill(b: Builder, x: Map, mask: Any, value: Any) -> Map:
 
 
 def as_floats(b: Builder, x: Map, scale: float = 1.0, zero: int = 0) -> Map:
-    """Return bools as floats, 1 where they are true, and 8-bit integers as floats, (x - zero) * scale.
-
-    Other maps are returned unchanged. Equal conversions of a tensor are one op, so that they can become the tensor's scale.
-    """
+    """Return bools as 0 and 1, and 8-bit integers as (x - zero) * scale, in float32; other maps are returned unchanged."""
     if b.is_byte(x.tensor):
         if (x.tensor, scale, zero) not in b.converted:
             y = b.like("dequantize", x)
@@ -113,10 +97,7 @@ def as_floats(b: Builder, x: Map, scale: float = 1.0, zero: int = 0) -> Map:
 
 
 def _broadcast_constant(x: Map, value: Any) -> Array:
-    """Return the constant `value` as an array, permuted so that it broadcasts to the memory layout of the map `x`.
-
-    Raise Unsupported if the result would have a larger shape than the map.
-    """
+    """Return a constant permuted to broadcast to the memory of the map `x`; raise Unsupported if it would enlarge the map."""
     kept = isinstance(value, np.ndarray) and value.dtype in (QUANTISED_DTYPE, bool)
     values = value if kept else np.asarray(value, np.float32)
     if np.broadcast_shapes(values.shape, x.shape) != x.shape:
@@ -160,10 +141,7 @@ def addcmul(b: Builder, x: Any, one: Any, two: Any, *, value: float = 1) -> Map:
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
-    """Return a function that imports an element-wise op with one operand.
-
-    `kind` is the TFLite op kind, `attrs` are its attributes.
-    """
+    """Return a function that imports an element-wise op with one operand as the TFLite kind `kind`."""
     return lambda b, x: b.like(kind, x, **attrs)
 
 
@@ -212,7 +190,7 @@ CLAMPS: dict[tuple[float | None, float | None], str] = {(0, None): "relu", (0, 6
 def clamp(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
     """Import aten.clamp as a ReLU variant (relu, relu6, ...) if one has these limits, else as maximum and minimum.
 
-    A limit is a number, a constant or a map. A limit of None, or a number beyond the range of float32, is left out.
+    A limit is a number, a constant or a map. A limit of None, or beyond the range of float32, is left out.
     """
     low, high = (limit.item() if isinstance(limit, np.ndarray) and limit.size == 1 else limit for limit in (low, high))
     if not any(isinstance(limit, (Map, np.ndarray)) for limit in (low, high)):
@@ -264,10 +242,7 @@ def power(b: Builder, x: Any, exponent: Any) -> Map:
 def batch_norm(
     b: Builder, x: Map, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float, cudnn: bool
 ) -> Map:
-    """Import aten.batch_norm in evaluation mode as a product and a sum with one constant per channel.
-
-    `passes.fold_float` folds both constants into the preceding convolution.
-    """
+    """Import aten.batch_norm in evaluation mode as a product and a sum with constants, which `passes.fold_float` folds."""
     if training or mean is None or var is None:
         raise Unsupported("it uses the statistics of the batch; call eval() first, with running statistics")
     mean, var = constant(mean, "mean"), constant(var, "variance").astype(np.float64)

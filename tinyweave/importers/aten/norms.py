@@ -43,10 +43,7 @@ def _normalised_axes(x: Map, shape: Sequence[int]) -> list[int]:
 
 
 def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Map:
-    """Add the ops of x / sqrt(mean(x^2) + eps) * weight + bias, with the mean over the last axes, whose extents are `shape`.
-
-    A weight of None is 1, a bias of None is left out.
-    """
+    """Add x / sqrt(mean(x^2) + eps) * weight (None: 1) + bias, with the mean over the last axes, of extents `shape`."""
     count = len(_normalised_axes(x, shape))
     elements = np.float64(np.prod(shape))
     squares = binary("add")(b, _sum_of_squares(b, x, count), np.float32(eps * elements))
@@ -144,10 +141,7 @@ def normalised(b: Builder, x: Map, axis: int = -1, p: int = 2) -> Map:
 def group_norm(
     b: Builder, x: Map, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
 ) -> Map:
-    """Import aten.group_norm: normalise each group of channels over its pixels and channels.
-
-    Means over pixels become means over groups by a product with a constant matrix.
-    """
+    """Import aten.group_norm; means over pixels become means over groups by a product with a constant matrix."""
     channels = x.shape[1]
     if channels % groups:
         raise Unsupported(f"its {groups} groups do not divide the channels of a map {list(x.shape)}")
@@ -180,10 +174,7 @@ def instance_norm(
     eps: float = 1e-5,
     cudnn: bool = True,
 ) -> Map:
-    """Import aten.instance_norm as a group norm with one group per channel.
-
-    If `use_input_stats` is not set, it becomes a batch norm with the constants `mean` and `var`.
-    """
+    """Import aten.instance_norm as a group norm per channel, or, without `use_input_stats`, as a batch norm."""
     if not use_input_stats:
         return batch_norm(b, x, weight, bias, mean, var, False, momentum, eps, cudnn)
     return group_norm(b, x, x.shape[1], weight, bias, eps)

@@ -20,10 +20,9 @@ from .elementwise import as_floats
 
 
 def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Import a quantize op on a computed tensor: record the scale and zero point with which it is converted to int8 later.
+    """Import a quantize op: record scale and zero point (uint8 if `unsigned`) for the conversion to int8.
 
-    `unsigned` says that `zero` is uint8. If the tensor has another scale already, a reshape to the same shape adds a second
-    tensor that gets the new scale.
+    If the tensor has another scale already, a reshape to the same shape adds a second tensor that gets the new scale.
     """
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant in (None, quant):
@@ -37,8 +36,8 @@ def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -
 def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
     """Import a dequantize op on a computed tensor: record its scale and zero point if the tensor has none.
 
-    An 8-bit input of the network is converted to float32 first. `unsigned` says that `zero` is uint8. Raise Unsupported if the
-    tensor was quantised with another scale or zero point.
+    An 8-bit input is converted to float32 first. If `unsigned`, `zero` is uint8. Raise Unsupported if the tensor has another
+    scale.
     """
     if isinstance(x, Map) and b.is_byte(x.tensor):
         if unsigned != (b.tensors[x.tensor].dtype == "uint8"):
@@ -52,14 +51,7 @@ def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool)
 
 
 def _recorded(b: Builder, x: Any, scale: Any, zero: Any, unsigned: bool) -> tuple[Map, Quant, Tensor]:
-    """Record `scale` and `zero` as the quantisation of the computed tensor `x` if it has none.
-
-    `unsigned` says that `zero` is uint8.
-
-    Returns:
-        `x`; the new scale and zero point; and the graph's tensor of `x` from before this call, whose `quant` is None or an
-        earlier quantisation that was kept.
-    """
+    """Record the quantisation (uint8 if `unsigned`) of `x` if it has none; return `x`, the Quant, and the tensor as it was."""
     if not isinstance(x, Map):
         raise Unsupported("its input is neither computed by the network nor an integer constant")
     quant, tensor = _per_tensor(scale, zero, unsigned), b.tensors[x.tensor]
@@ -69,10 +61,7 @@ def _recorded(b: Builder, x: Any, scale: Any, zero: Any, unsigned: bool) -> tupl
 
 
 def _per_tensor(scale: Any, zero: Any, unsigned: bool) -> Quant:
-    """Return the Quant of one scale and one zero point for int8; raise Unsupported if they are per channel or out of range.
-
-    If `unsigned` is set, the zero point is uint8 and is shifted by 128.
-    """
+    """Return an int8 Quant (`zero` is uint8 if `unsigned`); raise Unsupported if it is per channel or out of range."""
     numbers = [np.asarray(number).ravel() for number in (scale, zero)]
     if any(number.size != 1 for number in numbers):
         raise Unsupported("its input has per-channel scales; TFLite supports them for constants only")
@@ -83,30 +72,21 @@ def _per_tensor(scale: Any, zero: Any, unsigned: bool) -> Quant:
 
 
 def _is_unsigned(low: int, high: int) -> bool:
-    """Return whether integers in [low, high] are uint8. A range within int8, such as [0, 127], is int8.
-
-    Raise Unsupported for a range that fits neither.
-    """
+    """Return whether integers in [low, high] are uint8, not int8 (as [0, 127] is); raise Unsupported if neither fits."""
     if not -128 <= low < high <= 255 or (low < 0 and high > 127):
         raise Unsupported(f"its integers lie in [{low}, {high}]; int8 and uint8 are supported")
     return high > 127
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import quantize_per_tensor of a computed tensor or of float weights, with one scale and one zero point.
-
-    `low` and `high` are the least and the greatest integer of the quantised type.
-    """
+    """Import quantize_per_tensor of a computed tensor or of float weights, to integers from `low` to `high`."""
     if isinstance(x, np.ndarray) and x.dtype == np.float32:
         return _rounded(x, scale, zero, low, high)
     return quantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import dequantize_per_tensor of a computed tensor or an integer constant, with one scale and one zero point.
-
-    `low` and `high` are the least and the greatest integer of the quantised type.
-    """
+    """Import dequantize_per_tensor of a computed tensor or an integer constant, with integers from `low` to `high`."""
     if isinstance(x, Map):
         return dequantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
     return quantised_constant(_integers(x), scale, zero)

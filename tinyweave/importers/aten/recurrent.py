@@ -43,11 +43,10 @@ def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
 def _layers(
     parameters: Sequence[np.ndarray], layers: int, states: Any = ()
 ) -> list[tuple[list[np.ndarray], np.ndarray | None]]:
-    """Split the framework's list of parameters into (parts, projection) for each of `layers` layers.
+    """Split parameters into ((weights, recurrent weights, bias, recurrent bias), projection) per layer; absent biases are 0.
 
-    The parts are weights, recurrent weights, bias and recurrent bias; missing biases are 0. The projection is a matrix that
-    multiplies the hidden state of an LSTM, or None. The op keeps the hidden state before the projection, so the recurrent
-    weights are multiplied by the projection. Raise Unsupported if there is a projection and `states` are not all 0.
+    The op keeps the hidden state before an LSTM's projection (or None), so the recurrent weights are multiplied by the
+    projection. Raise Unsupported if there is a projection and `states` are not all 0.
     """
     if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
         raise Unsupported("its weights are not constant or do not match its layers")
@@ -69,12 +68,10 @@ def _projected(b: Builder, y: Map, projection: np.ndarray | None) -> Map:
 
 
 def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
-    """Return a function that imports a recurrent layer, or several, in one or both directions.
+    """Return a function that imports a recurrent layer or several as ops `kind`, one per direction, with attributes `numbers`.
 
-    Each layer and direction becomes one op of the kind `kind` with the attributes `numbers`. The returned function returns the
-    output, the final hidden states and, of an LSTM, the final cell states. States are functions that add ops when an op reads
-    them, so that unread states cost nothing. The argument `reverses` says for each direction whether time is reversed; by
-    default it follows from `bidirectional`.
+    The function returns the output, the final hidden states and, of an LSTM, the final cell states. States are functions that
+    add ops when an op reads them. `reverses` says for each direction whether time is reversed (default: by `bidirectional`).
     """
 
     def apply(
@@ -114,11 +111,7 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
 
 
 def _states_of(b: Builder, outputs: Sequence[tuple[Map, int]], is_flat: bool) -> Map:
-    """Return the final hidden states of several layers and directions as one map, [count, cells] or [count, 1, cells].
-
-    `outputs` has, for each layer and direction, the output map [1, time, cells] and the time step that is computed last, 0 or
-    -1. `is_flat` selects the result without the batch axis.
-    """
+    """Return the final states, [count, cells] if `is_flat`, else [count, 1, cells], of (output [1, time, cells], step)."""
     return _gathered(b, [axes.select(b, output, 1, step) for output, step in outputs], is_flat)
 
 
@@ -129,10 +122,7 @@ def _gathered(b: Builder, states: Sequence[Map], is_flat: bool) -> Map:
 
 
 def _initial_state(b: Builder, states: Any, index: int, is_flat: bool) -> str | None:
-    """Return the name of the initial state number `index`, as a tensor [1, cells]; None if this state is all 0.
-
-    `states` is a map or a constant, [count, cells] if `is_flat` is set, else [count, 1, cells].
-    """
+    """Return the initial state `index` of `states`, [count(, 1), cells], as a tensor [1, cells]; None if it is all 0."""
     if not isinstance(states, Map):
         values = constant(states, "initial state")
         return b.constant(np.reshape(values[index], (1, -1)), "state") if values.any() else None
@@ -144,9 +134,7 @@ def _initial_state(b: Builder, states: Any, index: int, is_flat: bool) -> str | 
 def _layer(
     b: Builder, kind: str, x: Map, states: Sequence[str | None], parts: Sequence[np.ndarray], **numbers: float
 ) -> list[Map]:
-    """Add one layer in one direction on the sequence `x`, [1, steps, features].
-
-    Return its output [1, steps, cells] and, of an LSTM, its cell state after all steps, [1, cells].
+    """Add one layer in one direction on `x`, [1, steps, features]; its output is [1, steps, cells], a cell state [1, cells].
 
     Args:
         states: the names of the initial states, [1, cells] each; None for a state of zeros.
@@ -184,10 +172,8 @@ def lstm(
 ) -> list[Any]:
     """Import an LSTM of one or several layers: return its output, its final hidden states and its final cell states.
 
-    If the LSTM runs forward from initial states of 0, each layer becomes TFLite's LSTM. That op has no output for the cell
-    state, so a placeholder replaces the cell states, and an op that reads it is refused. The hidden states are returned as a
-    function that adds the ops that gather them. `reverses` says for each direction whether time is reversed; if it is empty,
-    `bidirectional` decides.
+    If it runs forward from states of 0, each layer becomes TFLite's LSTM, whose cell states no op may read (a placeholder). The
+    hidden states are a function that adds the ops that gather them. `reverses` is as for `recurrent`.
     """
     if bidirectional or any(reverses) or any(isinstance(state, Map) or np.any(state) for state in states):
         options = (has_biases, layers, dropout, train, bidirectional, batch_first)
@@ -207,15 +193,9 @@ def lstm(
 def _lstm_layer(
     b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
 ) -> str:
-    """Add one LSTM layer on the sequence `x`, [1, steps, features], and return the name of its output [1, steps, cells].
+    """Add an LSTM layer on `x`, [1, steps, features], and return its output, [1, steps, cells].
 
-    Args:
-        x: the name of the sequence.
-        steps: the number of time steps.
-        weights: input weights, [4 * cells, features].
-        recurrent: recurrent weights, [4 * cells, cells].
-        bias: the bias of the input weights, [4 * cells].
-        recurrent_bias: the bias of the recurrent weights, [4 * cells]. The sum of both biases is stored.
+    `weights` is [4 * cells, features], `recurrent` [4 * cells, cells]; the sum of the biases, [4 * cells] each, is stored.
     """
     cells = recurrent.shape[1]
     operands: list[str | None] = [None] * LSTM_OPERANDS
@@ -234,11 +214,7 @@ def _lstm_layer(
 
 
 def cell(kind: str, **numbers: float) -> Callable[..., Any]:
-    """Return a function that imports one step of a recurrent layer, such as aten.gru_cell, and returns its state [1, cells].
-
-    An LSTM has two states, the hidden state and the cell state. An initial state is a map, or a constant before the first step
-    of a loop.
-    """
+    """Return a function that imports a step of a layer, such as aten.gru_cell, and returns its state(s) [1, cells]."""
 
     def apply(b: Builder, x: Map, states: Any, weights: Any, again: Any, bias: Any = None, again_bias: Any = None) -> Any:
         if not isinstance(x, Map) or x.axes[:-1] not in ((), ((),)):
@@ -260,11 +236,7 @@ def cell(kind: str, **numbers: float) -> Callable[..., Any]:
 
 
 def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Return a function that calls `function`, the importer of a recurrent layer, for each sample, and joins the outputs.
-
-    The samples share the weights. The batch is the first axis of the sequence if `batch_first` is set, else the second axis;
-    it is the second axis of states.
-    """
+    """Return a function that calls `function`, the importer of a recurrent layer, for each sample, and joins the outputs."""
 
     def apply(b: Builder, x: Map, states: Any, *options: Any, reverses: Sequence[bool] = ()) -> list[Any]:
         batch_first = len(options) > BATCH_FIRST and options[BATCH_FIRST]

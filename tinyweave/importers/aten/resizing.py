@@ -47,7 +47,7 @@ POSITIONS: dict[str, Callable[[Array, int, int, float], Array]] = {
 def positions(extent: int, out: int, factor: float, how: str) -> Array:
     """Return the positions of `out` output rows in an input of `extent` rows, in float32 as ONNX Runtime does.
 
-    `how` is a key of POSITIONS, `factor` the number of output rows per input row.
+    `how` is a key of POSITIONS, `factor` the output rows per input row.
     """
     if how not in POSITIONS:
         raise Unsupported(f"its coordinate transformation '{how}' is not supported; use one of {', '.join(POSITIONS)}")
@@ -61,10 +61,7 @@ def check_size(size: Sequence[int]) -> None:
 
 
 def copied(b: Builder, x: Map, rows: Mapping[int, Array]) -> Map:
-    """Return a map that takes, along each axis in `rows`, the elements at the indices rows[axis].
-
-    If a TFLite op resize_nearest_neighbor takes the same elements, it is used; otherwise each axis needs a gather.
-    """
+    """Return a map with the elements at rows[axis] along each axis, by resize_nearest_neighbor if possible, else gathers."""
     wanted = [rows.get(axis, np.arange(x.shape[axis])) for axis in range(len(x.axes))]
     if len(x.axes) == 4 and all(np.array_equal(wanted[axis], np.arange(x.shape[axis])) for axis in (0, 1)):
         for attrs in TFLITE.values():
@@ -76,14 +73,10 @@ def copied(b: Builder, x: Map, rows: Mapping[int, Array]) -> Map:
 
 
 def interpolated(b: Builder, x: Map, places: Mapping[int, Array], cubic: float | None = None, *, outside: bool = True) -> Map:
-    """Return a map that is interpolated along each axis of `places` at these positions, which may be fractions.
+    """Interpolate along each axis of `places` at these positions, in input pixels: by TFLite's resize, else matrix products.
 
-    If one of TFLite's bilinear resizes has the same positions, it is used, else a product with a constant matrix for each axis.
-
-    Args:
-        places: axis -> positions of the outputs along it, in input pixels.
-        cubic: the coefficient of a cubic interpolation; None interpolates linearly.
-        outside: whether pixels beyond the map, which repeat its edge, count in cubic interpolation.
+    `cubic` is the coefficient of a cubic interpolation; None interpolates linearly. `outside` counts pixels beyond the map,
+    which repeat its edge, in cubic interpolation.
     """
     changed = {axis: at for axis, at in places.items() if not np.array_equal(at, np.arange(x.shape[axis]))}
     if cubic is None and len(x.axes) == 4 and {*changed} <= {2, 3}:
@@ -103,13 +96,7 @@ def _equal(one: Array, two: Array, extent: int) -> bool:
 
 
 def weights(extent: int, at: Array, cubic: float | None, *, outside: bool) -> Array:
-    """Return the matrix [outputs, inputs] that interpolates an axis of `extent` pixels at the positions `at`.
-
-    Args:
-        at: the position of each output, in input pixels.
-        cubic: the coefficient of a cubic interpolation; None interpolates linearly.
-        outside: whether pixels beyond the axis, which repeat its edge, count in a cubic interpolation.
-    """
+    """Return the matrix [outputs, extent] that interpolates an axis at the positions `at`; the others as for `interpolated`."""
     at = np.clip(at, 0, extent - 1) if cubic is None else at
     check_elements(len(at), extent)
     taps = np.floor(at).astype(int)[:, None] + (np.arange(2) if cubic is None else np.arange(-1, 3))
@@ -136,10 +123,7 @@ def _resized(b: Builder, kind: str, x: Map, size: Sequence[int], attrs: dict[str
 
 
 def _scaled(x: Map, output_size: Any, scale_factors: Any) -> list[tuple[int, int, int, float]]:
-    """Return (axis, input extent, output extent, output pixels per input pixel) for each spatial axis of a resize.
-
-    Either `output_size` or `scale_factors` is None; the other has one entry per spatial axis.
-    """
+    """Return (axis, input extent, output extent, output pixels per input pixel) per spatial axis; one argument is None."""
     if len(x.axes) < 3:
         raise Unsupported(f"its map {list(x.shape)} must be [n, c, ...]")
     extents = x.shape[2:]
@@ -154,7 +138,7 @@ def _scaled(x: Map, output_size: Any, scale_factors: Any) -> list[tuple[int, int
 def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None, *, centre: float = 0.0) -> Map:
     """Import aten.upsample_nearest1d or 2d to a size or by a factor; `centre` is 0.5 for the variants nearest_exact.
 
-    If the output size is 1 or 2 times the input size, torch ignores the given factor, except in the variants nearest_exact.
+    If the output has 1 or 2 times the input size, torch ignores the given factor, except in nearest_exact.
     """
     rows = {}
     for axis, extent, out, factor in _scaled(x, output_size, scale_factors):
@@ -166,10 +150,7 @@ def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = No
 
 
 def linear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_linear1d or aten.upsample_bilinear2d to a size or by a factor.
-
-    If the size of an axis stays the same, torch ignores the factor and copies, and so does this function.
-    """
+    """Import aten.upsample_linear1d or aten.upsample_bilinear2d; like torch, copy an axis whose size stays the same."""
     places = _places(x, output_size, align_corners, scale_factors)
     return interpolated(b, x, {axis: at for axis, at in places.items() if len(at) != x.shape[axis]})
 

@@ -108,8 +108,8 @@ def embedding_bag(
 ) -> list[Any]:
     """Import aten.embedding_bag: the sum (mode 0), mean (1) or maximum (2) of the rows of `table` at the indices of each bag.
 
-    `offsets`, which must be constant, has the start of each bag in the flat list of indices, and its end, too, if `ends` is
-    set. `weights` has a factor per index. Only the first of the op's outputs is supported.
+    `offsets`, a constant, has the start of each bag in the flat list of indices, and its end, too, if `ends` is set. `weights`
+    has a factor per index. Only the first of the op's outputs is supported.
     """
     if padding is not None and padding >= 0 and (mode or np.any(constant(table, "table")[padding])):
         raise Unsupported("its padding_idx is left out of the mean or maximum; use mode 'sum' and a row of zeros")
@@ -133,10 +133,7 @@ def embedding_bag(
 
 
 def blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
-    """Add the op `kind`, depth_to_space or space_to_depth, with blocks of `block` x `block` pixels.
-
-    `size` is the (h, w) of the output, `channels` its number of channels.
-    """
+    """Add depth_to_space or space_to_depth with blocks of `block` x `block` pixels; `size` is the (h, w) of the output."""
     axes, dims = image_layout(b, x, size, b.new_axis(channels))
     return b.map(kind, (as_nhwc(b, x),), axes, dims, {"block_size": block})
 

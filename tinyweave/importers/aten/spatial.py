@@ -20,23 +20,14 @@ NO_PADDING = ((0, 0), (0, 0))
 
 
 def pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
-    """Return an argument of a convolution or pool, such as its stride, as (h, w).
-
-    Args:
-        value: one number for all spatial axes, or a sequence with one number per spatial axis.
-        rank: the rank of the map, 4 for [n, c, h, w] or 3 for [n, c, w].
-        first: the number for h if the rank is 3.
-    """
+    """Return a number, or one per spatial axis, such as a stride, as (h, w); h is `first` if the map's rank is 3, [n, c, w]."""
     values = (value,) if isinstance(value, int) else tuple(value)
     values = values * (rank - 2) if len(values) == 1 else values
     return values if rank == 4 else (first, *values)
 
 
 def image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
-    """Return the axes c, h and w of a map [n, c, h, w] or [n, c, w], each a tuple of Axis units (the empty tuple: extent 1).
-
-    Raise Unsupported for other maps; `what` names the map in the message.
-    """
+    """Return the axes c, h and w of a map (`what` in messages) [n, c, h, w] or [n, c, w]; raise Unsupported for others."""
     if len(x.axes) not in (3, 4):
         raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [n, c, h, w] or [n, c, w]")
     spatial = x.axes[2:] if len(x.axes) == 4 else ((), x.axes[2])
@@ -50,10 +41,7 @@ def as_nhwc(b: Builder, x: Map) -> str:
 
 
 def image_layout(b: Builder, x: Map, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
-    """Return the logical axes and the stored axes, [n, h, w, c], of a new map with the rank and the batch of the map `x`.
-
-    `size` is (h, w). `c` is the channel axis, a tuple of Axis units.
-    """
+    """Return the logical axes and the stored axes, [n, h, w, c], of a new map of size (h, w), with rank and batch of `x`."""
     n, (h, w) = x.axes[0], (b.new_axis(extent) for extent in size)
     return (n, c, *((h,) if len(x.axes) == 4 else ()), w), (n, h, w, c)
 
@@ -80,14 +68,10 @@ def _windows(
     dilation: Sequence[int],
     ceil_mode: bool = False,
 ) -> tuple[list[int], Pads, bool]:
-    """Compute how sliding windows cover a map. Each sequence has one entry for h and one for w.
+    """Return how windows cover a map: their number, the padding (before, after) that they read, whether that is TFLite's SAME.
 
-    An entry of `padding` is one number for both sides, or (before, after). With `ceil_mode`, the last window may reach beyond
-    the padding if it begins inside the map or in the padding before the map.
-
-    Returns:
-        The number of windows; the padding (before, after) that windows read, which is less than `padding` if the last window
-        ends earlier; and whether this padding is TFLite's SAME padding.
+    Each sequence has an entry for h and w; one of `padding` is a number or (before, after). With `ceil_mode`, the last window
+    may reach beyond the padding if it begins inside the map or in the padding before it.
     """
     size, pads, same = [], [], True
     for extent, k, s, p, d in zip(_size(x), kernel, stride, padding, dilation, strict=True):
@@ -108,10 +92,7 @@ def _windows(
 def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool = False) -> tuple[str, tuple[Any, ...]]:
     """Return the name of a map's tensor [n, h, w, c], and the padding that the op that reads it must have as attribute.
 
-    Args:
-        pads: the padding (before, after) of h and of w.
-        inside: whether the reading op can pad itself. If not, a pad op is added, and the padding returned is 0.
-        repeat_edge: let the pad op repeat the values at the edge instead of zeros.
+    If the op cannot pad itself (`inside`), a pad op is added, with zeros or, if `repeat_edge`, the edge.
     """
     name = as_nhwc(b, x)
     if inside:
@@ -218,8 +199,7 @@ def _spread_convolution(
 ) -> Map:
     """Add a transposed convolution with groups or dilation: a convolution of the map with zeros between its pixels.
 
-    `weight` is [c_in, c_out / groups, h, w]. `crop` is the padding and `more` the output padding of the transposed
-    convolution; like strides and dilations, they have one entry for h and one for w.
+    `weight` is [c_in, c_out / groups, h, w]. `crop` is the padding and `more` the output padding, for h and w.
     """
     name, (h, w), (n, inputs) = as_nhwc(b, x), _size(x), x.shape[:2]
     if max(strides) > 1:
@@ -242,10 +222,7 @@ def _spread_convolution(
 
 
 def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: dict[str, Any]) -> Map:
-    """Add a pooling op of this kind, with attributes `attrs`, that reads the tensor `name`, [n, h, w, c], of the map `x`.
-
-    `size` is the (h, w) of the output. The output keeps the channel axis of `x`.
-    """
+    """Add a pooling op on the tensor `name`, [n, h, w, c], of the map `x`; `size` is the (h, w) of the output."""
     axes, dims = image_layout(b, x, size, x.axes[1])
     return b.map(kind, (name,), axes, dims, CONV | attrs)
 
@@ -261,10 +238,7 @@ def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, dilation: Int
 
 
 def average_pool_depth(b: Builder, x: Map, kernel: Ints, stride: Ints = (), *more: Any, **named: Any) -> Map:
-    """Import aten.avg_pool3d along the first of its three spatial axes, as in nn.LocalResponseNorm.
-
-    It is a product with a constant matrix. Windows of several rows or columns, and further arguments, are refused.
-    """
+    """Import aten.avg_pool3d along the first of its spatial axes, as in nn.LocalResponseNorm, as a product with a constant."""
     sizes, strides = (
         [each] * 3 if isinstance(each, int) else [*each] * (3 // len(each)) for each in (kernel, stride or kernel)
     )
@@ -291,8 +265,8 @@ def average_pool(
 ) -> Map:
     """Import aten.avg_pool1d or aten.avg_pool2d.
 
-    If TFLite's SAME padding is excluded from the averages, the pool pads itself. Otherwise a pad op adds zeros, and a product
-    with a constant corrects averages of fewer elements. A dilated pool is a depthwise convolution.
+    If the averages are not TFLite's, a pad op adds zeros, and a product with a constant corrects averages of fewer elements. A
+    dilated pool is a depthwise convolution.
     """
     kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
     size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
@@ -324,9 +298,8 @@ def max_pool(
 ) -> Map:
     """Import aten.max_pool1d or aten.max_pool2d.
 
-    Padding that is not TFLite's SAME is added by an op before the pool: a mirror_pad, or gathers if the padding is more than
-    half of the window. Both repeat values that the window contains anyway, so no maximum changes. For a dilated pool, gathers
-    copy the pixels of each window side by side, and the pool reads these copies without dilation.
+    Padding that is not SAME repeats values that the window contains anyway (mirror_pad or gathers), so no maximum changes. For
+    a dilated pool, gathers copy the pixels of each window side by side.
     """
     kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
     size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
@@ -341,10 +314,7 @@ def max_pool(
 
 
 def _inside(windows: np.ndarray, extent: int) -> np.ndarray:
-    """Replace the indices of a window that lie beyond an axis by an index of the same window that does not.
-
-    Raise Unsupported if a window lies beyond the axis as a whole.
-    """
+    """Replace indices beyond the axis by one of the same window; raise Unsupported if a window lies beyond it as a whole."""
     is_inside = (windows >= 0) & (windows < extent)
     if not is_inside.any(1).all():
         raise Unsupported("its padding is so large that a window lies in the padding alone")
@@ -353,10 +323,7 @@ def _inside(windows: np.ndarray, extent: int) -> np.ndarray:
 
 
 def _gathered_max_pool(b: Builder, x: Map, windows: Sequence[np.ndarray]) -> Map:
-    """Add a max pool for windows of any pixels: gathers copy the pixels of each window, and the pool reads the copies.
-
-    `windows` has two arrays [windows, kernel], for h and for w: the index of each pixel that a window reads.
-    """
+    """Add a max pool of windows of any pixels, which gathers copy; `windows` has indices [windows, kernel] for h and w."""
     for dim, at in zip((-2, -1), windows, strict=True):
         if len(x.axes) + dim > 1:
             x = take(b, x, dim, at.ravel())
@@ -366,10 +333,7 @@ def _gathered_max_pool(b: Builder, x: Map, windows: Sequence[np.ndarray]) -> Map
 
 
 def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
-    """Import aten.adaptive_avg_pool1d or 2d as an average pool, or as a mean if the output has one row and one column.
-
-    If the windows of an axis differ in their size, the pool along this axis is a product with a constant matrix.
-    """
+    """Import aten.adaptive_avg_pool1d or 2d as an average pool, a mean, or products with constants if its windows differ."""
     wanted = _adaptive_size(x, output_size)
     if wanted == [1, 1]:
         return mean(b, x, range(2, len(x.axes)), keepdim=True)
@@ -385,10 +349,7 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
-    """Import aten.adaptive_max_pool1d or 2d as a max pool.
-
-    The second output, the indices of the maxima, is a placeholder that no op may read.
-    """
+    """Import aten.adaptive_max_pool1d or 2d as a max pool; no op may read the second output, the indices."""
     wanted = _adaptive_size(x, output_size)
     if not any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
         kernels = [extent // out for extent, out in zip(_size(x), wanted, strict=True)]

@@ -22,10 +22,7 @@ class Complex(NamedTuple):
 
 
 def real_transform(b: Builder, x: Map, n: int | None = None, dim: int = -1, norm: str | None = None) -> Complex:
-    """Import aten.fft_rfft: the frequencies 0 to n / 2 of the signal along the axis `dim`.
-
-    The signal is cut, or padded with zeros at its end, to `n` samples; None keeps its length.
-    """
+    """Import aten.fft_rfft: the frequencies 0 to n / 2 of the signal along `dim`, cut or padded with zeros to `n` samples."""
     samples = x.shape[normalised_axis(len(x.axes), dim)]
     length = samples if n is None else n
     used, frequencies = np.arange(min(samples, length)), np.arange(length // 2 + 1)

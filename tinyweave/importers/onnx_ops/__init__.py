@@ -137,10 +137,7 @@ MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze 
 
 
 def _function(op: str) -> Function:
-    """Return the function that imports the ONNX op `op`.
-
-    It calls the op's function in MAPPED if an input is a map, and the op's function in FOLDED if all inputs are constant.
-    """
+    """Return the importer of the ONNX op `op`: its function in MAPPED if an input is a map, else in FOLDED."""
 
     def apply(b: Builder, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         if op == "Split" and outputs > 1:

@@ -23,10 +23,7 @@ DTYPES = {  # TensorProto.DataType -> numpy type; float16, bfloat16 and float64 
 
 
 def checked_size(shape: Iterable[Any], itemsize: int = 8) -> tuple[int, ...]:
-    """Return a shape as a tuple of ints; raise Unsupported if an array of this shape exceeds MAX_FOLDED bytes.
-
-    `itemsize` is the size of an element in bytes.
-    """
+    """Return a shape as ints; raise Unsupported if its elements, of `itemsize` bytes, exceed MAX_FOLDED bytes."""
     extents = tuple(map(int, shape))
     if prod(extents) * itemsize > MAX_FOLDED:
         raise Unsupported(f"a constant of shape {list(extents)} takes more than {MAX_FOLDED:,} bytes")
@@ -86,11 +83,7 @@ def _gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def _reduction(function: Callable[..., Any]) -> Function:
-    """Return the folding function of a reduction.
-
-    The reduced axes are an attribute or, in later opsets, the second input; without axes all are reduced, unless
-    `noop_with_empty_axes` is set.
-    """
+    """Return the folding function of a reduction, whose axes are an attribute or, in later opsets, the second input."""
 
     def apply(
         x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0

@@ -27,10 +27,7 @@ INTEGERS = (6, 7)  # TensorProto.INT32 and INT64
 
 
 def constant_integers(value: Any, what: str) -> list[int]:
-    """Return a constant input as a flat list of integers; raise Unsupported if the network computes it.
-
-    `what` names the input in the message.
-    """
+    """Return a constant input, `what` in messages, as integers; raise Unsupported if the network computes it."""
     return [int(each) for each in np.ravel(elementwise.constant(value, what))]
 
 
@@ -48,10 +45,7 @@ def _windows(
     auto_pad: str = "NOTSET",
     pads: Ints = None,
 ) -> tuple[Sequence[int], list[tuple[int, int]], Sequence[int]]:
-    """Return strides, paddings (before, after) and dilations, each with one entry per spatial axis, from a node's attributes.
-
-    `kernel` has the window's extents. `auto_pad` SAME_UPPER and SAME_LOWER are resolved for the size of `x`.
-    """
+    """Return strides, paddings (before, after; SAME resolved) and dilations per spatial axis, from a node's attributes."""
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
@@ -90,10 +84,7 @@ def transposed_convolution(
     pads: Ints = None,
     strides: Ints = None,
 ) -> Map:
-    """Import ONNX's ConvTranspose of a map [1, c, h, w] or [1, c, w].
-
-    With auto_pad SAME or an output_shape, the padding follows from the size of the output.
-    """
+    """Import ConvTranspose of a map [1, c, h, w] or [1, c, w]; auto_pad SAME or an output_shape decides the padding."""
     kernel = elementwise.stored_constant(weight, "weight").shape[2:]
     rank = len(kernel)
     if len(x.axes) != rank + 2:
@@ -114,10 +105,10 @@ def transposed_convolution(
 
 
 def pool(function: Function) -> Function:
-    """Return a function that imports a pooling op.
+    """Return a function that imports a pooling op by `function`, which adds the pool.
 
-    `function` adds the pool. Its arguments are the builder, the map, the kernel, strides, paddings (before, after) and
-    dilations, each with one entry per spatial axis, then ceil_mode and the other attributes.
+    Its arguments are the builder, the map, and, per spatial axis, kernel, strides, paddings (before, after) and dilations, then
+    ceil_mode and the other attributes.
     """
 
     def apply(b: Builder, x: Map, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **given: Any) -> Any:
@@ -139,10 +130,7 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
 ) -> list[Any]:
-    """Import ONNX's MaxPool. The second output, the indices of the maxima, is a placeholder that no op may read.
-
-    kernel, strides, padding (before, after) and dilations have one entry per spatial axis.
-    """
+    """Import ONNX's MaxPool, with entries per spatial axis; no op may read the second output, the indices."""
     return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
 
 
@@ -220,10 +208,7 @@ def batch_norm(
 def layer_norm(
     b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Any]:
-    """Import ONNX's LayerNormalization over the axes from `axis` on.
-
-    The second and third output, mean and inverse deviation, are placeholders that no op may read.
-    """
+    """Import LayerNormalization over the axes from `axis` on; no op may read the outputs mean and inverse deviation."""
     unread = Unavailable("its mean or inverse deviation is read; only its normalised output is supported")
     return [norms.layer_norm(b, x, _normalised_shape(x, axis), scale, bias, epsilon), unread, unread]
 
@@ -238,21 +223,14 @@ def _normalised_shape(x: Map, axis: int) -> tuple[int, ...]:
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
-    """Import ONNX's Dropout in inference mode as the identity.
-
-    The second output, the mask, is a placeholder that no op may read.
-    """
+    """Import ONNX's Dropout in inference mode as the identity; no op may read the second output, the mask."""
     if training is not None and np.any(elementwise.constant(training, "mode")):
         raise Unsupported("it is in training mode; export the model for inference")
     return [x, Unavailable("its mask is read; only its output is supported")]
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import ONNX's Cast of bools (0 or 1) and 8-bit inputs to float32.
-
-    float16 and float64 become float32, too. Casts of float32 to float32 and of indices to int32 or int64 add no op. Casts to
-    other types are refused.
-    """
+    """Import ONNX's Cast of bools (0 or 1), 8-bit inputs and floats to float32; indices stay. Others are refused."""
     if to in INTEGERS and b.tensors[x.tensor].dtype == "int32":
         return x
     if to not in FLOATS:
@@ -281,10 +259,7 @@ def softmax(kind: str) -> Function:
 
 
 def reduction(function: Function) -> Function:
-    """Return a function that imports a reduction; `function` gets the builder, the map, the axes or None, and keepdim.
-
-    The axes are an attribute or, in later opsets, the second input.
-    """
+    """Return an importer of a reduction; `function` gets the builder, the map, the axes (or None) and keepdim."""
 
     def apply(
         b: Builder, x: Map, given: Any = None, *, axes_: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
@@ -359,10 +334,7 @@ def concat(b: Builder, *parts: Any, axis: int) -> Any:
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
-    """Import ONNX's Slice with constant bounds, as one TFLite slice per axis; a negative step reverses.
-
-    `along` are the axes to slice; if they are absent, the first axes are sliced, one per entry of `starts`.
-    """
+    """Import ONNX's Slice with constant bounds, per axis in `along` (default: the first axes); a negative step reverses."""
     begin, end = constant_integers(starts, "starts"), constant_integers(ends, "ends")
     along = range(len(begin)) if along is None else constant_integers(along, "axes")
     steps = [1] * len(begin) if steps is None else constant_integers(steps, "steps")
@@ -379,9 +351,9 @@ def gather(b: Builder, x: Any, indices: Any, *, axis: int = 0) -> Map:
 
 
 def one_hot(b: Builder, indices: Map, depth: Any, values: Any, *, axis: int = -1) -> Map:
-    """Import ONNX's OneHot as a lookup in a matrix; `values` has the value of all other places, then of the index's place.
+    """Import ONNX's OneHot as a lookup in a matrix of `values` (off, on); indices from `depth` on are off everywhere.
 
-    An index from `depth` on selects a last row without the index's value. Computed indices must not be negative.
+    Computed indices must not be negative.
     """
     (classes,) = constant_integers(depth, "depth")
     off, on = elementwise.constant(values, "values").astype(np.float32)
@@ -396,10 +368,7 @@ def one_hot(b: Builder, indices: Map, depth: Any, values: Any, *, axis: int = -1
 
 
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
-    """Import ONNX's Pad with constant amounts.
-
-    `pads` lists the padding before for each axis in `along`, then the padding after for each. None as `along` means all axes.
-    """
+    """Import ONNX's Pad with constant amounts: all befores, then all afters, of the axes in `along` (None: all)."""
     amounts, rank = constant_integers(pads, "pads"), len(x.axes)
     chosen = range(rank) if along is None else [normalised_axis(rank, axis) for axis in constant_integers(along, "axes")]
     half = len(amounts) // 2
@@ -473,10 +442,7 @@ def size_of(b: Builder, x: Any) -> Array:
 
 
 def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import ONNX's DepthToSpace.
-
-    In mode DCR the block index is the outer part of the channel index, in mode CRD the inner part.
-    """
+    """Import ONNX's DepthToSpace; in mode DCR the block index is the outer part of the channel index, in CRD the inner."""
     if mode == "CRD":
         return selecting.pixel_shuffle(b, x, blocksize)
     _, c, h, w = x.shape
@@ -484,10 +450,7 @@ def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import ONNX's SpaceToDepth.
-
-    In mode DCR the block index is the outer part of the channel index, in mode CRD the inner part.
-    """
+    """Import ONNX's SpaceToDepth; modes as in `depth_to_space`."""
     if mode == "CRD":
         return selecting.pixel_unshuffle(b, x, blocksize)
     _, c, h, w = x.shape
@@ -495,12 +458,10 @@ def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Function:
-    """Return a function that imports ONNX's LSTM, GRU or RNN.
+    """Return a function that imports ONNX's LSTM, GRU or RNN (`kind`).
 
-    Args:
-        kind: "lstm", "gru" or "rnn".
-        gates: for each gate in PyTorch's order, its position in ONNX's order.
-        usual: the activations of the gates; others are refused, except Relu of an RNN.
+    `gates` has the position in ONNX's order of each gate in PyTorch's order. Gates with other activations than `usual` are
+    refused, except Relu of an RNN.
     """
 
     def apply(

@@ -104,10 +104,7 @@ def _tile_axis(newer: Function, b: Any, x: Any, tiles: Any, axis: Any) -> Any:
 
 
 def _resize(newer: Any, b: Any, x: Any, scales: Any, *, mode: str = "nearest") -> Any:
-    """Import an Upsample, or a Resize of opset 10: output pixel i is at i / scale.
-
-    Nearest rounds this up along axes that shrink, and down along others.
-    """
+    """Import an Upsample, or a Resize of opset 10, with output i at i / scale; nearest rounds up along axes that shrink."""
     factors = constant(scales, "scales")
     resized = partial(OPS["Resize"], b, roi=None, coordinate_transformation_mode="asymmetric")
     if mode != "nearest":

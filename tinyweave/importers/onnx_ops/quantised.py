@@ -28,9 +28,9 @@ TYPES = (0, UINT8, INT8)  # supported values of the attribute output_dtype; 0 me
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **more: Any) -> Any:
-    """Import ONNX's QuantizeLinear: record the scale of a computed tensor, or quantise a constant to int8 or uint8.
+    """Import QuantizeLinear: record the scale of a computed tensor, or quantise a constant; `axis` is the per-channel axis.
 
-    `axis` is the per-channel axis. Block-wise scales are refused.
+    Block-wise scales are refused.
     """
     if block_size or more.get("output_dtype", UINT8) not in TYPES:
         raise Unsupported("it has block-wise scales, or an output type other than int8 and uint8")
@@ -48,9 +48,9 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
-    """Import ONNX's DequantizeLinear: record the scale of a computed tensor, or pair an integer constant with its scale.
+    """Import DequantizeLinear: record the scale of a computed tensor, or of a constant; `axis` is the per-channel axis.
 
-    `axis` is the per-channel axis. Block-wise scales are refused.
+    Block-wise scales are refused.
     """
     if block_size:
         raise Unsupported("it has block-wise scales; only per-tensor and per-channel scales are supported")
@@ -79,19 +79,12 @@ def _constants(scale: Any, zero: Any) -> tuple[Array, Any]:
 
 
 def _dequantised_map(b: Builder, x: Any, scale: Any, zero: Any) -> Map:
-    """Return the computed tensor `x` after recording its scale and zero point.
-
-    Raise Unsupported if it has a different scale or zero point already.
-    """
+    """Return the computed tensor `x` after recording its scale; raise Unsupported if it has a different one already."""
     return dequantise_map(b, x, *_constants(scale, zero), unsigned=_is_unsigned(zero))
 
 
 def _dequantised_input(b: Builder, x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
-    """Return an operand of a QLinear op after recording its scale and zero point.
-
-    A computed tensor is returned as a Map; an integer constant as an array that holds integers, scales and zero points. `axis`
-    is the per-channel axis of a constant.
-    """
+    """Return an operand of a QLinear op after recording its scale: a Map, or an array of QUANTISED_DTYPE."""
     if isinstance(x, Map):
         return _dequantised_map(b, x, scale, zero)
     return quantised_constant(x, scale, 0 if zero is None else zero, axis)
@@ -103,11 +96,7 @@ def _requantised(b: Builder, y: Any, scale: Any, zero: Any) -> Map:
 
 
 def _bias(bias: Any, x_scale: Any, weight: Array) -> Any:
-    """Return an int32 bias as a quantised constant; None, which means no bias, is returned as None.
-
-    The scale per output channel is `x_scale` times the scale of that channel's weights. `weight` has the output channels on its
-    first axis.
-    """
+    """Return an int32 bias (or None) with the scales `x_scale` times those of `weight`, output channels first."""
     if bias is None:
         return None
     scales = np.broadcast_to(weight["scale"].reshape(len(weight), -1)[:, 0], bias.shape)
@@ -134,10 +123,7 @@ def _gemm(b: Builder, *inputs: Any, **attrs: Any) -> Map:
 
 
 def _binary(function: Function, axis: int | None = None) -> Function:
-    """Return a function that imports a QLinear op with two operands.
-
-    `function` imports the float op. `axis` is the per-channel axis of a constant operand; None means per-tensor scales.
-    """
+    """Return a function that imports a QLinear op with two operands, whose float op `function` imports."""
 
     def apply(b: Builder, *inputs: Any) -> Map:
         x, y = (_dequantised_input(b, inputs[at], inputs[at + 1], inputs[at + 2], axis) for at in (0, 3))
@@ -158,10 +144,7 @@ def _unary(function: Function) -> Function:
 
 
 def _either_layout(function: Function, default: int = 0) -> Function:
-    """Wrap an importer function of a map [n, c, ...]: with the attribute channels_last, the map and the result are [n, ..., c].
-
-    `default` is the value of the attribute if it is absent.
-    """
+    """Wrap an importer of a map [n, c, ...]: with the attribute channels_last, map and result are [n, ..., c]."""
 
     def apply(b: Builder, x: Map, *inputs: Any, channels_last: int = default, **attributes: Any) -> Any:
         if not channels_last:

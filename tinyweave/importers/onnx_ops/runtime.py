@@ -102,9 +102,9 @@ def _quick_gelu(b: Builder, x: Map, *, alpha: float = 1.702) -> Map:
 
 
 def _skipping(is_simple: bool) -> Function:
-    """Return a function that imports SkipLayerNormalization, or, if `is_simple` is set, SkipSimplifiedLayerNormalization.
+    """Return an importer of SkipLayerNormalization, or, if `is_simple`, SkipSimplifiedLayerNormalization.
 
-    The fourth output is the sum that is normalised; mean and inverse deviation are placeholders that no op may read.
+    The fourth output is the sum that is normalised; no op may read mean and inverse deviation.
     """
 
     def apply(b: Builder, x: Map, skip: Any, scale: Any, *more: Any, epsilon: float = 1e-12) -> list[Any]:

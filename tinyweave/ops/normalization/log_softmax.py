@@ -46,10 +46,7 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def logarithm(x: Int64) -> Int64:
-    """Return ln(x) in Q5.26 for x >= 1 in Q12.19.
-
-    x = 2^k * r with r near 2^(-1/4); ln(r) is approximated by a rational function.
-    """
+    """Return ln(x) in Q5.26 for x >= 1 in Q12.19: x = 2^k * r with r near 2^(-1/4), whose ln is a rational function."""
     log_2, sqrt_sqrt_half, sqrt_half = 1488522236, 1805811301, 1518500250
     alpha_n, alpha_d, alpha_i, alpha_f = 117049297, 127690142, 1057819769, 638450708
     quarter = 1 << 23  # in Q6.25

@@ -43,18 +43,12 @@ def of_differences(scale: float) -> Parameters:
 
 
 def counted(p: Parameters) -> NDArray[np.int64]:
-    """Return the int8 differences x - max(x) whose exponentials are computed: 0, -1, ... down to `difference_min` or -255.
-
-    The probability of smaller differences is 0.
-    """
+    """Return the differences x - max(x) with exponentials: 0, -1, ... down to `difference_min` or -255; others have 0."""
     return np.arange(0, max(p.difference_min, -255) - 1, -1)
 
 
 def exponentials(p: Parameters, difference: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Compute exp(scale * difference) in Q31, with the scale that `p` encodes, for integer differences x - max(x).
-
-    No difference may be below `difference_min`; the caller must replace smaller ones.
-    """
+    """Compute exp(scale * difference) in Q31 for integers x - max(x), which the caller limits to `difference_min`."""
     return exp_on_negative_values(high_mul(wrap32(difference << p.left_shift), p.multiplier))
 
 

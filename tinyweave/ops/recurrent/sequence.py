@@ -1,9 +1,8 @@
 """gru, simple_rnn and stateless_lstm on int8 sequences: layers of PyTorch and ONNX that start from an initial state.
 
-TFLite has no such ops, so the references here are their definition. A gate's sum is the sum of two products, that of the input
-and that of the hidden state, each rescaled to fixed point. The hidden state that the recurrent weights multiply is int8 and
-quantised like the output. The state of a GRU has STATE_BITS more fractional bits. tanh is a table with linear interpolation.
-Rounding is half up.
+TFLite has no such ops, so the references here are their definition. A gate's sum is that of the products with the input and the
+int8 hidden state (quantised like the output), each rescaled to fixed point. The state of a GRU has STATE_BITS more fractional
+bits. tanh is a table with linear interpolation. Rounding is half up.
 """
 
 from __future__ import annotations
@@ -64,11 +63,7 @@ def cell_bits(graph: Graph, op: Op) -> int:
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the fixed-point factors of a recurrent layer.
-
-    The gates' pre-activations have GATE_BITS fractional bits. With relu they have the unit of the state, output scale /
-    2^STATE_BITS.
-    """
+    """Return the factors to GATE_BITS fractional bits, or, with relu, to the unit output scale / 2^STATE_BITS."""
     out = graph.output(op)
     step = out.scale * 2.0**-STATE_BITS
     unit = step if op.attrs.get("relu") else 2.0**-GATE_BITS
@@ -108,10 +103,7 @@ def _in_order(op: Op, steps: NDArray[Any]) -> NDArray[Any]:
 
 
 def _output(op: Op, states: list[Any], dtype: str) -> Arrays:
-    """Return the layer's output, [1, steps, cells] in time order, from hidden states in the order of their computation.
-
-    If the attribute `last` is set, the output has only the state computed last, [1, 1, cells].
-    """
+    """Return hidden states as [1, steps, cells] in time order, or with `last` that computed last, [1, 1, cells]."""
     rows = np.stack(states[-1:] if op.attrs["last"] else states)
     return [_in_order(op, rows)[None].astype(dtype)]
 
@@ -135,10 +127,7 @@ def _limited(graph: Graph, op: Op, states: Int64) -> Int64:
 
 
 def _activated(graph: Graph, op: Op, sums: Int64) -> Int64:
-    """Return tanh of the gates' pre-activations, as states in units of output scale / 2^STATE_BITS.
-
-    The states are clamped to the range of the int8 output.
-    """
+    """Return tanh of the gates' sums as states in units of output scale / 2^STATE_BITS, in the range of the output."""
     return _scaled_state(graph, op, tanh(sums))
 
 
@@ -155,10 +144,7 @@ def _first(graph: Graph, op: Op, arrays: OptionalArrays) -> Int64:
 
 
 def reference_gru(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute the hidden state h = n + z * (h - n) at each time step. The gates are reset (r), update (z) and new (n).
-
-    n may exceed the range of the output, which only h must keep.
-    """
+    """Compute h = n + z * (h - n) with the gates reset (r), update (z), new (n); only h is limited to the output's range."""
     zero, states = graph.output(op).zero_point, []
     state = (_first(graph, op, arrays) - zero) << STATE_BITS
     for row in _in_order(op, _input_sums(graph, op, arrays)):
@@ -190,10 +176,7 @@ def logistic(x: Int64) -> Int64:
 
 
 def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute the hidden state h = tanh(s), or relu(s) if the attribute `relu` is set, at each time step.
-
-    The pre-activation s is the sum of input times weights, hidden state times recurrent weights, and biases.
-    """
+    """Compute the hidden state h = tanh(s), or relu(s) with `relu`; s sums both products and biases."""
     zero, states = graph.output(op).zero_point, []
     hidden = _first(graph, op, arrays)
     for row in _in_order(op, _input_sums(graph, op, arrays)):
@@ -205,10 +188,7 @@ def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute the cell state c = f * c + i * g and the hidden state h = o * tanh(c) at each time step.
-
-    The gates are input (i), forget (f), candidate (g) and output (o).
-    """
+    """Compute c = f * c + i * g and h = o * tanh(c) with the gates input (i), forget (f), candidate (g) and output (o)."""
     zero, bits, states = graph.output(op).zero_point, cell_bits(graph, op), []
     hidden = _first(graph, op, arrays)
     cell = np.zeros(hidden.shape, np.int64) if arrays[CELL] is None else operand(arrays, CELL)[0].astype(np.int64)
@@ -223,13 +203,10 @@ def reference_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None = None) -> list[Float]:
-    """Compute a float32 recurrent layer, and return its states in the order in which they are computed.
+    """Compute a float32 recurrent layer from the state `first` (default: the operand, or 0); return its states as computed.
 
-    Args:
-        arrays: The values of its inputs.
-        step: A function (a, recurrent weights, recurrent bias or 0, state) -> next state, where a is the input times the
-            weights, plus the bias, at one time step.
-        first: The state before the first step; None: the hidden state that the op has as input, or 0.
+    `step(a, recurrent weights, recurrent bias or 0, state)` returns the next state; a is the input times the weights, plus the
+    bias.
     """
     recurrent = real_operand(arrays, RECURRENT)
     state = _real_first(arrays, STATE) if first is None else first

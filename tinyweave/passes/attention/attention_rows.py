@@ -1,12 +1,9 @@
 """Rewrite attention so that a fused stage can compute it row by row, and its score matrix is never whole.
 
-All ops connected with an attention head (a product of two computed matrices) get maps of the shape [1, rows, 1, channels], in
-which a stage computes one row after another. Each head has ops of its own: the softmax of all heads is split, and so are dense
-layers of which each head reads some channels. Slices, transposes and concatenations between these ops vanish. Keys and values
-are computed first; the ops of a head come one after another, so that heads can share bytes.
-
-The score matrix of one query row then needs the bytes of one row, as in FlashAttention (arXiv 2205.14135) with blocks of one
-query; the softmax is computed of whole rows, so all bytes stay the same.
+All ops connected with an attention head (a product of two computed matrices) get maps [1, rows, 1, channels], of which a stage
+computes one row after another. Softmaxes and dense layers are split by head; slices, transposes and concatenations between them
+vanish. Keys and values are computed first, then head by head, so that heads share bytes. The scores then need the bytes of one
+row, as in FlashAttention (arXiv 2205.14135) with blocks of one query; the softmax is of whole rows, so no byte changes.
 """
 
 from __future__ import annotations
@@ -23,10 +20,7 @@ from .trace_rows import Trace, trace
 
 
 def attention_rows(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Give the ops around attention heads maps of rows; return the graph unchanged if it has no int8 attention head.
-
-    The TensorMap is empty: a map of one head is no range of channels of an old tensor.
-    """
+    """Give the ops around int8 attention heads maps of rows; the TensorMap is empty, as such a map is no range of channels."""
     products = (op for op in graph.ops if SPECS[op.kind].family == "matmul")
     if not any(all(x is not None and x.data is None for x in graph.inputs_of(op)) for op in products):
         return graph, {}
@@ -76,10 +70,7 @@ def _as_rows(maps: RowMaps, addresses: Addresses) -> Operand | None:
 
 
 def _staying(traced: Trace) -> set[str]:
-    """Return the names of the ops that must stay as they are, because an op that is not rewritten reads their outputs.
-
-    These are outputs in which row maps are not side by side, and tensors of the old graph that only have another shape.
-    """
+    """Return the ops that must stay because an op that is not rewritten reads their outputs, which are no rows side by side."""
     graph, maps = traced.graph, traced.maps
     operands = {name: _as_rows(maps, traced.at[name]) for name in _wanted(traced)}
     names = [name for name, x in operands.items() if x is None or not any(maps.maps[part.number].op for part in x.parts)]

@@ -1,9 +1,7 @@
 """Find the attention heads of a network on a sliding window of frames, and the rows that each row of a head attends to.
 
-A head multiplies rows of queries with rows of keys, adds a constant mask to these scores, takes the softmax of each row, and
-multiplies it with rows of values. A mask hides a score if the softmax is 0 there, whatever the scores are. Since all values are
-int8, this is not assumed but computed for each of the 256 scores. Rows of keys and values that a row cannot see do not change
-any byte of the row, so a call that computes only the newest row needs only the rows that this row sees.
+A mask hides a score if the softmax is 0 there, whatever the scores are, which is computed for each of the 256 int8 scores.
+Hidden keys and values change no byte of a row, so a call that computes the newest row needs only the rows that it sees.
 """
 
 from __future__ import annotations
@@ -23,10 +21,7 @@ SCORES = np.arange(-128, 128, dtype=np.int8)[:, None]  # all scores
 
 
 class Band(NamedTuple):
-    """The rows that a row of an attention head can see: `before` rows before it, itself, and `ahead` rows after it.
-
-    If `is_steady`, the mask depends only on the distance between two rows, not on where they are in the window of frames.
-    """
+    """Rows that a row of a head sees: `before` it, itself, and `ahead`; if `is_steady`, the mask depends on distance only."""
 
     before: int
     ahead: int
@@ -38,11 +33,9 @@ class Band(NamedTuple):
 
 
 def attention_bands(graph: Graph) -> dict[str, Band]:
-    """Return a dict from the name of each op of an attention head to the Band of the head.
+    """Return op name -> Band for each op of a head with scores [1, rows, 1, rows], which `attention_rows` makes.
 
-    The ops of a head are the product of queries and keys (the scores), elementwise ops such as the mask, the softmax, and
-    the products with values.
-    Only heads whose scores have the shape [1, rows, 1, rows] are found, as the pass `attention_rows` produces it.
+    The ops are the product of queries and keys, elementwise ops such as the mask, the softmax, and the products with values.
     """
     found = dict[str, Band]()
     for op in graph.ops:
@@ -100,13 +93,10 @@ def _is_mask(op: Op) -> bool:
 
 
 def _is_steady(kind: NDArray[np.int64], distance: NDArray[np.int64], before: int, ahead: int) -> bool:
-    """Return whether the mask, in a band of the matrix of scores, is the same along each diagonal.
+    """Return whether the mask is the same along each diagonal of the band.
 
-    Args:
-        kind: an integer [rows, rows] for each pair of rows; pairs have the same integer if all masks are equal for them.
-        distance: the row of the query minus the row of the key, [rows, rows].
-        before: rows before the query's row that belong to the band.
-        ahead: rows after the query's row that belong to the band.
+    `kind` is an integer per pair of rows, equal if all masks are equal for them; `distance` is the query's row minus the key's.
+    Both are [rows, rows].
     """
     is_inside = (distance <= before) & (distance >= -ahead)
     return bool((kind[1:, 1:] == kind[:-1, :-1])[is_inside[1:, 1:]].all())

@@ -1,7 +1,7 @@
 """Maps of rows, [1, rows, 1, channels], of which tensors of other shapes and orders of elements consist.
 
-A graph is traced symbolically. Each element of a tensor has an address, which says in which row map, row and channel its value
-is. Ops that only move elements, such as a slice or a transpose, rearrange addresses. Ops that work row by row add row maps.
+In a symbolic trace, each element of a tensor has an address: row map, row and channel of its value. Ops that only move elements
+rearrange addresses; ops that work row by row add row maps.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ class Part(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An operand of a row map's op: parts of other row maps, whose channels are concatenated.
-
-    If `is_matrix`, all rows of the op's output read all of it, as they read the second operand of a batch_matmul.
-    """
+    """Parts of row maps whose channels are concatenated; if `is_matrix`, all rows of the op's output read all of it."""
 
     parts: tuple[Part, ...]
     is_matrix: bool = False
@@ -46,13 +43,8 @@ class Operand(NamedTuple):
 class RowMap:
     """A map of rows that an op computes from other row maps, or a tensor of the graph as a map of rows.
 
-    Attributes:
-        rows: the number of rows.
-        channels: the elements of a row.
-        like: a tensor with the map's type and quantisation; without an op, the tensor itself.
-        op: the op that computes the map, with the operands below; None for a tensor of the graph.
-        operands: row maps and constants.
-        elementwise: whether each channel depends on one channel of each operand, so that some channels can be computed alone.
+    `like` is a tensor with its type and quantisation, or, without `op`, the tensor itself. If `elementwise`, each channel
+    depends on one channel of each operand, so that some channels can be computed alone.
     """
 
     rows: int
@@ -92,10 +84,7 @@ class RowMaps:
         return Located(numbers, *np.divmod(addresses - np.array(self.begins)[numbers], channels))
 
     def operand(self, block: Addresses) -> Operand | None:
-        """Return the parts of row maps of which a block of addresses [rows, channels] consists.
-
-        Row r of the block must be row r of each part. Return None if the block has other rows, or not all rows, of a map.
-        """
+        """Return the parts of row maps that form the addresses [rows, channels], row r of each in row r; else None."""
         first = self.locate(block[0])
         steps = np.array([self.maps[number].channels for number in first.number])
         rows = {self.maps[number].rows for number in first.number}
@@ -108,10 +97,7 @@ class RowMaps:
         return Operand(tuple(Part(number, begin, begin + size) for number, begin, size in begins))
 
     def grouped(self, block: Addresses) -> Iterator[tuple[Addresses, Operand | None]]:
-        """Yield the rows of a block that begin in the same channel of the same row map, with the operand that they form.
-
-        A block [heads * rows, channels], for example, has a group for each head.
-        """
+        """Yield the rows of a block that begin in the same channel of a row map, such as those of a head, and their operand."""
         first = self.locate(block[:, 0])
         keys, group = np.unique(np.stack([first.number, first.channel]), axis=1, return_inverse=True)
         for number in range(keys.shape[1]):

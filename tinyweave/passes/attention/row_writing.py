@@ -19,11 +19,8 @@ Node = Part | Operand  # what one step of `RowWriting.write` computes: channels 
 def computed_spans(maps: RowMaps, wanted: Iterable[Operand]) -> list[list[Span]]:
     """Return for each row map the ranges of channels that an op of their own computes.
 
-    Dense layers and elementwise ops compute just the channels that other ops read together. Ranges that overlap are computed
-    together. All other ops compute all channels.
-
-    Args:
-        wanted: the row maps that are needed as tensors of the graph.
+    Dense layers and elementwise ops compute just the channels that other ops read together; others compute all. `wanted` are
+    needed as tensors of the graph.
     """
     spans: list[list[Span]] = [[] for _ in maps.maps]
     for part in (part for operand in wanted for part in operand.parts):
@@ -68,10 +65,7 @@ def _within(part: Part, row_map: RowMap, span: Span) -> Part:
 
 
 def _constant(row_map: RowMap, tensor: Tensor, span: Span) -> Tensor:
-    """Return the values of a constant operand for a range of channels: rows of weights, entries of a bias or of factors.
-
-    The table of a function of one element, and a single number, are the same for all channels.
-    """
+    """Return the part of a constant operand for a range of channels; a table or a single number is the same for all."""
     begin, end = span
     is_weights = not row_map.elementwise
     axis = 0 if is_weights else -1
@@ -97,15 +91,10 @@ def _numbered(name: str, separator: str) -> Iterator[str]:
 
 @dataclass
 class RowWriting:
-    """A graph that is being written.
+    """A graph that is being written: row maps -> ops in execution order.
 
-    Attributes:
-        maps: the row maps that it computes.
-        tensors: the tensors of the old graph and of the new one.
-        taken: names of ops that are in use.
-        ops: the new ops, in execution order.
-        spans: as from `computed_spans`.
-        names: what was written -> the tensor that holds it.
+    `tensors` are those of the old and the new graph, `taken` the op names in use, `spans` is from `computed_spans`, and `names`
+    maps what was written to its tensor.
     """
 
     maps: RowMaps
@@ -118,8 +107,8 @@ class RowWriting:
     def write(self, operand: Operand) -> str:
         """Write the ops that compute an operand, unless they are written; return the tensor that holds the operand.
 
-        Before an op, its matrices are computed, then its other operands, each with all that it needs. Reshapes of network
-        inputs and of other ops' outputs come first of all: a fused stage has no ops without code.
+        Before an op its matrices are computed, then its other operands. Reshapes come first: a fused stage has no ops without
+        code.
         """
         order, done = list[Node](), set[Node]()
         waiting: list[tuple[Node, bool]] = [(part, False) for part in reversed(self._sources(operand))]

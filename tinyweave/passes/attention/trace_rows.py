@@ -22,14 +22,7 @@ PADDING = 1 << 40  # above all addresses; the value of padding is below
 
 @dataclass
 class Trace:
-    """A graph under trace.
-
-    Attributes:
-        graph: the graph.
-        maps: the row maps found so far.
-        at: tensor that consists of row maps -> the address of each element, in the shape of the tensor.
-        sources: tensor that another op computes, or network input -> its addresses as a row map.
-    """
+    """A graph under trace; `at` and `sources` (of other ops' outputs and inputs) map tensors to addresses of their elements."""
 
     graph: Graph
     maps: RowMaps = field(default_factory=RowMaps)
@@ -94,15 +87,9 @@ def _joined(traced: Trace, op: Op) -> Outputs:
 def _add(
     traced: Trace, op: Op, size: Size, operands: Sequence[Operand | Tensor], *, elementwise: bool = False, **attrs: bool
 ) -> Addresses | None:
-    """Add the row map that an op computes from these operands.
+    """Add the row map of `size` (rows, channels) that an op computes; return its addresses, or None if not by rows.
 
-    Args:
-        size: the rows and channels of the map.
-        elementwise: whether each channel depends on one channel of each operand.
-        attrs: the attributes that change if the op computes the map.
-
-    Returns:
-        The addresses of the map, [rows, channels], or None if the op cannot compute it row by row.
+    `elementwise` is as in RowMap; `attrs` are the attributes that change.
     """
     changed = replace(op, attrs={**op.attrs, **attrs})
     row_map = RowMap(*size, traced.graph.output(op), changed, tuple(operands), elementwise)
@@ -203,10 +190,7 @@ def _mapped(traced: Trace, op: Op) -> Outputs:
 def _constant(graph: Graph, op: Op, operand: Tensor, own: Own, size: Size) -> Tensor | None:
     """Return a constant operand of an elementwise op in the shape of a row map, or None if an element meets several values.
 
-    Args:
-        operand: the operand, which broadcasts to the output; or a table, which stays as it is.
-        own: the output elements that the row map holds.
-        size: rows and channels of the row map.
+    `own` are the output elements that the row map holds, `size` its rows and channels. A table stays as it is.
     """
     if operand.elements == 1 or SPECS[op.kind].family == "unary" or operand.data is None:
         return operand
@@ -222,7 +206,7 @@ def _constant(graph: Graph, op: Op, operand: Tensor, own: Own, size: Size) -> Te
 def _binary(traced: Trace, op: Op) -> Outputs:
     """Add a row map for each pair of row maps that contain elements of the two computed operands.
 
-    The operands must have equal channels, up to a shift, or one operand has a single channel, which is broadcast.
+    The operands have equal channels, up to a shift, or one has a single channel, which is broadcast.
     """
     graph = traced.graph
     if computed_operand(graph, op) is not None:
