@@ -51,7 +51,7 @@ class Window(NamedTuple):
         return ticks * self.reach + ticks // self.up * self.phase
 
     def kept(self, ticks: int, waited: int) -> int:
-        """Return how many input rows, `ticks` apart, a line buffer holds until their last read; `waited` is from `wait`."""
+        """Return how many input rows, `ticks` apart, a line buffer holds if output row 0 is `waited` ticks after row 0."""
         return -((self.phase - waited // (ticks // self.up)) // self.up) + self.pad + 1
 
     def compose(self, inner: Window) -> Window:

@@ -226,7 +226,7 @@ class _Step:
         return out
 
     def is_moved_in_place(self, name: str) -> bool:
-        """Return whether a map's state has space for new rows, so that rows move within it; it is at most twice as large."""
+        """Return whether a map's state has space for new rows, so that rows move within it (at most twice as large)."""
         rows = self.rows[name]
         return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
 

@@ -23,7 +23,8 @@ def listening(
 ) -> Package:
     """Return a package whose program reads a wav file and prints the class at each inference, and the words it recognised.
 
-    The scores of the last inferences are averaged before a word is recognised.
+    The scores of the last inferences are averaged before a word is recognised. Raise CompileError if there are several models,
+    or a number is out of range.
 
     Args:
         every: frames from one inference to the next.
@@ -31,8 +32,6 @@ def listening(
         threshold: least mean of the int8 scores, -128 to 127, with which a word is recognised.
         pause: inferences after a recognised word in which no other is recognised.
         words: number of the first classes that are words; the other classes are never recognised. None takes all.
-
-        CompileError: there are several models, or a number is out of range.
     """
     _check_one(package)
     name, graph = package.models[0].name, package.models[0].plan.graph
