@@ -52,6 +52,12 @@ def test_every_constant_output_compiles(values: list[int], tmp_path: Path) -> No
     assert constant_bytes(made) == bytes_in_header(source.files[f"{graph.name}_weights.h"])
 
 
+def test_words_are_hexadecimal_beside_the_header_that_describes_them() -> None:
+    words = np.array([[1, 0xFEDCBA98]], np.uint32)
+    expected = "/* [1][2], layout: tw_line.h */\nstatic const uint32_t words[2] = {0x00000001, 0xfedcba98};\n"
+    assert c.array("uint32_t", "words", words, "tw_line.h") == expected
+
+
 @pytest.mark.parametrize("digits", range(1, 12))
 def test_lines_of_an_array_are_filled(digits: int) -> None:
     values = np.full(400, 10 ** (digits - 1))

@@ -18,10 +18,10 @@ from codegen.emitted import compile_strictly, inputs_of, source_of, write
 from tinyweave import api, ops
 from tinyweave.codegen import Origin, c, emit
 from tinyweave.codegen.header import survives
-from tinyweave.codegen.layer import Constants, shape_text
+from tinyweave.codegen.layer import Constants
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
-from tinyweave.planning import Buffer, Request, Tile, check, plan, plan_in_stages
+from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
+from tinyweave.planning import Buffer, Request, check, plan, plan_in_stages
 from tinyweave.planning.explain import why_portable
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
@@ -223,30 +223,3 @@ def test_the_comment_of_a_stage_names_the_maps_that_it_reads_and_writes() -> Non
     made = plan_in_stages(net.finish("stage", net.conv(last, 5)), [(0,), (1, 2, 3), (4,), (5,), (6,)])
     notes = re.findall(r"/\* \S+ (.*row by row: .*)", source_of(made.graph, made).files["stage.c"])
     assert notes == ["depthwise_conv_2d_1 to add_3, row by row: 12x10x8 -> 12x10x8"]
-
-
-def test_the_comment_on_tiles_is_emitted_once_before_the_first_tile() -> None:
-    net = Net(12, 10, 3)
-    last = net.conv(net.depthwise(net.depthwise(net.conv("image", 8), 3), 3), 8)
-    made = plan_in_stages(net.finish("stage", last), [(0, 1, 2, 3), (4,), (5,)], tiles=[Tile((0, 1, 2, 3), 3)])
-    lines = [line.strip() for line in source_of(made.graph, made).files["stage.c"].splitlines()]
-    tiles = [at for at, line in enumerate(lines) if line.startswith("tw_tile ")]
-    assert len(tiles) > 1, "more than one map inside"
-    notes = [at for at, line in enumerate(lines) if line.startswith("/* Tiles: view {address, ")]
-    assert notes == [tiles[0] - 1]
-
-
-def test_the_comment_of_a_pad_gives_its_widths() -> None:
-    x = Tensor("image", (1, 5, 6, 3), "int8", Quant((0.5,), (3,)))
-    paddings = Tensor("paddings", (4, 2), "int32", None, np.array([[0, 0], [1, 2], [3, 0], [0, 0]], np.int32), "constant")
-    tensors = {t.name: t for t in (x, paddings, replace(x, name="out", shape=(1, 8, 9, 3)))}
-    op = Op("pad_0", "pad", ("image", "paddings"), ("out",), {})
-    graph = ops.check(verify(Graph("framed", tensors, (op,), ("image",), ("out",))))
-    assert "/* 1/1 pad_0: pad by 0+0, 1+2, 3+0, 0+0, 5x6x3 -> 8x9x3 */" in source_of(graph).files["framed.c"]
-
-
-@pytest.mark.parametrize(
-    ("shape", "text"), [((1, 6, 5, 4), "6x5x4"), ((2, 6), "2x6"), ((1,), "1"), ((), "1"), ((3,), "3"), ((1, 1, 4), "1x4")]
-)
-def test_shapes_in_comments_leave_out_the_batch(shape: tuple[int, ...], text: str) -> None:
-    assert shape_text(shape) == text == shape_text(list(shape))

@@ -55,20 +55,22 @@ enum {
  * The headers of the kernels explain each member. */
 
 static const tw_conv conv_2d_0 = {
-    .in = {8, 8, 1}, .out = {4, 4, 4},
-    .kernel = {3, 3}, .stride = {2, 2}, .dilation = {1, 1},
-    .pad = {0, 0}, .groups = 1,
-    .in_zero = -128, .out_zero = -128, .out_min = -128, .out_max = 127,
-    .weights = conv_2d_0_weights, .bias = conv_2d_0_bias,
+    .shape = {
+        .in = {8, 8, 1}, .out = {4, 4, 4},
+        .kernel = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}, .pad = {0, 0},
+        .in_zero = -128, .out_zero = -128, .out_min = -128, .out_max = 127,
+    },
+    .groups = 1, .weights = conv_2d_0_weights, .bias = conv_2d_0_bias,
     .multiplier = conv_2d_0_multiplier, .shift = conv_2d_0_shift,
 };
 
 static const tw_conv depthwise_conv_2d_1 = {
-    .in = {4, 4, 4}, .out = {4, 4, 4},
-    .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1},
-    .pad = {1, 1}, .groups = 4,
-    .in_zero = -128, .out_zero = -10, .out_min = -10, .out_max = 127,
-    .weights = depthwise_conv_2d_1_weights, .bias = NULL,
+    .shape = {
+        .in = {4, 4, 4}, .out = {4, 4, 4},
+        .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .pad = {1, 1},
+        .in_zero = -128, .out_zero = -10, .out_min = -10, .out_max = 127,
+    },
+    .groups = 4, .weights = depthwise_conv_2d_1_weights, .bias = NULL,
     .multiplier = depthwise_conv_2d_1_multiplier, .shift = depthwise_conv_2d_1_shift,
 };
 
@@ -79,11 +81,13 @@ static const tw_mean mean_2 = {
 };
 
 static const tw_fully_connected fully_connected_3 = {
-    .in = {1, 1, 4}, .out = {1, 1, 3},
-    .in_zero = -10, .out_zero = 5, .out_min = -128, .out_max = 127,
-    .per_channel = 0,
+    .layer = {
+        .in = {1, 1, 4}, .out = {1, 1, 3},
+        .in_zero = -10, .out_zero = 5, .out_min = -128, .out_max = 127,
+        .per_channel = 0,
+        .multiplier = fully_connected_3_multiplier, .shift = fully_connected_3_shift,
+    },
     .weights = fully_connected_3_weights, .bias = fully_connected_3_bias,
-    .multiplier = fully_connected_3_multiplier, .shift = fully_connected_3_shift,
 };
 
 static const tw_softmax softmax_4 = {

@@ -51,11 +51,13 @@ static const tw_quantization quantize_0 = {
 };
 
 static const tw_fully_connected fully_connected_1 = {
-    .in = {1, 1, 5}, .out = {1, 1, 2},
-    .in_zero = 4, .out_zero = -7, .out_min = -128, .out_max = 127,
-    .per_channel = 1,
+    .layer = {
+        .in = {1, 1, 5}, .out = {1, 1, 2},
+        .in_zero = 4, .out_zero = -7, .out_min = -128, .out_max = 127,
+        .per_channel = 1,
+        .multiplier = fully_connected_1_multiplier, .shift = fully_connected_1_shift,
+    },
     .weights = fully_connected_1_weights, .bias = NULL,
-    .multiplier = fully_connected_1_multiplier, .shift = fully_connected_1_shift,
 };
 
 static const tw_quantization dequantize_2 = {

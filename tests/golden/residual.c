@@ -64,11 +64,12 @@ enum {
  * The headers of the kernels explain each member. */
 
 static const tw_conv conv_2d_0 = {
-    .in = {6, 5, 4}, .out = {6, 5, 4},
-    .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1},
-    .pad = {0, 0}, .groups = 1,
-    .in_zero = 3, .out_zero = -4, .out_min = -128, .out_max = 127,
-    .weights = conv_2d_0_weights, .bias = NULL,
+    .shape = {
+        .in = {6, 5, 4}, .out = {6, 5, 4},
+        .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .pad = {0, 0},
+        .in_zero = 3, .out_zero = -4, .out_min = -128, .out_max = 127,
+    },
+    .groups = 1, .weights = conv_2d_0_weights, .bias = NULL,
     .multiplier = conv_2d_0_multiplier, .shift = conv_2d_0_shift,
 };
 
@@ -149,10 +150,15 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
      *   add_1: add relu, 6x5x4 + 6x5x4 -> 6x5x4
      */
     {
-        /* Views of the maps: address, bytes per row, rows kept, first row, first column */
-        const tw_view input_map = {sram + AT_INPUT, 20, 6, 0, 0};
-        tw_view conv_2d_0_map = {sram + AT_CONV_2D_0, 20, 1, 0, 0};
-        tw_view add_1_map = {sram + AT_ADD_1, 20, 6, 0, 0};
+        const tw_view input_map = {
+            .data = sram + AT_INPUT, .row_stride = 20, .ring_height = 6, .first_row = 0, .first_col = 0,
+        };
+        tw_view conv_2d_0_map = {
+            .data = sram + AT_CONV_2D_0, .row_stride = 20, .ring_height = 1, .first_row = 0, .first_col = 0,
+        };
+        tw_view add_1_map = {
+            .data = sram + AT_ADD_1, .row_stride = 20, .ring_height = 6, .first_row = 0, .first_col = 0,
+        };
         tw_timing conv_2d_0_timing = {.due = 0, .every = 1, .rows_per_iteration = 1, .begin = 0, .end = 0, .rows = 6};
         tw_timing add_1_timing = {.due = 0, .every = 1, .rows_per_iteration = 1, .begin = 0, .end = 0, .rows = 6};
 

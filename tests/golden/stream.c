@@ -65,11 +65,12 @@ static const tw_strides strided_slice_2 = {
 };
 
 static const tw_conv conv_2d_4 = {
-    .in = {3, 1, 4}, .out = {1, 1, 2},
-    .kernel = {3, 1}, .stride = {1, 1}, .dilation = {1, 1},
-    .pad = {0, 0}, .groups = 1,
-    .in_zero = -128, .out_zero = 3, .out_min = -128, .out_max = 127,
-    .weights = conv_2d_4_weights, .bias = NULL,
+    .shape = {
+        .in = {3, 1, 4}, .out = {1, 1, 2},
+        .kernel = {3, 1}, .stride = {1, 1}, .dilation = {1, 1}, .pad = {0, 0},
+        .in_zero = -128, .out_zero = 3, .out_min = -128, .out_max = 127,
+    },
+    .groups = 1, .weights = conv_2d_4_weights, .bias = NULL,
     .multiplier = conv_2d_4_multiplier, .shift = conv_2d_4_shift,
 };
 

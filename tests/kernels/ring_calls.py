@@ -216,5 +216,10 @@ def build(struct: str, **members: Any) -> Any:
     return params
 
 
+def conv(groups: int, tables: dict[str, np.ndarray | None], **shape: Any) -> Any:
+    """Build a tw_conv of the members of its tw_conv_shape, and of its tables."""
+    return build("tw_conv", shape=build("tw_conv_shape", **shape), groups=groups, **tables)
+
+
 def values(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(-128, 128, shape).astype(np.int8)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernels.ring_calls import Call, Operand, Rng, Shape, Span, Trial, build, check, values
+from kernels.ring_calls import Call, Operand, Rng, Shape, Span, Trial, build, check, conv, values
 
 from tinyweave.kernels.geometry import repeated
 from tinyweave.kernels.table import BY_NAME, FILES
@@ -101,7 +101,7 @@ def convolution(rng: Rng, depthwise: bool, **chosen: Any) -> Trial:
     shift = rng.integers(-9, 2, out[2]).astype(np.int8)
     keep = (weights, bias, multiplier, shift)
     tables = {"weights": weights, "bias": bias if rng.integers(4) else None, "multiplier": multiplier, "shift": shift}
-    params = build("tw_conv", **geometry, **tables, **quantised(rng), **{"in": inside, "out": out, "groups": groups})
+    params = conv(groups, tables, **geometry, **quantised(rng), **{"in": inside, "out": out})
     name = "tw_depthwise_conv_2d_s8" if depthwise else "tw_conv_2d_s8"
     return Trial([Call(name, params, (0,))], [operand(rng, inside, reads)], out, keep)
 
@@ -133,8 +133,8 @@ def transpose_conv(rng: Rng) -> Trial:
     bias, multiplier = (rng.integers(low, high, channels).astype(np.int32) for low, high in ((-999, 999), (1 << 30, 1 << 31)))
     shift = rng.integers(-9, 2, channels).astype(np.int8)
     tables = {"weights": weights, "bias": bias if rng.integers(4) else None, "multiplier": multiplier, "shift": shift}
-    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "dilation": (1, 1), "groups": 1}
-    params = build("tw_conv", **geometry, **tables, **quantised(rng), **{"in": (h, w, depth), "out": out})
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "dilation": (1, 1)}
+    params = conv(1, tables, **geometry, **quantised(rng), **{"in": (h, w, depth), "out": out})
     call = Call("tw_transpose_conv_s8", params, (0,))
     return Trial([call], [operand(rng, (h, w, depth), reads)], out, (weights, bias, multiplier, shift))
 
@@ -212,8 +212,9 @@ def fully_connected(rng: Rng) -> Trial:
     per_channel = int(rng.integers(2))
     weights, bias = values(rng, (units * depth,)), rng.integers(-1000, 1000, units).astype(np.int32)
     multiplier, shift = rng.integers(1 << 62, (1 << 63) - 1, units), rng.integers(-12, 0, units).astype(np.int8)
-    tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift, "per_channel": per_channel}
-    params = build("tw_fully_connected", **{"in": (h, w, depth), "out": (h, w, units)}, **tables, **quantised(rng))
+    rescale = {"multiplier": multiplier, "shift": shift, "per_channel": per_channel}
+    layer = build("tw_dense", **{"in": (h, w, depth), "out": (h, w, units)}, **rescale, **quantised(rng))
+    params = build("tw_fully_connected", layer=layer, weights=weights, bias=bias)
     keep = (weights, bias, multiplier, shift)
     return Trial([Call("tw_fully_connected_s8", params, (0,))], [operand(rng, (h, w, depth))], (h, w, units), keep)
 

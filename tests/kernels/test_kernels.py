@@ -212,11 +212,11 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
     assert winograd.fourfold_sums_fit(given).met.all()
     assert not winograd.fourfold_sums_fit(given._replace(bias=given.bias + sign)).met.all()
     shapes = {"in": (4, 4, depth), "out": (4, 4, 1), "kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1)}
-    common = {**shapes, "groups": 1, "in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
+    quantised = {"in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
     words, out = winograd.stream(given), []
     tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift}
-    plain = ring_calls.build("tw_conv", **common, **tables)
-    bare = ring_calls.build("tw_conv", **common, **dict.fromkeys(tables))
+    bare = ring_calls.build("tw_conv_shape", **shapes, **quantised)
+    plain = ring_calls.build("tw_conv", shape=bare, groups=1, **tables)
     source = ring_calls.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
     for call in (
         ring_calls.Call("tw_conv_2d_s8", plain, (0,)),

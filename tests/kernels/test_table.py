@@ -141,6 +141,12 @@ def test_predicted_flash_of_weight_streams_equals_the_emitted_words() -> None:
     assert found == {name for name, row in streamed.items() if not row.flash_heavy}
 
 
+def test_a_weight_stream_names_the_header_that_describes_it() -> None:
+    for row in (row for row in VARIANTS if row.stream is not None or row.layout):
+        assert row.stream is not None and row.layout in {path.name for path in sources([row.name])}, row.name
+        assert re.search(r"stream of words|stream, per", FILES[row.layout].read_text()), row.name
+
+
 def test_a_dense_layer_with_shifts_of_minus_2_or_less_is_rounded_once() -> None:
     """One filter with a larger shift is enough to round all filters twice."""
     shifts = {(-2, -3): True, (-2, -2): True, (-1, -3): False, (0, 0): False}
@@ -209,8 +215,12 @@ def test_sources_are_closed_under_includes() -> None:
         "tw_fully_connected.c",
         "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
-        "tw_int4.h",
     ]
+
+
+def test_kernels_of_int8_weights_need_no_files_of_int4_weights() -> None:
+    for row in (row for row in VARIANTS if "_w4" not in row.name):
+        assert not [path.name for path in sources([row.name]) if "w4" in path.name or "int4" in path.name], row.name
 
 
 def test_an_op_that_no_kernel_runs_is_refused_with_the_supported_types() -> None:

@@ -139,12 +139,12 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     exact = dense.RESCALES_EXACTLY if is_depthwise else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
     if not with_outliers and not meets(given, exact):
         return None
-    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
+    shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    bare = ring_calls.build("tw_conv_shape", **geometry, **shapes, **quantised)
+    portable = ring_calls.build("tw_conv", shape=bare, groups=depth if is_depthwise else 1, **tables)
     portable = ring_calls.build("tw_conv_offset", conv=portable, weights_zero=zero) if zero else portable
-    bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     if with_outliers:
         of = depthwise.stream_with_outliers
         words = of(given, rows, stride) if is_depthwise else dense.stream_with_outliers(dense.by_rows(given, rows))
@@ -208,11 +208,10 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     if is_depthwise and not mve.products_add_in_16_bits(given).met.all():
         return None
-    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
-    common = {**shapes, **geometry, **quantised}
+    shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = ring_calls.build("tw_conv", **common, **tables)
-    bare = ring_calls.build("tw_conv", **common, **dict.fromkeys(tables))
+    bare = ring_calls.build("tw_conv_shape", **{**shapes, **geometry, **quantised})
+    portable = ring_calls.build("tw_conv", shape=bare, groups=depth if is_depthwise else 1, **tables)
     if is_depthwise:
         words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
         fast = ring_calls.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
@@ -245,9 +244,9 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     multiplier, shift = rescales(rng, max(int(products**0.5 * 5000), most), units, 1)
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "multiplier": multiplier, "shift": shift}
     tables |= {"bias": bias} if rng.integers(8) else {}
-    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
+    shapes = {"in": inside, "out": (*outside[:2], units), "dilation": (1, 1)}
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    params = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **{"bias": None} | tables)
+    params = ring_calls.conv(depth if is_depthwise else 1, {"bias": None} | tables, **geometry, **shapes, **quantised)
     source, names = inputs(rng, ring_views.operand(rng, inside, reads)), (PORTABLE[is_depthwise], kernel)
     portable, fast = (Trial([Call(n, params, (0,))], [source], shapes["out"], tuple(tables.values())) for n in names)
     return portable, fast
@@ -277,13 +276,16 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
-    portable = ring_calls.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
+    layer = ring_calls.build("tw_dense", **common, **quantised)
+    portable = ring_calls.build("tw_fully_connected", layer=layer, weights=laid, bias=bias)
     stream = dense.few if few else dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
     stream = partial(stream, offset=dense.M7_OFFSET) if kernel.endswith("_m7") else stream
     words = mve.wrapped(given.bias) if vectors else stream(given)
-    own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
-    fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})
-    fast = portable if raw else fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
+    if vectors:
+        layer = ring_calls.build("tw_dense", **{**common, **quantised, "in_zero": 0})
+        fast = ring_calls.build("tw_fully_connected", layer=layer, weights=filters, bias=words)
+    else:
+        fast = portable if raw else ring_calls.build("tw_fully_connected_dsp", dense=layer, stream=words)
     if "_offset_" in kernel:
         portable, fast = (
             ring_calls.build("tw_fully_connected_offset", dense=each, weights_zero=zero) for each in (portable, fast)

@@ -24,19 +24,19 @@ def float_literal(value: float) -> str:
     return np.format_float_scientific(single, unique=True, trim="0", exp_digits=1) + "f"
 
 
-def array(ctype: str, name: str, values: np.ndarray) -> str:
+def array(ctype: str, name: str, values: np.ndarray, layout: str = "") -> str:
     """Return the definition of a static constant array, on one line if it fits.
 
-    The C array is flat. If `values` has several axes, a comment gives its shape.
+    The C array is flat. If `values` has several axes, a comment gives its shape, and the header `layout` that describes it.
     """
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
         words = [repr(v) if ctype == "double" else float_literal(v) for v in flat.tolist()]
     else:
-        unsigned = "u" if ctype == "uint32_t" else ""
-        words = [f"{integer(v)}{unsigned}" for v in flat.tolist()]
+        words = [f"0x{v:08x}" if ctype == "uint32_t" else integer(v) for v in flat.tolist()]
     axes = "".join(f"[{extent}]" for extent in values.shape)
-    head = f"/* {axes} */\n" if values.ndim > 1 else ""
+    about = ", layout: ".join(filter(None, (axes if values.ndim > 1 else "", layout)))
+    head = f"/* {about} */\n" if about else ""
     head += f"static const {ctype} {name}[{len(words)}] = {{"
     if len(head) + sum(len(word) + 2 for word in words) < WIDTH:
         return f"{head}{', '.join(words)}}};\n"
@@ -64,12 +64,13 @@ def value(item: object) -> str:
 
 
 def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
-    """Return the definition of a static constant struct. Each mapping in `members` becomes one line of initialisers.
+    """Return the definition of a struct. Each mapping in `members` becomes one line of initialisers.
 
-    A value that is a sequence of such mappings initialises a struct inside the struct, with lines of its own. Nested braces
-    also compile as C++; designators such as `.conv.in` do not.
+    `ctype` is the type with its qualifiers, such as `static const tw_conv`. A value that is a sequence of such mappings
+    initialises a struct inside the struct, with lines of its own. Nested braces also compile as C++; designators such as
+    `.conv.in` do not.
     """
-    return f"static const {ctype} {name} = {{\n{_initialisers(members, '    ')}}};\n"
+    return f"{ctype} {name} = {{\n{_initialisers(members, '    ')}}};\n"
 
 
 def _initialisers(members: Sequence[Mapping[str, object]], indent: str) -> str:

@@ -28,26 +28,23 @@ def stored(tensor: Tensor) -> np.ndarray:
 
 @dataclass
 class Constants:
-    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once.
+    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once."""
 
-    `arrays` maps (C type, content as bytes) to (C name, values), in the order in which the arrays were added.
-    """
+    # (C type, content) -> (C name, values, header with the layout or ""), in the order in which the arrays were added
+    arrays: dict[tuple[str, bytes], tuple[str, np.ndarray, str]] = field(default_factory=dict)
 
-    # (C type, content) -> (C name, values), in the order in which the arrays were added
-    arrays: dict[tuple[str, bytes], tuple[str, np.ndarray]] = field(default_factory=dict)
-
-    def add(self, name: str, values: np.ndarray, ctype: str) -> str:
+    def add(self, name: str, values: np.ndarray, ctype: str, layout: str = "") -> str:
         """Add an array and return its C name: `name`, or the name of an equal array that was added before."""
         values = values if values.size else np.zeros(1)  # C has no empty arrays
         # converted to the C type, so that equal bytes mean equal arrays
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))
         key = (ctype, values.tobytes())
-        return self.arrays.setdefault(key, (name, values))[0]
+        return self.arrays.setdefault(key, (name, values, layout))[0]
 
     @property
     def texts(self) -> list[str]:
         """Return the C definition of each array."""
-        return [c.array(ctype, name, values) for (ctype, _), (name, values) in self.arrays.items()]
+        return [c.array(ctype, *array) for (ctype, _), array in self.arrays.items()]
 
     @property
     def bytes(self) -> int:
@@ -111,6 +108,11 @@ class Layer:
         """Add a constant array for this op and return its C name, which ends in `suffix` unless an equal array exists."""
         return self.constants.add(f"{self.name}_{suffix}", values, ctype)
 
+    def stream(self) -> str:
+        """Add the kernel's weight stream and return its C name."""
+        assert self.row.stream is not None
+        return self.constants.add(f"{self.name}_weights", self.row.stream(self.graph, self.op), "uint32_t", self.row.layout)
+
     def address(self, tensor: Tensor) -> str:
         """Return the C expression of a tensor's address. The array of a constant is added to `constants`."""
         if not is_constant(tensor):
@@ -135,7 +137,7 @@ class Layer:
 
     def struct(self, *members: Mapping[str, object]) -> str:
         """Return the definition of the kernel's parameter struct; each argument becomes one line of initialisers."""
-        return c.struct(self.row.params, self.name, members)
+        return c.struct(f"static const {self.row.params}", self.name, members)
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -65,10 +65,8 @@ def stage_lines(
 
     """
     schedule = schedule_of(stage)
-    lines = ["{", "    /* Views of the maps: address, bytes per row, rows kept, first row, first column */"]
-    lines += [
-        f"    {_view(plan, schedule, name, at[name], label)}" for name, label in maps.items() if name not in schedule.tiles
-    ]
+    views = [_view(plan, schedule, name, at[name], label) for name, label in maps.items() if name not in schedule.tiles]
+    lines = ["{", *(f"    {line}" for view in views for line in view)]
     for node, timing in schedule.timings.items():
         rows = {"rows_per_iteration": timing.rows_per_iteration, "begin": 0, "end": 0, "rows": timing.rows}
         start = c.value({"due": timing.first, "every": timing.every, **rows})
@@ -123,11 +121,11 @@ def _tile(
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
         name, pixel = maps[tensor.name].removesuffix(".map"), tensor.pixel_bytes
-        tiles.append(f"tw_tile {name} = {{{c.value((at[tensor.name], cols * pixel, rows, 0, 0))}, 0, {pixel}}};")
+        members = ({"map": [_members(at[tensor.name], cols * pixel, rows)]}, {"end": 0, "pixel": pixel})
+        tiles += c.struct("tw_tile", name, members).splitlines()
         needed = [f"tw_reads(&{reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
         call = reduce("tw_hull({}, {})".format, needed)
         parts.append([f"const tw_range {op.name}_part =", f"    tw_slide(&{name}, {call});"])
-    tiles.insert(0, "/* Tiles: view {address, bytes per row, rows, first row, first column}, end column, bytes per pixel */")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
     part = f"const tw_range {last}_part = tw_row(&{last}_timing, col, tw_min(col + {tile.cols}, {cols}));"
     before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch keeps no columns of the patch before
@@ -203,14 +201,17 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
     return "" if rows is None else f", into a line buffer of {rows} row{'s' if rows > 1 else ''}{end}"
 
 
-def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> str:
-    """Return the declaration of the C variable `label`, the view (tw_view) of map `name`, which is at address `at`.
-
-    Its members are the address, bytes per row, rows that are in memory at a time, first row and first column.
-    """
+def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> list[str]:
+    """Return the lines that define the C variable `label`, the view (tw_view) of map `name`, which is at address `at`."""
     tensor = plan.graph.tensors[name]
     rows = schedule.line_buffers.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
     written = (node if isinstance(node, str) else plan.graph.ops[node].outputs[0] for node in schedule.timings)
     is_written = name in written
     const = "" if is_written else "const "
-    return f"{const}tw_view {label} = {{{at}, {tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor)}, {rows}, 0, 0}};"
+    members = _members(at, tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor), rows)
+    return c.struct(f"{const}tw_view", label, [members]).splitlines()
+
+
+def _members(at: str, row_stride: int, rows: int) -> dict[str, object]:
+    """Return the members of a view (tw_view) that begins with row 0 and column 0."""
+    return {"data": at, "row_stride": row_stride, "ring_height": rows, "first_row": 0, "first_col": 0}

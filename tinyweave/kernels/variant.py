@@ -84,6 +84,7 @@ class Variant:
     flash: Callable[[Graph, Op], int] = constant_bytes  # bytes of constants in Flash
     # words that hold weights, biases and multipliers in the order in which the kernel reads them
     stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None  # builds the weight stream; None if the kernel has none
+    layout: str = ""  # the header that describes the weight stream
     # the result is words (uint32) if the kernel reads them as words
     weights: Callable[[NDArray[np.int8]], NDArray[Any]] = lambda weights: weights  # reorders them, if there is no stream
 

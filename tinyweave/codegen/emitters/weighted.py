@@ -42,12 +42,15 @@ def emit_conv(layer: Layer) -> Code:
     used = {"bias": bias_table(layer, spec.weights.bias), "multiplier": layer.table("multiplier", *factors)}
     unused = dict.fromkeys(used, "NULL")
     usual, narrow = (unused, used) if is_int16 and not wide else (used, unused)
-    members: tuple[Members, ...] = (
+    shape: tuple[Members, ...] = (
         image_shapes(layer),
-        {"kernel": filters.shape[1:3], "stride": attrs["stride"], "dilation": attrs.get("dilation", (1, 1))},
-        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
+        {"kernel": filters.shape[1:3], "stride": attrs["stride"], "dilation": attrs.get("dilation", (1, 1))}
+        | {"pad": [before for before, _ in attrs["padding"]]},
         {**({} if is_int16 else zeros(layer)), **clamp(layer, attrs["activation"])},
-        {"weights": weights, "bias": usual["bias"]},
+    )
+    members: tuple[Members, ...] = (
+        *(shape if is_int16 else [{"shape": shape}]),
+        {"groups": groups, "weights": weights, "bias": usual["bias"]},
         {"multiplier": usual["multiplier"], "shift": layer.table("shift", shift, "int8_t")},
         *([{f"narrow_{name}": value for name, value in narrow.items()}] if is_int16 else []),
     )
@@ -132,17 +135,13 @@ def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
         plane: The sizes of the convolution as the kernel takes them.
 
     """
-    graph, op, channels, stream = layer.graph, layer.op, layer.input().shape[3], layer.row.stream
-    assert stream is not None
-    geometry_and_clamp: tuple[Members, ...] = (
+    op, channels = layer.op, layer.input().shape[3]
+    shape: tuple[Members, ...] = (
         {"in": (*plane.size, channels), "out": (*plane.out, layer.output.shape[3])},
-        {"kernel": plane.kernel, "stride": plane.stride, "dilation": op.attrs["dilation"]},
-        {"pad": plane.pad, "groups": channels if spec_of(op).channelwise else 1},
+        {"kernel": plane.kernel, "stride": plane.stride, "dilation": op.attrs["dilation"], "pad": plane.pad},
         {**zeros(layer), **clamp(layer, op.attrs["activation"])},
-        dict.fromkeys(("weights", "bias", "multiplier", "shift"), "NULL"),  # they are in the stream
     )
-    table = layer.table("weights", stream(graph, op), "uint32_t")
-    return [{"conv": geometry_and_clamp}, {"stream": table, "sign": -int(dense.needs_sign(graph, op))}]
+    return [{"conv": shape}, {"stream": layer.stream(), "sign": -int(dense.needs_sign(layer.graph, op))}]
 
 
 def weights_table(layer: Layer, weights: np.ndarray | None, suffix: str = "weights") -> str:
@@ -171,34 +170,24 @@ def emit_fully_connected(layer: Layer) -> Code:
     else:
         bias = layer.optional_input(2)
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data.astype(np.int32))
-    params = weighted(layer, "dense", fully_connected_members(layer, in_zero, tables))
+    params = weighted(layer, "dense", ({"layer": dense_members(layer, in_zero)}, tables))
     return Code(params, plain_call(layer), fused_activation(layer))
 
 
 def emit_fully_connected_dsp(layer: Layer) -> Code:
     """Emit the C of fully_connected for the DSP kernels, which read a weight stream."""
-    stream = layer.row.stream
-    assert stream is not None
-    members = fully_connected_members(layer, layer.input().zero_point, {"weights": "NULL", "bias": "NULL"})
-    table = layer.table("weights", stream(layer.graph, layer.op), "uint32_t")
-    return plain_code(layer, {"dense": members}, {"stream": table}, note=fused_activation(layer))
+    members = dense_members(layer, layer.input().zero_point)
+    return plain_code(layer, {"dense": members}, {"stream": layer.stream()}, note=fused_activation(layer))
 
 
-def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tuple[Members, ...]:
-    """Return the members of the struct tw_fully_connected.
-
-    Args:
-        in_zero: The zero point of the input that the kernel subtracts.
-        tables: The members for weights and bias: the C names of arrays, or NULL if a weight stream holds them.
-
-    """
+def dense_members(layer: Layer, in_zero: int) -> tuple[Members, ...]:
+    """Return the members of the struct tw_dense; `in_zero` is the zero point of the input that the kernel subtracts."""
     units, depth = layer.input(1).shape
     batch, (multiplier, shift) = layer.input().elements // depth, fully_connected.requant(layer.graph, layer.op)
     return (
         {"in": (1, batch, depth), "out": (1, batch, units)},
         {"in_zero": in_zero, "out_zero": layer.output.zero_point, **clamp(layer, layer.op.attrs["activation"])},
         {"per_channel": int(len(multiplier) > 1)},
-        tables,
         {"multiplier": layer.table("multiplier", multiplier, "int64_t"), "shift": layer.table("shift", shift, "int8_t")},
     )
 

@@ -1,8 +1,8 @@
 """Weight streams of the int8 convolutions and dense layers for the Arm DSP extension, and when their results are exact.
 
 A weight stream holds initial sums, weights and rescaling factors as 32-bit words in the order in which a kernel reads them. A
-word has two lanes of 16 bits; a lane holds the weights of two filters for one input (tw_pair_s8.h). A quad is four neighbouring
-inputs. SMMULR and SMMLAR round as gemmlowp does within the bounds checked here.
+word has two lanes of 16 bits; a lane holds the weights of two filters for one input (tw_conv_dsp.h). A quad is four
+neighbouring inputs. SMMULR and SMMLAR round as gemmlowp does within the bounds checked here.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def outlier_count(graph: Graph, op: Op) -> int:
 
 
 RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
-# requirements of the kernels with the weight stream of tw_pair_s8.h
+# requirements of the kernels with the weight stream of tw_conv_dsp.h
 PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # requirements of the kernels of tw_fully_connected_dsp.h
@@ -560,7 +560,7 @@ def lean_flash(graph: Graph, op: Op) -> int:
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h: one row per group of four filters, padded with filters and weights of 0.
+    """Return the weight stream of tw_conv_dsp.h: one row per group of four filters, padded with filters and weights of 0.
 
     A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
     """
@@ -572,7 +572,7 @@ def stream(given: Filters) -> Words:
 
 
 def stream_with_outliers(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers.
+    """Return the weight stream of tw_conv_dsp.h with zeros in place of outliers, followed by the table of outliers.
 
     An outlier is a filter that fails a requirement of the fast arithmetic; the kernel computes it from the table.
     """

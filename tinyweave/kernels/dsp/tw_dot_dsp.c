@@ -3,7 +3,7 @@
  * Layers: unidirectional_sequence_lstm, gru, simple_rnn, stateless_lstm; of single filters also svdf and fully_connected.
  *
  * Weights of tw_dot4_dsp: per quad of inputs k .. k + 3 four words: lanes (k, k + 2) of filters 0 and 1, of filters 2 and 3,
- * then lanes (k + 1, k + 3) of the same pairs. A lane is w0 + 256 * w1, as in tw_pair_s8.h. The weights of the last one to three
+ * then lanes (k + 1, k + 3) of the same pairs. A lane is w0 + 256 * w1, as in tw_conv_dsp.h. The weights of the last one to three
  * inputs follow as bytes, [input][filter]. So they take as many bytes as [filter][input]. Those of tw_dot1_dsp: [input].
  *
  * Cost: of four filters 18 instructions per 16 MACs and 20 more, of one filter 8 per 4 MACs.

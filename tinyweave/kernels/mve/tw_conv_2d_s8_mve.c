@@ -47,7 +47,7 @@ TW_INLINE void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *la
 static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
                       tw_range range, int8_t *windows)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t step = p->stride.w * p->in.c;
     int32_t pixels = range.col_end - range.col_begin;
     if (p->stride.h == 1 && p->stride.w == 1 && is_together(in, range, p->in.c) && is_together(out, range, p->out.c)) {
@@ -64,7 +64,7 @@ static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, cons
 TW_NOT_INLINE void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
                             tw_range range, int8_t *windows)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t goes_on = is_together(out, range, p->out.c), stride = p->stride.w, bytes = layer->bytes;
     int8_t *to = (int8_t *)out->data;
     int32_t waiting = 0; /* gathered windows whose outputs are not computed yet */
@@ -103,14 +103,14 @@ TW_NOT_INLINE void gathered(const tw_conv_mve *params, const tw_mve_layer *layer
 /* The layer of the parameters. */
 TW_INLINE tw_mve_layer layer_of(const tw_conv_mve *params)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t bytes = tw_mve_up(p->kernel.h * p->kernel.w * p->in.c);
     const tw_mve_layer layer = {params->stream, bytes, p->out.c, p->out.c & 3, p->out_zero, p->out_min, p->out_max, params->sign};
     return layer;
 }
 
 /* Whether each window is a pixel of the map. */
-TW_INLINE int is_pixel(const tw_conv *p)
+TW_INLINE int is_pixel(const tw_conv_shape *p)
 {
     return p->kernel.h == 1 && p->kernel.w == 1 && p->pad.h == 0 && p->pad.w == 0
         && (p->out.h - 1) * p->stride.h < p->in.h && (p->out.w - 1) * p->stride.w < p->in.w;
@@ -133,7 +133,7 @@ void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, 
 
 void tw_conv_2d_s8_mve(const tw_conv_mve *p, const void *in, void *out, void *scratch)
 {
-    const tw_conv *conv = &p->conv;
+    const tw_conv_shape *conv = &p->conv;
     if (is_pixel(conv) && conv->out.h == conv->in.h && conv->out.w == conv->in.w) {
         const tw_mve_layer layer = layer_of(p);
         int8_t *const windows = (int8_t *)scratch;

@@ -10,7 +10,7 @@
 
 /* Sets the offset of each tap of a window from the view's data, or `outside`. left: the window's first column; before: bytes of a
  * row before the view; above, below: taps in rows outside the map. */
-static void place(const tw_conv *p, const tw_window *window, int32_t left, int32_t before, int32_t outside, int32_t above,
+static void place(const tw_conv_shape *p, const tw_window *window, int32_t left, int32_t before, int32_t outside, int32_t above,
                   int32_t below, int32_t *tap)
 {
     const int32_t width = p->kernel.w, rows = window->rows;
@@ -53,7 +53,7 @@ static int may_read_on(const tw_view *in, int32_t h, int32_t row)
 
 void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in, tw_view out, tw_range range, void *scratch)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t channels = p->in.c, stride = p->stride.w, taps = p->kernel.h * p->kernel.w;
     int8_t *const zeros = (int8_t *)scratch;
     int32_t *const list = (int32_t *)(void *)(zeros + tw_mve_up(channels));
@@ -93,7 +93,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
 
 void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch)
 {
-    const tw_conv *conv = &p->conv;
+    const tw_conv_shape *conv = &p->conv;
     tw_depthwise_mve line;
     /* with a horizontal stride above 1, the stream does not repeat channels, as a row with stride 1 needs */
     if (tw_conv_is_column(conv) && (conv->stride.w == 1 || conv->stride.h > 1)) {

@@ -31,16 +31,16 @@ static inline void rescale_vector(const tw_fully_connected *p, int32_t unit, int
 {
     uint32x4_t low_words, high_words; /* of the multipliers */
     int32x4_t shift;
-    if (p->per_channel) {
+    if (p->layer.per_channel) {
         const uint32x4_t places = vidupq_n_u32(0, 2);
-        const uint32_t *const multipliers = (const uint32_t *)(p->multiplier + unit);
+        const uint32_t *const multipliers = (const uint32_t *)(p->layer.multiplier + unit);
         low_words = vldrwq_gather_shifted_offset_z_u32(multipliers, places, some);
         high_words = vldrwq_gather_shifted_offset_z_u32(multipliers + 1, places, some);
-        shift = vldrbq_z_s32(p->shift + unit, some);
+        shift = vldrbq_z_s32(p->layer.shift + unit, some);
     } else {
-        low_words = vdupq_n_u32((uint32_t)p->multiplier[0]);
-        high_words = vdupq_n_u32((uint32_t)(p->multiplier[0] >> 32));
-        shift = vdupq_n_s32(p->shift[0]);
+        low_words = vdupq_n_u32((uint32_t)p->layer.multiplier[0]);
+        high_words = vdupq_n_u32((uint32_t)(p->layer.multiplier[0] >> 32));
+        shift = vdupq_n_s32(p->layer.shift[0]);
     }
     /* the high word of magnitude * multiplier / 2^32, with the carry of the low words */
     sum = vaddq_s32(sum, vldrwq_z_s32(p->bias + unit, some));
@@ -49,8 +49,8 @@ static inline void rescale_vector(const tw_fully_connected *p, int32_t unit, int
     const uint32x4_t low = vmulq_u32(magnitude, high_words), below = vmulhq_u32(magnitude, low_words);
     const uint32x4_t high = vaddq_u32(vmulhq_u32(magnitude, high_words), vshrq_n_u32(vhaddq_u32(low, below), 31));
     const int32x4_t rounded = vreinterpretq_s32_u32(vrshlq_u32(high, vaddq_n_s32(shift, 1)));
-    const int32x4_t out = vaddq_n_s32(vsubq_s32(veorq_s32(rounded, sign), sign), p->out_zero);
-    vstrbq_p_s32(to + unit, vminq_s32(vmaxq_s32(out, vdupq_n_s32(p->out_min)), vdupq_n_s32(p->out_max)), some);
+    const int32x4_t out = vaddq_n_s32(vsubq_s32(veorq_s32(rounded, sign), sign), p->layer.out_zero);
+    vstrbq_p_s32(to + unit, vminq_s32(vmaxq_s32(out, vdupq_n_s32(p->layer.out_min)), vdupq_n_s32(p->layer.out_max)), some);
 }
 
 static inline void rescale_filters(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t filters, int8_t *to)
@@ -64,7 +64,7 @@ static inline void rescale_filters(const tw_fully_connected *p, int32_t unit, co
 TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t *x, const int8_t *weights, int32_t unit,
                        int32_t filters, int8_t *to)
 {
-    const int32_t depth = p->in.c;
+    const int32_t depth = p->layer.in.c;
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
     const int8_t *w_2 = filters > 2 ? w_1 + depth : w_1, *w_3 = filters > 3 ? w_2 + depth : w_2;
     int32_t sum_0 = first, sum_1 = first, sum_2 = first, sum_3 = first;
@@ -85,7 +85,7 @@ TW_INLINE void outputs(const tw_fully_connected *p, int32_t first, const int8_t 
                        int32_t filters, int8_t *to)
 {
     int32_t sums[FILTERS] = {first, first, first, first};
-    products(x, weights, p->in.c, p->in.c, filters, sums);
+    products(x, weights, p->layer.in.c, p->layer.in.c, filters, sums);
     rescale_filters(p, unit, sums, filters, to);
 }
 
@@ -106,7 +106,7 @@ TW_INLINE int32_t of_zero(int32_t weights_zero, const int8_t *x, int32_t count)
 TW_INLINE void multiply_rows(const tw_fully_connected *p, int32_t weights_zero, const int8_t *from, int8_t *to, int32_t rows,
                              multiply_last *last)
 {
-    const int32_t depth = p->in.c, units = p->out.c;
+    const int32_t depth = p->layer.in.c, units = p->layer.out.c;
     for (; rows > 0; --rows) {
         const int32_t first = of_zero(weights_zero, from, depth);
         const int8_t *weights = p->weights;
@@ -126,7 +126,7 @@ TW_INLINE void multiply_rows(const tw_fully_connected *p, int32_t weights_zero, 
 TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_zero, tw_view in, void *out, tw_range range,
                                  int32_t *sums, multiply *add_products)
 {
-    const int32_t row = in.row_stride, units = p->out.c;
+    const int32_t row = in.row_stride, units = p->layer.out.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0), *weights = p->weights + y * row;
         const int32_t first = of_zero(weights_zero, from, row);
@@ -136,12 +136,12 @@ TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_ze
             for (int32_t i = 0; i < FILTERS; ++i) {
                 four[i] = first + (y > 0 && i < filters ? sums[unit + i] : 0);
             }
-            add_products(from, weights, p->in.c, row, filters, four);
+            add_products(from, weights, p->layer.in.c, row, filters, four);
             memcpy(sums + unit, four, (size_t)filters * sizeof *sums);
-            weights += FILTERS * p->in.c;
+            weights += FILTERS * p->layer.in.c;
         }
     }
-    if (range.row_end * row == p->in.c) {
+    if (range.row_end * row == p->layer.in.c) {
         for (int32_t unit = 0; unit < units; unit += FILTERS) {
             rescale_filters(p, unit, sums + unit, tw_min(units - unit, FILTERS), (int8_t *)out);
         }
@@ -166,13 +166,13 @@ TW_INLINE void multiply_map_rows(const tw_fully_connected *p, int32_t weights_ze
     }                                                                                                                   \
     void kernel(const params *p, const void *in, void *out)                                                             \
     {                                                                                                                   \
-        kernel##_run(p, (const int8_t *)in, (int8_t *)out, (dense)->out.h * (dense)->out.w);                            \
+        kernel##_run(p, (const int8_t *)in, (int8_t *)out, (dense)->layer.out.h * (dense)->layer.out.w);                            \
     }                                                                                                                   \
     void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                                        \
     {                                                                                                                   \
         for (int32_t y = range.row_begin; y < range.row_end; ++y) {                                                     \
-            const int8_t *const from = (const int8_t *)tw_pixel(&in, y, range.col_begin, (dense)->in.c);                \
-            int8_t *const to = (int8_t *)tw_pixel(&out, y, range.col_begin, (dense)->out.c);                            \
+            const int8_t *const from = (const int8_t *)tw_pixel(&in, y, range.col_begin, (dense)->layer.in.c);                \
+            int8_t *const to = (int8_t *)tw_pixel(&out, y, range.col_begin, (dense)->layer.out.c);                            \
             kernel##_run(p, from, to, range.col_end - range.col_begin);                                                 \
         }                                                                                                               \
     }                                                                                                                   \

@@ -4,7 +4,7 @@
 
 #include "tw_mve.h"
 
-void tw_mve_windows_inside(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t left, int32_t count,
+void tw_mve_windows_inside(const tw_conv_shape *p, const tw_view *in, const tw_window *window, int32_t left, int32_t count,
                            int8_t *to)
 {
     const int32_t run = p->kernel.w * p->in.c, step = p->stride.w * p->in.c, bytes = tw_mve_up(p->kernel.h * run);
@@ -18,7 +18,7 @@ void tw_mve_windows_inside(const tw_conv *p, const tw_view *in, const tw_window 
     }
 }
 
-void tw_mve_windows_across(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t left, int8_t *to)
+void tw_mve_windows_across(const tw_conv_shape *p, const tw_view *in, const tw_window *window, int32_t left, int8_t *to)
 {
     const int32_t c = p->in.c, run = p->kernel.w * c, before = tw_clamp(-left, 0, p->kernel.w);
     const int32_t inside = tw_min(p->kernel.w, p->in.w - left) - before;

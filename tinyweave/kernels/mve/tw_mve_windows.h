@@ -6,10 +6,10 @@
 #include "tw_conv.h"
 
 /* Gathers `count` successive windows inside the map, the first at column `left`; window: their rows. */
-void tw_mve_windows_inside(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t left, int32_t count,
+void tw_mve_windows_inside(const tw_conv_shape *p, const tw_view *in, const tw_window *window, int32_t left, int32_t count,
                            int8_t *to);
 
 /* Gathers any window. Taps in the padding hold the input's zero point, whose products the biases subtract. */
-void tw_mve_windows_across(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t left, int8_t *to);
+void tw_mve_windows_across(const tw_conv_shape *p, const tw_view *in, const tw_window *window, int32_t left, int8_t *to);
 
 #endif

@@ -17,11 +17,4 @@ static inline int32_t tw_int4(const int8_t *pairs, int32_t index)
     return index & 1 ? tw_high(pairs[index >> 1]) : tw_low(pairs[index >> 1]);
 }
 
-/* The same of values of 8 or 4 bits. */
-static inline int32_t tw_bytes(int32_t count, int bits) { return bits == 4 ? tw_int4_bytes(count) : count; }
-static inline int32_t tw_value(const int8_t *from, int32_t index, int bits)
-{
-    return bits == 4 ? tw_int4(from, index) : from[index];
-}
-
 #endif

@@ -30,6 +30,7 @@ by_pair = partial(
     scratch=dense.scratch,
     flash=dense.flash,
     stream=dense.of_rows(dense.stream),
+    layout="tw_conv_dsp.h",
     features=pairs,
 )
 transposed = partial(Variant, kinds=("transpose_conv",))
@@ -42,6 +43,7 @@ ROWS: tuple[Variant, ...] = (
         applies=mve.DENSE,
         scratch=mve.scratch,
         stream=dense.of_filters(mve.stream),
+        layout="tw_mve_pair.h",
     ),
     by_pixel("tw_conv_2d_s8_compact", applies=COMPACT, compact=True),
     by_pair(
@@ -49,6 +51,7 @@ ROWS: tuple[Variant, ...] = (
         applies=dense_w4.FOURS,
         flash=constant_bytes,
         stream=dense.of_rows(dense_w4.stream),
+        layout="tw_pair_w4.h",
         timed_as="tw_conv_2d_s8_dsp",
     ),
     by_pair(
@@ -58,6 +61,7 @@ ROWS: tuple[Variant, ...] = (
         flash=winograd.flash,
         flash_heavy=True,
         stream=dense.of_filters(winograd.stream),
+        layout="tw_winograd.h",
         features=tiles,
     ),
     Variant(
@@ -68,6 +72,7 @@ ROWS: tuple[Variant, ...] = (
         applies=(dense.has_short_list_of_parts, *dense.PAIRED),
         flash=dense.lean_flash,
         stream=dense.lean_stream,
+        layout="tw_conv_dsp.h",
         features=cycle_features.windows,
         lean=True,
     ),

@@ -16,7 +16,9 @@ from ..variant import DSP_FORMS, Variant, packed_by_tap
 KIND = ("depthwise_conv_2d",)
 by_taps = partial(Variant, kinds=KIND, params="tw_conv", features=taps)
 # kernels of tw_taps.h: they read the taps in place and need no scratch
-in_place = partial(Variant, kinds=KIND, isa="dsp", flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream))
+in_place = partial(
+    Variant, kinds=KIND, isa="dsp", flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream), layout="tw_taps.h"
+)
 in_column = partial(
     in_place,
     params="tw_conv_dsp",
@@ -31,6 +33,7 @@ by_lines = partial(
     scratch=depthwise.scratch,
     flash=depthwise.flash,
     stream=depthwise.words,
+    layout="tw_line.h",
     features=lines_in_pairs,
 )
 ROWS: tuple[Variant, ...] = (
@@ -47,6 +50,7 @@ ROWS: tuple[Variant, ...] = (
         applies=mve.TAPS,
         scratch=mve.taps_scratch,
         stream=mve.words_of_taps,
+        layout="tw_mve_taps.h",
     ),
     *(
         in_place(

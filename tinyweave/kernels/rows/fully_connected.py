@@ -16,7 +16,7 @@ MOST_PRODUCTS = 1 << 14  # of a sum below 2^30; each is at most 255 * 255
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected")
 by_map_rows = partial(row, has_rows=True)
 by_row_words = partial(by_map_rows, row_grain=4)
-by_eights = partial(by_row_words, params="tw_fully_connected_dsp")
+by_eights = partial(by_row_words, params="tw_fully_connected_dsp", layout="tw_fully_connected_dsp.h")
 matmul = partial(Variant, kinds=("batch_matmul",), params="tw_batch_matmul")
 
 
@@ -67,9 +67,8 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense_w4.eight_at_a_time),
         timed_as="tw_fully_connected_s8_dsp",
     ),
-    by_row_words(
+    by_eights(
         "tw_fully_connected_s8_few_dsp",
-        params="tw_fully_connected_dsp",
         isa="dsp",
         applies=dense.FEW,
         flash=dense.flash_of_few,

@@ -60,8 +60,8 @@ typedef struct {
 /* Computes the outputs of one pixel or two. Not inlined, so that the loops have all registers. */
 TW_NOT_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8_t *to)
 {
-    const int32_t depth = p->in.c, units = p->out.c, row_taps = p->kernel.w * depth, filter = p->kernel.h * row_taps;
-    const int32_t zero = p->in_zero, out_zero = p->out_zero, low = p->out_min - out_zero, high = p->out_max - out_zero;
+    const int32_t depth = p->shape.in.c, units = p->shape.out.c, row_taps = p->shape.kernel.w * depth, filter = p->shape.kernel.h * row_taps;
+    const int32_t zero = p->shape.in_zero, out_zero = p->shape.out_zero, low = p->shape.out_min - out_zero, high = p->shape.out_max - out_zero;
     for (int32_t next = 0; next < units; next += 4) {
         const int32_t channel = tw_min(next, units - 4);
         const int32_t *const multiplier = p->multiplier + channel, *const bias = p->bias ? p->bias + channel : 0;
@@ -118,11 +118,11 @@ void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
 {
     const tw_span within = tw_within(p, range);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_of(p, &in, y, p->in.c);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.out.c);
+        tw_window window = tw_window_of(&p->shape, &in, y, p->shape.in.c);
         windows at;
         at.data = (const int8_t *)in.data;
-        at.next = p->stride.w * p->in.c;
+        at.next = p->shape.stride.w * p->shape.in.c;
         at.rows = window.rows;
         at.step = window.step;
         at.ring = window.ring;
@@ -131,16 +131,16 @@ void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
             if (two && x >= within.begin + 2) { /* the pair before was inside, too */
                 at.offset += 2 * at.next;
             } else {
-                tw_window_cols(p, &window, x);
+                tw_window_cols(&p->shape, &window, x);
                 at.offset = window.offset;
-                at.run = window.cols * p->in.c;
-                at.taps = p->weights + window.tap * p->in.c;
+                at.run = window.cols * p->shape.in.c;
+                at.taps = p->weights + window.tap * p->shape.in.c;
             }
             outputs(p, &at, two, to);
             x += 1 + two;
-            to += two ? 2 * p->out.c : p->out.c;
+            to += two ? 2 * p->shape.out.c : p->shape.out.c;
         }
     }
 }
 
-TW_WHOLE_FORM(tw_conv_2d_s8_scalar, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
+TW_WHOLE_FORM(tw_conv_2d_s8_scalar, tw_conv, tw_whole(in, p->shape.in), tw_whole(out, p->shape.out), p->shape.out)

@@ -35,10 +35,10 @@ static inline int32_t tw_rescale_down(int32_t x, uint32_t twice, int32_t less)
 /* Returns the output columns of `range` whose windows are inside the map's columns. */
 static inline tw_span tw_within(const tw_conv *p, tw_range range)
 {
-    const int32_t spare = p->in.w - p->kernel.w + p->pad.w;
+    const int32_t spare = p->shape.in.w - p->shape.kernel.w + p->shape.pad.w;
     tw_span span;
-    span.begin = tw_clamp((p->pad.w + p->stride.w - 1) / p->stride.w, range.col_begin, range.col_end);
-    span.end = spare < 0 ? span.begin : tw_clamp(spare / p->stride.w + 1, span.begin, range.col_end);
+    span.begin = tw_clamp((p->shape.pad.w + p->shape.stride.w - 1) / p->shape.stride.w, range.col_begin, range.col_end);
+    span.end = spare < 0 ? span.begin : tw_clamp(spare / p->shape.stride.w + 1, span.begin, range.col_end);
     return span;
 }
 

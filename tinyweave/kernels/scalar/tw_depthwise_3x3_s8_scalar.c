@@ -35,7 +35,7 @@ typedef struct {
         if (left >= 0 && left < run->width) {          \
             LOAD;                                      \
         } else {                                       \
-            value0 = value1 = value2 = p->in_zero;     \
+            value0 = value1 = value2 = p->shape.in_zero;     \
         }                                              \
         ++left;                                        \
     } while (0)
@@ -81,7 +81,7 @@ typedef struct {
  * columns outside the map count as zero points. */
 static void add_up(const tw_conv *p, const output_run *run, int32_t channel, uint32_t *sums)
 {
-    const int32_t depth = p->in.c, at = tw_clamp(run->left, 0, run->width) * depth + channel;
+    const int32_t depth = p->shape.in.c, at = tw_clamp(run->left, 0, run->width) * depth + channel;
     const int8_t *const taps = p->weights + channel;
     const int8_t *r0 = run->rows[0] + at, *r1 = run->rows[1] + at, *r2 = run->rows[2] + at;
     const int is_within = run->within.begin < run->within.end;
@@ -94,11 +94,11 @@ static void add_up(const tw_conv *p, const output_run *run, int32_t channel, uin
     TAPS(1);
     TAPS(2);
     const int32_t all = w00 + w01 + w02 + w10 + w11 + w12 + w20 + w21 + w22;
-    const uint32_t base = (p->bias ? (uint32_t)p->bias[channel] : 0) - (uint32_t)(p->in_zero * all);
+    const uint32_t base = (p->bias ? (uint32_t)p->bias[channel] : 0) - (uint32_t)(p->shape.in_zero * all);
     uint32_t sum = base, next = base;
     LOAD_INSIDE;
     ADD(sum, 0);
-    if (p->stride.w == 1) {
+    if (p->shape.stride.w == 1) {
         LOAD_INSIDE;
         ADD(sum, 1);
         ADD(next, 0);
@@ -112,8 +112,8 @@ static void add_up(const tw_conv *p, const output_run *run, int32_t channel, uin
 static void finish(const tw_conv *p, int32_t channel, const uint32_t *sums, int32_t count, int8_t *to)
 {
     const uint32_t twice = (uint32_t)p->multiplier[channel] << 1;
-    const int32_t less = ~p->shift[channel], depth = p->out.c;
-    const int32_t zero = p->out_zero, low = p->out_min - zero, high = p->out_max - zero;
+    const int32_t less = ~p->shift[channel], depth = p->shape.out.c;
+    const int32_t zero = p->shape.out_zero, low = p->shape.out_min - zero, high = p->shape.out_max - zero;
     for (const uint32_t *const end = sums + count; sums != end; ++sums, to += depth) {
         *to = (int8_t)(tw_clamp(tw_rescale_down((int32_t)*sums, twice, less), low, high) + zero);
     }
@@ -124,22 +124,22 @@ void tw_depthwise_3x3_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, 
     const tw_span within = tw_within(p, range);
     uint32_t sums[TW_DEPTHWISE_RUN];
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const tw_span rows = tw_inside(y * p->stride.h - p->pad.h, SIDE, 1, p->in.h);
+        const tw_span rows = tw_inside(y * p->shape.stride.h - p->shape.pad.h, SIDE, 1, p->shape.in.h);
         const int is_inside = rows.begin < rows.end;
         output_run run;
         for (int32_t row = 0; row < SIDE; ++row) {
-            const int32_t nearest = y * p->stride.h - p->pad.h + tw_clamp(row, rows.begin, rows.end - 1);
+            const int32_t nearest = y * p->shape.stride.h - p->shape.pad.h + tw_clamp(row, rows.begin, rows.end - 1);
             run.inside[row] = row >= rows.begin && row < rows.end;
-            run.rows[row] = (const int8_t *)in.data + (is_inside ? tw_offset(&in, nearest, 0, p->in.c) : 0);
+            run.rows[row] = (const int8_t *)in.data + (is_inside ? tw_offset(&in, nearest, 0, p->shape.in.c) : 0);
         }
-        run.width = is_inside ? p->in.w : 0;
+        run.width = is_inside ? p->shape.in.w : 0;
         for (run.begin = range.col_begin; run.begin < range.col_end; run.begin = run.end) {
             run.end = tw_min(run.begin + TW_DEPTHWISE_RUN, range.col_end);
             run.within.begin = tw_clamp(within.begin, run.begin, run.end);
             run.within.end = is_inside ? tw_clamp(within.end, run.within.begin, run.end) : run.within.begin;
-            run.left = run.begin * p->stride.w - p->pad.w;
-            int8_t *to = (int8_t *)tw_pixel(&out, y, run.begin, p->out.c);
-            for (int32_t channel = 0; channel < p->out.c; ++channel, ++to) {
+            run.left = run.begin * p->shape.stride.w - p->shape.pad.w;
+            int8_t *to = (int8_t *)tw_pixel(&out, y, run.begin, p->shape.out.c);
+            for (int32_t channel = 0; channel < p->shape.out.c; ++channel, ++to) {
                 add_up(p, &run, channel, sums);
                 finish(p, channel, sums, run.end - run.begin, to);
             }
@@ -147,4 +147,4 @@ void tw_depthwise_3x3_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, 
     }
 }
 
-TW_WHOLE_FORM(tw_depthwise_3x3_s8_scalar, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
+TW_WHOLE_FORM(tw_depthwise_3x3_s8_scalar, tw_conv, tw_whole(in, p->shape.in), tw_whole(out, p->shape.out), p->shape.out)

@@ -3,7 +3,7 @@
  *
  * Layers: conv_2d with windows that have at most TW_CONV_LEAN_MOST_PARTS parts, or that are copied.
  * Copied are windows of at most TW_CONV_LEAN_MOST_COPIED bytes whose pixels are not whole words.
- * Weights: the stream of tw_pair_s8.h. Order of the inputs: row by row of the window if windows are copied, else that of
+ * Weights: the stream of tw_conv_dsp.h. Order of the inputs: row by row of the window if windows are copied, else that of
  * tw_conv_pairs.h.
  * Cost: 17 instructions per 16 MACs. Fitted (layer_cycles.json): 1.44 cycles per MAC on a Cortex-M4, 1.25 on a Cortex-M7.
  * Stack: 0.4 KB.
@@ -140,7 +140,7 @@ static const uint32_t *fours(pixel_outputs *outputs)
 
 /* The windows of a layer, and where their bytes go. */
 typedef struct {
-    const tw_conv *p;
+    const tw_conv_shape *p;
     const int8_t *data;     /* of the input */
     const int8_t *padding;  /* a row of a window of the input's zero point */
     int32_t rows, run;      /* rows of a window; bytes of a row of a window */
@@ -249,7 +249,7 @@ static window_part *list_row(window_part *part, const window_row *row, int32_t w
  * Returns the next free part. */
 TW_NOT_INLINE window_part *across(const windows *given, window_part *part, int32_t top, int32_t left, int32_t offset)
 {
-    const tw_conv *p = given->p;
+    const tw_conv_shape *p = given->p;
     const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h), cols = tw_inside(left, p->kernel.w, 1, p->in.w);
     const int32_t depth = p->in.c, whole = given->run & ~3, before = cols.begin * depth;
     const int32_t inside = (cols.end - cols.begin) * depth;
@@ -276,7 +276,7 @@ TW_NOT_INLINE window_part *across(const windows *given, window_part *part, int32
 /* Sets how windows are read. Zeros follow the copied bytes up to a quad. */
 TW_NOT_INLINE void windows_set(windows *given, const tw_conv_lean_dsp *params, const tw_view *in, pixel_outputs *outputs)
 {
-    const tw_conv *p = &params->base.conv;
+    const tw_conv_shape *p = &params->base.conv;
     const int32_t rows = p->kernel.h, run = p->kernel.w * p->in.c, rests = (rows * (run & 3) + 3) & ~3;
     given->p = p;
     given->data = (const int8_t *)in->data;
@@ -323,7 +323,7 @@ TW_NOT_INLINE int8_t *all_outputs(pixel_outputs *outputs, const tw_conv_lean_dsp
 
 void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *params, tw_view in, tw_view out, tw_range range)
 {
-    const tw_conv *p = &params->base.conv;
+    const tw_conv_shape *p = &params->base.conv;
     const int32_t stride = p->stride.w, past = range.col_end * stride - p->pad.w;
     pixel_outputs outputs;
     windows given;

@@ -14,7 +14,7 @@
 
 /* The rows of a window, and the columns of the map that the range reads; all else is padding. */
 typedef struct {
-    const tw_conv *p;
+    const tw_conv_shape *p;
     const tw_view *in;
     const int8_t *padding;  /* two pixels of zero points */
     tw_span inside, cols;   /* rows of the window inside the map; columns of the map */
@@ -53,7 +53,7 @@ static void two_columns(const tw_rows *rows, int32_t left, uint32_t *to)
 /* Computes and clamps the outputs of `count` tiles. */
 static void multiply(const tw_conv_dsp *params, const tw_winograd *tiles, int32_t count)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     tw_winograd_outputs(tiles, count, params->stream, params->sign);
     for (int32_t i = 0; i < TILE * TILE * count; ++i) {
         tw_clamp_all(tiles->to[i], p->out.c, p->out_min, p->out_max);
@@ -62,7 +62,7 @@ static void multiply(const tw_conv_dsp *params, const tw_winograd *tiles, int32_
 
 void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t channels = p->in.c, units = p->out.c;
     const int32_t two = tw_max(4 * channels, SUMS); /* words of two columns; sums reuse those of the two left columns */
     const int32_t bottom = tw_min(range.row_end + TILE - p->pad.h, p->in.h);

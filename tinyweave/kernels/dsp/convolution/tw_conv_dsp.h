@@ -1,22 +1,33 @@
-/* tw_conv_dsp.h - parameters and kernels of convolutions for the Arm DSP extension, whose weights are one stream. */
+/* tw_conv_dsp.h - parameters and kernels of convolutions for the Arm DSP extension, whose weights are one stream.
+ *
+ * Weights of dense int8 convolutions: one stream of words, read forward. Per group of four filters:
+ *   4 words            the initial sums b0, b0 + 256 * b1, b2, b2 + 256 * b3
+ *   4 words per quad   of inputs k .. k + 3: lanes (k, k + 2) of filters 0 and 1, the same of filters 2 and 3, then lanes
+ *                      (k + 1, k + 3) of filters 0 and 1, of filters 2 and 3
+ *   8 words            per filter its multiplier and 2^(32 - exponent), both 0 if the multiplier is 0; the multipliers of
+ *                      filters 0 and 2 are doubled modulo 2^32
+ * A word has two lanes of 16 bits. A lane holds the weights of two filters for one input, w0 + 256 * w1. SMLAD with the word
+ * accumulates s0 + 256 * s1. SMLAD with the word's SXTB16, which is w0 alone, accumulates s0. Each bias has the input's zero
+ * point times the sum of the filter's weights subtracted.
+ */
 #ifndef TW_CONV_DSP_H
 #define TW_CONV_DSP_H
 
 #include "tw_conv.h"
 
 typedef struct {
-    tw_conv conv;            /* without weights, bias, multiplier and shift: `stream` holds them */
+    tw_conv_shape conv;
     const uint32_t *stream;  /* read forward; the kernel's comment names its layout */
     int32_t sign;            /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
 } tw_conv_dsp;
 
 /* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. */
 
-/* int8 convolution: one group, dilation 1. Stream: tw_pair_s8.h. Order of the inputs, and scratch: tw_conv_pairs.h. */
+/* int8 convolution: one group, dilation 1. Order of the inputs, and scratch: tw_conv_pairs.h. */
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* The same with outliers: filters that are zeros in the stream of tw_pair_s8.h. Their table, of tw_outliers.h, follows it. */
+/* The same with outliers: filters that are zeros in the stream. Their table, of tw_outliers.h, follows it. */
 void tw_conv_2d_s8_outliers_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_outliers_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
@@ -44,7 +55,7 @@ void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view o
 #define TW_CONV_LEAN_MOST_COPIED 168 /* bytes of a window that is copied: what two parts leave of the stack */
 
 typedef struct {
-    tw_conv_dsp base;       /* stream: tw_pair_s8.h; order of the inputs: tw_conv_2d_s8_lean_dsp.c */
+    tw_conv_dsp base;       /* stream as above; order of the inputs: tw_conv_2d_s8_lean_dsp.c */
     const int8_t *padding;  /* kernel.w * in.c bytes of the input's zero point; NULL if no window reaches into padding */
 } tw_conv_lean_dsp;
 

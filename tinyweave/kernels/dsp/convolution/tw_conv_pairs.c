@@ -8,7 +8,7 @@
 /* Computes and clamps the outputs of both pixels, or of a single one. */
 static void multiply(const tw_conv_dsp *params, tw_pair *pair, tw_pair_products *products)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     products(pair, params->stream, params->sign);
     tw_clamp_all(pair->to_0, p->out.c, p->out_min, p->out_max);
     tw_clamp_all(pair->to_1, p->out.c, p->out_min, p->out_max);
@@ -17,7 +17,7 @@ static void multiply(const tw_conv_dsp *params, tw_pair *pair, tw_pair_products 
 void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch,
                    tw_pair_products *products)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t channels = p->out.c, stride = p->stride.w, step = stride * p->in.c;
     int32_t slot = 0;
     tw_windows windows;
@@ -75,7 +75,7 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
 
 void tw_conv_pairs_copying(const tw_conv_dsp *params, const void *in, void *out, void *scratch, tw_pair_products *products)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t groups = (p->out.c + 3) / 4, words = 4 * groups * (3 + tw_windows_quads(p));
     uint32_t *const copy = (uint32_t *)scratch;
     for (int32_t i = 0; i < words; i += 4) { /* not memcpy, which small C libraries do byte by byte */
@@ -89,4 +89,23 @@ void tw_conv_pairs_copying(const tw_conv_dsp *params, const void *in, void *out,
     tw_conv_dsp copied = *params;
     copied.stream = copy;
     tw_conv_pairs(&copied, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out), copy + words, products);
+}
+
+void tw_pair_tail(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products)
+{
+    const int32_t count = (int32_t)(pair->to_0_end - pair->to_0), rest = count & 3, fours = count - rest;
+    tw_pair part = *pair;
+    if (fours > 0) {
+        part.to_0_end -= rest;
+        stream = products(&part, stream, sign);
+    }
+    int8_t last_0[4], last_1[4];
+    part.to_0 = last_0;
+    part.to_1 = pair->to_1 == pair->to_0 ? last_0 : last_1;
+    part.to_0_end = last_0 + 4;
+    products(&part, stream, sign);
+    for (int32_t i = 0; i < rest; ++i) {
+        pair->to_1[fours + i] = part.to_1[i];
+        pair->to_0[fours + i] = last_0[i];
+    }
 }

@@ -38,7 +38,7 @@ static inline void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quad
 /* Computes the outputs of whole groups of four filters; returns the end of their stream. */
 typedef const uint32_t *tw_pair_fours(const tw_pair *pair, const uint32_t *stream, int32_t sign);
 
-/* Computes all outputs of a pair; the last one to three go through a buffer of four outputs. */
+/* Computes all outputs of a pair; the last one to three go through a buffer of four. Inner loops save no registers for it. */
 void tw_pair_tail(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products);
 
 /* A tw_pair_products from a tw_pair_fours. */

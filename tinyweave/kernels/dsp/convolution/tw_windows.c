@@ -64,7 +64,7 @@ static inline uint32_t *take(uint32_t *to, const int8_t *from, int32_t quads, in
 static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t *from, int32_t before, int32_t inside,
                            int8_t *rests)
 {
-    const tw_conv *p = windows->p;
+    const tw_conv_shape *p = windows->p;
     const int32_t c = p->in.c, pixel = c / 4;
     if (inside < p->kernel.w) {
         if (windows->row == NULL) {
@@ -220,7 +220,7 @@ void tw_windows_inside(const tw_windows *windows, int32_t offset, int32_t slot)
 
 void tw_windows_across(const tw_windows *windows, const tw_window *window, int32_t left, int32_t slot)
 {
-    const tw_conv *p = windows->p;
+    const tw_conv_shape *p = windows->p;
     const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
     const int32_t first = window->row_tap / p->kernel.w, inside = cols.end - cols.begin, rest = windows->rest;
     int32_t offset = window->row_offset + (left + cols.begin) * p->in.c;
@@ -248,19 +248,19 @@ void tw_windows_across(const tw_windows *windows, const tw_window *window, int32
 }
 
 /* Whether some window reaches into the padding. */
-static int has_padding(const tw_conv *p)
+static int has_padding(const tw_conv_shape *p)
 {
     return p->pad.h > 0 || p->pad.w > 0 || (p->out.h - 1) * p->stride.h - p->pad.h + p->kernel.h > p->in.h ||
            (p->out.w - 1) * p->stride.w - p->pad.w + p->kernel.w > p->in.w;
 }
 
-int32_t tw_windows_quads(const tw_conv *p)
+int32_t tw_windows_quads(const tw_conv_shape *p)
 {
     const int32_t run = p->kernel.w * p->in.c;
     return p->kernel.h * (run / 4) + (p->kernel.h * (run % 4) + 3) / 4;
 }
 
-int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch)
+int32_t tw_windows_set(tw_windows *windows, const tw_conv_shape *p, const tw_view *in, void *scratch)
 {
     const int32_t run = p->kernel.w * p->in.c, rest = run % 4;
     const int32_t last = (p->kernel.h * rest + 3) / 4, total = tw_windows_quads(p);

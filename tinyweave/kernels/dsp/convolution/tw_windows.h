@@ -20,14 +20,14 @@ struct tw_windows {
     int32_t step, ring;     /* bytes from a row to the next; of the whole ring */
     int8_t *rests;          /* tails of each window, zeros up to a quad */
     int8_t *row;            /* a row that is partly padding; NULL if pixels are whole words or no window is padded */
-    const tw_conv *p;
+    const tw_conv_shape *p;
 };
 
 /* Returns the quads of a window, those of tails included. */
-int32_t tw_windows_quads(const tw_conv *p);
+int32_t tw_windows_quads(const tw_conv_shape *p);
 
 /* Lays out the scratch of tw_conv_pairs; returns tw_windows_quads. */
-int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch);
+int32_t tw_windows_set(tw_windows *windows, const tw_conv_shape *p, const tw_view *in, void *scratch);
 
 /* Gathers a window inside the map that begins at `offset`, for pixel `slot`, 0 or 1. */
 void tw_windows_inside(const tw_windows *windows, int32_t offset, int32_t slot);

@@ -47,7 +47,7 @@ static run_of_taps *put(run_of_taps *run, const void *x, int32_t step, int32_t c
 /* Computes an output. top: the first row of its window; in: the map. */
 static void one(const tw_conv_dsp *params, const tw_view *in, int32_t top, int8_t *to)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const tw_span inside = tw_inside(top, p->kernel.h, 1, p->in.h);
     const int32_t channels = p->in.c, step = in->row_stride, count = inside.end - inside.begin;
     const int32_t zero = p->out_zero, sign = params->sign;
@@ -177,7 +177,7 @@ static void two(const two_outputs *outputs)
 /* Computes rows of the output. */
 static void rows_in(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t channels = p->in.c, height = p->kernel.h, taps = height - 1; /* that both outputs read */
     two_outputs outputs;
     outputs.left = channels;

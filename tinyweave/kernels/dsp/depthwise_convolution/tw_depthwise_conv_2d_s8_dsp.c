@@ -15,7 +15,7 @@ static void pad(const tw_columns *columns, uint32_t *to, int32_t above, int32_t 
 void tw_depthwise_lines(const tw_depthwise_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch,
                         tw_line_more *more)
 {
-    const tw_conv *p = &params->base.conv;
+    const tw_conv_shape *p = &params->base.conv;
     const int32_t channels = p->in.c, across = p->stride.w, width = tw_line_taps(p->kernel.w);
     uint32_t *const lines = (uint32_t *)scratch;
     tw_columns columns;

@@ -29,7 +29,7 @@ static int32_t products(const tw_line *line, const uint32_t *lines, int32_t firs
 /* A tw_line_more: writes the outputs of the outliers among the channels of a line, which were those of zeros. */
 static void add_outliers(const tw_depthwise_dsp *p, const tw_line *line, int32_t channel)
 {
-    const tw_conv *conv = &p->base.conv;
+    const tw_conv_shape *conv = &p->base.conv;
     const int32_t width = conv->kernel.w, stride = conv->stride.w, words = (line->taps * width + 3) / 4 * 2;
     const uint32_t *outliers = p->base.stream + conv->in.c * (line->pairs * line->taps + 3), *filter = outliers + 1;
     for (uint32_t count = outliers[0]; count > 0; --count) {

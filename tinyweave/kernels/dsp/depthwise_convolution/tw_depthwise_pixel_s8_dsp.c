@@ -9,7 +9,7 @@
 
 void tw_depthwise_pixel_s8_dsp(const tw_conv_dsp *params, const void *in, void *out)
 {
-    const tw_conv *p = &params->conv;
+    const tw_conv_shape *p = &params->conv;
     const int32_t channels = p->in.c, taps = p->kernel.h, zero = p->out_zero, sign = params->sign;
     const uint32_t *stream = params->stream;
     int8_t *const to = (int8_t *)out;

@@ -274,7 +274,7 @@ static void plain(const tw_taps *given, int32_t size, int32_t stride)
 #endif
 
 /* Sets the taps of windows of `width` columns together that are partly outside the map. */
-static void set_taps(tw_taps *taps, const tw_conv *p, const tw_view *in, int32_t top, int32_t left, int32_t width)
+static void set_taps(tw_taps *taps, const tw_conv_shape *p, const tw_view *in, int32_t top, int32_t left, int32_t width)
 {
     const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h), cols = tw_inside(left, width, 1, p->in.w);
     const int is_outside = rows.begin >= rows.end || cols.begin >= cols.end;
@@ -294,7 +294,7 @@ static void set_taps(tw_taps *taps, const tw_conv *p, const tw_view *in, int32_t
 /* Computes a range of the output of a `size` x `size` window. */
 TW_INLINE void outputs_in(const tw_depthwise_lean_dsp *params, tw_view in, tw_view out, tw_range range, int32_t size)
 {
-    const tw_conv *p = &params->base.conv;
+    const tw_conv_shape *p = &params->base.conv;
     const int32_t channels = p->in.c, stride = p->stride.w, ring = in.ring_height * in.row_stride;
     tw_taps taps;
     taps.last = channels - 4;

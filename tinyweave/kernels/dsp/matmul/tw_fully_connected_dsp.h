@@ -5,7 +5,7 @@
  * Weights: one stream of words, read forward. Per group of eight filters eight initial sums, then per quad of inputs k .. k +
  * 3:
  *   int8   8 words: lanes (k, k + 2) of filters 0 and 1, 2 and 3, 4 and 5, 6 and 7, then lanes (k + 1, k + 3) of the same
- *          pairs; a lane is w0 + 256 * w1, and the initial sums are b0, b0 + 256 * b1 and so on, as in tw_pair_s8.h
+ *          pairs; a lane is w0 + 256 * w1, and the initial sums are b0, b0 + 256 * b1 and so on, as in tw_conv_dsp.h
  *   int4   4 words: lanes (k, k + 2) of filters 0 to 3, of filters 4 to 7, then lanes (k + 1, k + 3) of both; lanes and
  *          initial sums are those of tw_lanes_w4.h
  *   m7     as int8, but a lane is w0 + 128 + 256 * w1. A mask then takes the place of sign extension. The sums have 128 times
@@ -28,8 +28,8 @@
 #define TW_FILTERS 8  /* per group */
 
 typedef struct {
-    tw_fully_connected dense;  /* without weights and bias: `stream` holds them */
-    const uint32_t *stream;    /* as above */
+    tw_dense dense;
+    const uint32_t *stream;  /* as above; has the biases, too */
 } tw_fully_connected_dsp;
 
 /* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. No scratch. The

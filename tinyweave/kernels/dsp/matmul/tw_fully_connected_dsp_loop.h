@@ -2,7 +2,8 @@
  * inputs.
  *
  * The including file defines LANE_WEIGHTS, the weights in a lane of the stream: 2 of int8 or 4 of int4; and LANE_OFFSET, which
- * the stream adds to each weight of an even filter: 0, 128 for int8 or 8 for int4. With TW_HAS_DSP it also defines either
+ * the stream adds to each weight of an even filter: 0, 128 for int8 or 8 for int4. With TW_HAS_DSP it also defines, but for
+ * int8 weights without an offset, either
  * - STEP(x): the products of the two inputs in register x, r2 or r3, with eight filters of the stream at r1; sums in r4 .. r11,
  *   r12 and lr are free; LOAD_FIRST and LOADED_STEP(x): the first load of a STEP, and all instructions after this load; and
  *   SKIPPED_QUAD: bytes of code of a QUAD below; or
@@ -16,13 +17,34 @@
 #include "tw_dsp.h"
 #include "tw_fully_connected_dsp.h"
 #include "tw_fully_connected_dsp_rows.h"
-#include "tw_lanes_w4.h"
 
 #define QUADS_UNROLLED 4 /* so that with the rest of the code they fit a cache of 1 KB */
 
 #if TW_HAS_DSP
 
 #ifndef PRODUCTS
+
+#ifndef STEP
+
+/* Two inputs, in register x, times two pairs of filters, whose sums are the other operands. r12, lr: the packed weights of each
+ * pair.
+ * Order: SMLAD with a packed word adds to the pair's odd filter; only then SXTB16 replaces it by the even filter's weights.
+ * Equals tw_add_two_s8 for each pair. */
+#define PAIR(x, low_0, high_0, low_1, high_1)           \
+    "smlad " high_0 ", " x ", r12, " high_0 "\n"        \
+    "sxtb16 r12, r12\n"                                 \
+    "smlad " high_1 ", " x ", lr, " high_1 "\n"         \
+    "sxtb16 lr, lr\n"                                   \
+    "smlad " low_0 ", " x ", r12, " low_0 "\n"          \
+    "smlad " low_1 ", " x ", lr, " low_1 "\n"
+#define LOAD_PAIR "ldm.w r1!, {r12, lr}\n"
+/* The same by two loads. Directly after another load they take 2 cycles on a Cortex-M4, LDM 3. */
+#define LOAD_FIRST "ldr lr, [r1, #4]\nldr r12, [r1], #8\n"
+#define LOADED_STEP(x) PAIR(x, "r4", "r5", "r6", "r7") LOAD_PAIR PAIR(x, "r8", "r9", "r10", "r11")
+#define STEP(x) LOAD_PAIR LOADED_STEP(x)
+#define SKIPPED_QUAD 128 /* 32 instructions of four bytes */
+
+#endif
 
 /* Four inputs times eight filters: one load, widened to lanes (k, k + 2) in r2 and (k + 1, k + 3) in r3. The first weights are
  * loaded directly after the inputs, since a Cortex-M4 overlaps neighbouring loads. */
@@ -74,22 +96,22 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #else
 
+#if LANE_WEIGHTS == 4
+#define add_lane tw_add_w4
+#else
 /* Adds the products of two inputs with two filters. */
-static inline void add_two(uint32_t x, uint32_t weights, int32_t *sums)
+static inline void add_lane(uint32_t x, uint32_t weights, int32_t *sums)
 {
     sums[0] = tw_smlad(x, LANE_OFFSET ? weights & 0x00FF00FFu : tw_sxtb16(weights), sums[0]);
     sums[1] = tw_smlad(x, weights, sums[1]);
 }
+#endif
 
 /* Adds the products of two inputs with eight filters; returns the end of their stream. */
 static inline const uint32_t *add(uint32_t x, const uint32_t *stream, int32_t *sums)
 {
     for (int32_t filter = 0; filter < TW_FILTERS; filter += LANE_WEIGHTS, ++stream) {
-        if (LANE_WEIGHTS == 2) {
-            add_two(x, *stream, sums + filter);
-        } else {
-            tw_add_w4(x, *stream, sums + filter);
-        }
+        add_lane(x, *stream, sums + filter);
     }
     return stream;
 }
@@ -120,18 +142,20 @@ static inline int32_t shared_of(const int8_t *from, int32_t depth)
     return -LANE_OFFSET * sum;
 }
 
-/* Sets four sums to initial sums of the stream plus `shared`, or as tw_begin_w4 does. */
+#if LANE_WEIGHTS == 4
+#define begin_four tw_begin_w4
+#define LANE_SUM tw_sum_w4
+#else
+#define LANE_SUM tw_sum_s8
+/* Sets four sums to initial sums of the stream plus `shared`. */
 static inline void begin_four(const uint32_t *stream, int32_t shared, int32_t *sums)
 {
-    if (LANE_WEIGHTS == 4) {
-        tw_begin_w4(stream, shared, sums);
-        return;
-    }
     sums[0] = tw_signed(stream[0] + (uint32_t)shared);
     sums[1] = tw_signed(stream[1] + (uint32_t)shared);
     sums[2] = tw_signed(stream[2] + (uint32_t)shared);
     sums[3] = tw_signed(stream[3] + (uint32_t)shared);
 }
+#endif
 
 /* Returns the eight initial sums, in the stream or computed in `sums`. */
 static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
@@ -145,10 +169,7 @@ static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32
 }
 
 /* The sum of filter i of four. */
-static inline int32_t sum_of(const int32_t *sums, int32_t i)
-{
-    return LANE_WEIGHTS == 2 ? tw_sum_s8(sums, i, 0) : tw_sum_w4(sums, i, 0);
-}
+static inline int32_t sum_of(const int32_t *sums, int32_t i) { return LANE_SUM(sums, i, 0); }
 
 /* Computes eight outputs with the same factor. */
 static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
@@ -165,7 +186,7 @@ static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, in
 }
 
 /* Computes the outputs of filter `unit` and those after it, each with its own factor. */
-static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t count, int8_t *to)
+static void finish(const tw_dense *p, int32_t unit, const int32_t *sums, int32_t count, int8_t *to)
 {
     for (int32_t i = 0; i < count; ++i) {
         to[i] = rescale(sum_of(sums + (i & ~3), i & 3), factor_of(p, unit + i), p->out_zero);
@@ -173,7 +194,7 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
 }
 
 /* Computes the outputs of at most eight filters from `unit` on. of_all: the factor of all filters, if they share it. */
-static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
+static inline void put(const tw_dense *p, const tw_factor *of_all, int32_t unit, const int32_t *sums, int8_t *to)
 {
     const int32_t count = tw_min(TW_FILTERS, p->out.c - unit);
     if (p->per_channel) {
@@ -190,7 +211,7 @@ static inline void put(const tw_fully_connected *p, const tw_factor *of_all, int
 /* Computes a range of the output. */
 static inline void all_products(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
 {
-    const tw_fully_connected *p = &params->dense;
+    const tw_dense *p = &params->dense;
     const int32_t depth = p->in.c, quads = depth / 4, rest = depth % 4, units = p->out.c;
     const tw_factor factor = factor_of(p, 0);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -234,7 +255,7 @@ static inline void copy_sums(int32_t *to, const int32_t *from, int32_t count)
 /* Adds the products of rows of a map to packed sums, and computes all outputs with the last row. */
 static inline void add_rows(const tw_fully_connected_dsp *params, tw_view in, void *out, tw_range range, int32_t *sums)
 {
-    const tw_fully_connected *p = &params->dense;
+    const tw_dense *p = &params->dense;
     const int32_t units = p->out.c, rest = units % TW_FILTERS, row = in.row_stride;
     const int32_t words = row * 4 / LANE_WEIGHTS, group = TW_FILTERS + p->in.c * 4 / LANE_WEIGHTS; /* of eight filters */
     int32_t last[TW_FILTERS] = {0}; /* the sums of the last group, if it has fewer filters */

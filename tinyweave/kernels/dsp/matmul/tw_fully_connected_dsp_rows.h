@@ -8,7 +8,7 @@
 /* A rescaling factor: tw_requantize_once for shifts of at most -2, which round away all of the product's low word. */
 typedef struct { uint32_t high, low; int32_t half, exponent; } tw_factor;
 
-static inline tw_factor factor_of(const tw_fully_connected *p, int32_t index)
+static inline tw_factor factor_of(const tw_dense *p, int32_t index)
 {
     const uint64_t multiplier = (uint64_t)p->multiplier[index];
     const int32_t exponent = -1 - p->shift[index];

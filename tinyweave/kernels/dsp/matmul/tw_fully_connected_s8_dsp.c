@@ -2,8 +2,6 @@
  * layout of the weights and the cost. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_fully_connected_s8_steps.h"
-
 #define LANE_WEIGHTS 2
 #define LANE_OFFSET 0
 #include "tw_fully_connected_dsp_loop.h"

@@ -120,7 +120,7 @@ static const uint32_t *add_products(const int8_t *x, int32_t depth, const uint32
 #endif
 
 /* Rescales all sums and writes the outputs. */
-static inline void put(const tw_fully_connected *p, const int32_t *sums, int8_t *to)
+static inline void put(const tw_dense *p, const int32_t *sums, int8_t *to)
 {
     for (int32_t i = 0; i < p->out.c; ++i) {
         to[i] = (int8_t)tw_clamp(rescale(sums[i], factor_of(p, p->per_channel ? i : 0), p->out_zero), p->out_min, p->out_max);
@@ -130,7 +130,7 @@ static inline void put(const tw_fully_connected *p, const int32_t *sums, int8_t 
 /* Computes the outputs of a row. */
 TW_NOT_INLINE void all_units(const tw_fully_connected_dsp *params, const int8_t *from, int8_t *to)
 {
-    const tw_fully_connected *p = &params->dense;
+    const tw_dense *p = &params->dense;
     int32_t sums[MOST];
     for (int32_t i = 0; i < p->out.c; ++i) {
         sums[i] = tw_signed(params->stream[i]);

@@ -12,16 +12,16 @@
 /* A tw_fully_connected_finish. */
 TW_NOT_INLINE void finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
 {
-    const int32_t zero = p->out_zero, low = p->out_min, high = p->out_max;
+    const int32_t zero = p->layer.out_zero, low = p->layer.out_min, high = p->layer.out_max;
     tw_factor factor = {0, 0, 0, 0};
     for (int32_t i = channel; i < channel + count; ++i) {
-        const int32_t sum = sums[i - channel], index = p->per_channel ? i : 0;
-        if (p->shift[index] > -2) {
+        const int32_t sum = sums[i - channel], index = p->layer.per_channel ? i : 0;
+        if (p->layer.shift[index] > -2) {
             pixel[i] = tw_fully_connected_rescale(p, i, sum);
             continue;
         }
         if (index > 0 || i == channel) {
-            factor = factor_of(p, index);
+            factor = factor_of(&p->layer, index);
         }
         pixel[i] = (int8_t)tw_clamp(rescale(tw_add_bias(sum, p->bias, i), factor, zero), low, high);
     }
@@ -39,10 +39,10 @@ static inline void raw_products(const int8_t *pixel, int32_t first_in, int32_t z
     }
 }
 
-TW_FORMS(tw_fully_connected_s8_raw_dsp, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_fully_connected_over(p, in, out, range, 8, 0, raw_products, finish))
+TW_FORMS(tw_fully_connected_s8_raw_dsp, tw_fully_connected, tw_whole(in, p->layer.in), tw_whole(out, p->layer.out), p->layer.out,
+         tw_fully_connected_over(p, in, out, range, p->layer.in.c, 0, raw_products, finish))
 
 void tw_fully_connected_s8_raw_dsp_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
-    tw_fully_connected_over_rows(p, in, out, range, sums, 8, 0, raw_products);
+    tw_fully_connected_over_rows(p, in, out, range, sums, p->layer.in.c, 0, raw_products);
 }

@@ -3,8 +3,6 @@
  */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_fully_connected_s8_steps.h"
-
 #define LANE_WEIGHTS 2
 #define LANE_OFFSET 0
 #include "tw_fully_connected_dsp_loop.h"
@@ -22,7 +20,7 @@ static const uint32_t *add_sums(const int8_t *x, int32_t quads, const uint32_t *
 }
 
 /* Computes `count` outputs from that of filter `unit` on. */
-static void put_totals(const tw_fully_connected *p, int32_t unit, int32_t count, const int32_t *totals, int8_t *to)
+static void put_totals(const tw_dense *p, int32_t unit, int32_t count, const int32_t *totals, int8_t *to)
 {
     for (int32_t i = 0; i < count; ++i) {
         to[unit + i] = rescale(totals[i], factor_of(p, p->per_channel ? unit + i : 0), p->out_zero);
@@ -32,7 +30,7 @@ static void put_totals(const tw_fully_connected *p, int32_t unit, int32_t count,
 /* Computes the outputs of a row. */
 static void all_units(const tw_fully_connected_dsp *params, const int8_t *from, int8_t *to)
 {
-    const tw_fully_connected *p = &params->dense;
+    const tw_dense *p = &params->dense;
     const int32_t depth = p->in.c, quads = depth / 4, rest = depth % 4;
     const int32_t segment = tw_signed(params->stream[0]);
     const uint32_t *stream = params->stream + 1;
@@ -98,7 +96,7 @@ static void add_row(const tw_fully_connected_dsp *params, const int8_t *from, in
 void tw_fully_connected_s8_segments_dsp_rows(const tw_fully_connected_dsp *p, tw_view in, void *out, tw_range range,
                                              int32_t *sums)
 {
-    const tw_fully_connected *const dense = &p->dense;
+    const tw_dense *const dense = &p->dense;
     const int32_t quads = in.row_stride / 4;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         add_row(p, (const int8_t *)tw_pixel(&in, y, 0, 0), y * quads, (y + 1) * quads, sums);

@@ -1,6 +1,7 @@
 /* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension.
  * tw_fully_connected_dsp.h has the layers, the layout of the weights and the cost. */
 #include "tw_fully_connected_dsp.h"
+#include "tw_lanes_w4.h"
 
 /* Two inputs, in register x, times four filters with the sums a, b, c, d of tw_lanes_w4.h. r12: the weights of all four
  * filters; lr: masked weights. The last mask overwrites the word, so two registers suffice. Equals tw_add_w4. */

@@ -1,6 +1,6 @@
 /* tw_pair_s8_m7.c - two pixels times four filters of int8 weights, scheduled for a Cortex-M7.
  *
- * Layers and layout of the weights: tw_pair_s8.h.
+ * Layers and layout of the weights: tw_conv_dsp.h.
  * Cost: 15 instructions per 16 MACs. Fitted (layer_cycles.json, windows of whole words): 0.65 cycles per MAC on a Cortex-M7,
  * where tw_pair_s8.c takes 0.88.
  *

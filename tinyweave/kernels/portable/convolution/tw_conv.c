@@ -4,7 +4,7 @@
 void tw_conv_finish(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *to)
 {
     /* locals, since a store through `to` might change what p points to */
-    const int32_t zero = p->out_zero, low = p->out_min - zero, high = p->out_max - zero;
+    const int32_t zero = p->shape.out_zero, low = p->shape.out_min - zero, high = p->shape.out_max - zero;
     const int32_t *bias = p->bias, *multiplier = p->multiplier;
     const int8_t *shift = p->shift;
     for (int32_t i = 0; i < count; ++i) {

@@ -2,15 +2,19 @@
 #ifndef TW_CONV_H
 #define TW_CONV_H
 
-#include "tw_int4.h"
+#include "tw.h"
 
 typedef struct {
     tw_shape in, out;
     tw_size kernel, stride, dilation;
     tw_size pad;                /* rows above, columns left of the map */
-    int32_t groups;             /* conv_2d: 1 when dense; depthwise_conv_2d: in.c */
     int32_t in_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;   /* the fused activation's clamp, within -128 .. 127 */
+} tw_conv_shape;
+
+typedef struct {
+    tw_conv_shape shape;
+    int32_t groups;             /* conv_2d: 1 when dense; depthwise_conv_2d: in.c */
     const int8_t *weights;      /* int8, or int4 as tw_int4.h says; zero point 0 */
     const int32_t *bias;        /* [out.c], or a null pointer */
     const int32_t *multiplier;  /* [out.c], Q31 */
@@ -28,7 +32,7 @@ typedef struct {
 } tw_window;
 
 /* The rows of the windows of output row `y`; a pixel of the input has `pixel` bytes. */
-static inline tw_window tw_window_of(const tw_conv *p, const tw_view *in, int32_t y, int32_t pixel)
+static inline tw_window tw_window_of(const tw_conv_shape *p, const tw_view *in, int32_t y, int32_t pixel)
 {
     const int32_t top = y * p->stride.h - p->pad.h;
     const tw_span rows = tw_inside(top, p->kernel.h, p->dilation.h, p->in.h);
@@ -44,13 +48,19 @@ static inline tw_window tw_window_of(const tw_conv *p, const tw_view *in, int32_
 }
 
 /* Moves a window to output column `x`. */
-static inline void tw_window_cols(const tw_conv *p, tw_window *window, int32_t x)
+static inline void tw_window_cols(const tw_conv_shape *p, tw_window *window, int32_t x)
 {
     const int32_t left = x * p->stride.w - p->pad.w;
     const tw_span cols = tw_inside(left, p->kernel.w, p->dilation.w, p->in.w);
     window->offset = window->row_offset + (left + cols.begin * p->dilation.w) * window->pixel;
     window->tap = window->row_tap + cols.begin;
     window->cols = cols.end - cols.begin;
+}
+
+/* Weights of a filter. */
+static inline int32_t tw_conv_filter(const tw_conv *p)
+{
+    return p->shape.kernel.h * p->shape.kernel.w * (p->shape.in.c / p->groups);
 }
 
 /* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */

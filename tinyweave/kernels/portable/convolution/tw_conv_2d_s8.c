@@ -4,5 +4,5 @@
 #include "tw_conv_2d.h"
 #include "tw_dot.h"
 
-TW_FORMS(tw_conv_2d_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_conv_2d_over(p, in, out, range, 8, 0, tw_dot_s8))
+TW_FORMS(tw_conv_2d_s8, tw_conv, tw_whole(in, p->shape.in), tw_whole(out, p->shape.out), p->shape.out,
+         tw_conv_2d_over(p, in, out, range, tw_conv_filter(p), 0, tw_dot_s8))

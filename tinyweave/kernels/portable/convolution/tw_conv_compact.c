@@ -5,7 +5,7 @@
 static int32_t products(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel, const int8_t *weights,
                         int32_t tap)
 {
-    const int32_t depth = p->in.c / p->groups, zero = p->in_zero, step = p->dilation.w * p->in.c;
+    const int32_t depth = p->shape.in.c / p->groups, zero = p->shape.in_zero, step = p->shape.dilation.w * p->shape.in.c;
     const int together = tap == depth && step == depth; /* the taps of a row are one run */
     const int32_t run = together ? window->cols * depth : depth, runs = together ? 1 : window->cols;
     int32_t sum = 0, offset = window->offset + channel;
@@ -20,7 +20,7 @@ static int32_t products(const tw_conv *p, const tw_view *in, const tw_window *wi
             from += step;
             taps += tap;
         }
-        weights += p->kernel.w * tap;
+        weights += p->shape.kernel.w * tap;
         offset = tw_down(offset, window->step, window->ring);
     }
     return sum;
@@ -28,13 +28,13 @@ static int32_t products(const tw_conv *p, const tw_view *in, const tw_window *wi
 
 void tw_conv_compact(const tw_conv *p, const tw_view *in, const tw_view *out, tw_range range, int32_t filter, int32_t tap)
 {
-    const int32_t depth = p->in.c / p->groups, filters = p->out.c / p->groups;
+    const int32_t depth = p->shape.in.c / p->groups, filters = p->shape.out.c / p->groups;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_of(p, in, y, p->in.c);
+        int8_t *to = (int8_t *)tw_pixel(out, y, range.col_begin, p->shape.out.c);
+        tw_window window = tw_window_of(&p->shape, in, y, p->shape.in.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            tw_window_cols(p, &window, x);
-            for (int32_t channel = 0; channel < p->out.c; ++channel) {
+            tw_window_cols(&p->shape, &window, x);
+            for (int32_t channel = 0; channel < p->shape.out.c; ++channel) {
                 const int32_t first = channel / filters * depth;
                 const int32_t sum = products(p, in, &window, first, p->weights + channel * filter, tap);
                 tw_conv_finish(p, channel, &sum, 1, to++);

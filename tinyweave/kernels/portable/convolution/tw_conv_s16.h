@@ -8,8 +8,8 @@ typedef struct {
     tw_shape in, out;
     tw_size kernel, stride, dilation;
     tw_size pad;                /* rows above, columns left of the map */
-    int32_t groups;
     int32_t out_min, out_max;   /* the fused activation's clamp; all zero points are 0 */
+    int32_t groups;
     const int8_t *weights;      /* [out.c][kernel.h][kernel.w][in.c / groups] */
     const int64_t *bias;        /* [out.c], or a null pointer */
     const int16_t *multiplier;  /* [out.c], Q15 */

@@ -3,5 +3,5 @@
 
 #include "tw_conv_compact.h"
 
-TW_FORMS(tw_depthwise_conv_2d_s8_compact, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
-         tw_conv_compact(p, &in, &out, range, 1, p->out.c))
+TW_FORMS(tw_depthwise_conv_2d_s8_compact, tw_conv, tw_whole(in, p->shape.in), tw_whole(out, p->shape.out), p->shape.out,
+         tw_conv_compact(p, &in, &out, range, 1, p->shape.out.c))

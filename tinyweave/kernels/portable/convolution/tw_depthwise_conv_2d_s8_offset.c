@@ -6,8 +6,8 @@ static int32_t products(const tw_conv_offset *params, const tw_view *in, const t
                         int32_t channel)
 {
     const tw_conv *p = &params->conv;
-    const int32_t x_step = p->dilation.w * p->in.c, x_zero = p->in_zero, zero = params->weights_zero;
-    const int8_t *row_taps = p->weights + window->tap * p->out.c + channel;
+    const int32_t x_step = p->shape.dilation.w * p->shape.in.c, x_zero = p->shape.in_zero, zero = params->weights_zero;
+    const int8_t *row_taps = p->weights + window->tap * p->shape.out.c + channel;
     int32_t offset = window->offset + channel_in;
     int32_t sum = 0;
 
@@ -16,9 +16,9 @@ static int32_t products(const tw_conv_offset *params, const tw_view *in, const t
         for (int32_t i = 0; i < window->cols; ++i) {
             sum += (*x - x_zero) * (*taps - zero);
             x += x_step;
-            taps += p->out.c;
+            taps += p->shape.out.c;
         }
-        row_taps += p->kernel.w * p->out.c;
+        row_taps += p->shape.kernel.w * p->shape.out.c;
         offset = tw_down(offset, window->step, window->ring);
     }
     return sum;
@@ -27,23 +27,23 @@ static int32_t products(const tw_conv_offset *params, const tw_view *in, const t
 void tw_depthwise_conv_2d_s8_offset_part(const tw_conv_offset *params, tw_view in, tw_view out, tw_range range)
 {
     const tw_conv *p = &params->conv;
-    const int32_t depth_multiplier = p->out.c / p->in.c;
+    const int32_t depth_multiplier = p->shape.out.c / p->shape.in.c;
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_of(p, &in, y, p->in.c);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.out.c);
+        tw_window window = tw_window_of(&p->shape, &in, y, p->shape.in.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            tw_window_cols(p, &window, x);
+            tw_window_cols(&p->shape, &window, x);
             int32_t channel = 0;
-            for (int32_t channel_in = 0; channel_in < p->in.c; ++channel_in) {
+            for (int32_t channel_in = 0; channel_in < p->shape.in.c; ++channel_in) {
                 for (int32_t i = 0; i < depth_multiplier; ++i, ++channel) {
                     const int32_t sum = products(params, &in, &window, channel_in, channel);
                     tw_conv_finish(p, channel, &sum, 1, to + channel);
                 }
             }
-            to += p->out.c;
+            to += p->shape.out.c;
         }
     }
 }
 
-TW_WHOLE_FORM(tw_depthwise_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)
+TW_WHOLE_FORM(tw_depthwise_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.shape.in), tw_whole(out, p->conv.shape.out), p->conv.shape.out)

@@ -3,7 +3,7 @@
 
 int8_t tw_fully_connected_rescale(const tw_fully_connected *p, int32_t channel, int32_t sum)
 {
-    const int32_t index = p->per_channel ? channel : 0;
-    const int32_t scaled = tw_requantize_once(tw_add_bias(sum, p->bias, channel), p->multiplier[index], p->shift[index]);
-    return (int8_t)(tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero);
+    const int32_t index = p->layer.per_channel ? channel : 0;
+    const int32_t scaled = tw_requantize_once(tw_add_bias(sum, p->bias, channel), p->layer.multiplier[index], p->layer.shift[index]);
+    return (int8_t)(tw_clamp(scaled, p->layer.out_min - p->layer.out_zero, p->layer.out_max - p->layer.out_zero) + p->layer.out_zero);
 }

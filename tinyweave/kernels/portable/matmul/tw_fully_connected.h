@@ -2,17 +2,21 @@
 #ifndef TW_FULLY_CONNECTED_H
 #define TW_FULLY_CONNECTED_H
 
-#include "tw_int4.h"
+#include "tw.h"
 
 typedef struct {
     tw_shape in, out;           /* {1, batch, depth} and {1, batch, units}: a pixel is one batch entry */
     int32_t in_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;   /* the fused activation's clamp, within the type of the output */
     int32_t per_channel;        /* 1: multiplier and shift are [out.c]; 0: one for all */
-    const int8_t *weights;      /* [out.c][in.c], int8, or int4 as tw_int4.h says; zero point 0 */
-    const int32_t *bias;        /* [out.c], or a null pointer */
     const int64_t *multiplier;  /* Q63 */
     const int8_t *shift;        /* -32 .. 8, positive goes left */
+} tw_dense;
+
+typedef struct {
+    tw_dense layer;
+    const int8_t *weights;      /* [out.c][in.c], int8, or int4 as tw_int4.h says; zero point 0 */
+    const int32_t *bias;        /* [out.c], or a null pointer */
 } tw_fully_connected;
 
 /* The output of a sum of products of `channel`: rescaled with a single rounding, as LiteRT does here and only here. */
@@ -30,31 +34,31 @@ static inline void tw_fully_connected_finish_s8(const tw_fully_connected *p, int
     }
 }
 
-/* The range of the output. Four output channels share each input. Weights have a zero point: the sum of x * (weight -
+/* The range of the output; a filter has `filter` bytes. Four output channels share each input. Weights have a zero point: the sum of x * (weight -
  * weights_zero) is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
 TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range,
-                                       int weight_bits, int32_t weights_zero, tw_products *dot, tw_fully_connected_finish *finish)
+                                       int32_t filter, int32_t weights_zero, tw_products *dot, tw_fully_connected_finish *finish)
 {
-    const int32_t depth = p->in.c, filter = tw_bytes(depth, weight_bits);
+    const int32_t depth = p->layer.in.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->layer.out.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             const int8_t *weights = p->weights;
             int32_t channel = 0, shared = 0;
             for (int32_t i = 0; weights_zero && i < depth; ++i) {
-                shared -= weights_zero * (from[i] - p->in_zero);
+                shared -= weights_zero * (from[i] - p->layer.in_zero);
             }
-            while (channel < p->out.c) {
-                const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
+            while (channel < p->layer.out.c) {
+                const int32_t filters = p->layer.out.c - channel >= 4 ? 4 : 1;
                 int32_t sums[4] = {shared, shared, shared, shared};
-                dot(from, 0, p->in_zero, weights, filter, 0, depth, filters, sums);
+                dot(from, 0, p->layer.in_zero, weights, filter, 0, depth, filters, sums);
                 weights += filters * filter;
                 finish(p, channel, sums, filters, to);
                 channel += filters;
             }
             from += depth;
-            to += p->out.c;
+            to += p->layer.out.c;
         }
     }
 }
@@ -63,28 +67,28 @@ TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, 
 static inline void tw_fully_connected_end_rows(const tw_fully_connected *p, tw_range range, int32_t row, const int32_t *sums,
                                                void *out)
 {
-    if (range.row_end * row == p->in.c) {
-        tw_fully_connected_finish_s8(p, 0, sums, p->out.c, (int8_t *)out);
+    if (range.row_end * row == p->layer.in.c) {
+        tw_fully_connected_finish_s8(p, 0, sums, p->layer.out.c, (int8_t *)out);
     }
 }
 
 /* Adds the products of rows of a flattened map to `sums`, as the _rows forms below. Row y uses the weights from y * row on. */
 TW_INLINE void tw_fully_connected_over_rows(const tw_fully_connected *p, tw_view in, void *out, tw_range range, int32_t *sums,
-                                            int weight_bits, int32_t weights_zero, tw_products *dot)
+                                            int32_t filter, int32_t weights_zero, tw_products *dot)
 {
-    const int32_t row = in.row_stride, filter = tw_bytes(p->in.c, weight_bits);
+    const int32_t row = in.row_stride;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *const from = (const int8_t *)tw_pixel(&in, y, 0, 0), *weights = p->weights;
         int32_t channel = 0, shared = 0;
         for (int32_t i = 0; weights_zero && i < row; ++i) {
-            shared -= weights_zero * (from[i] - p->in_zero);
+            shared -= weights_zero * (from[i] - p->layer.in_zero);
         }
-        while (channel < p->out.c) {
-            const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
+        while (channel < p->layer.out.c) {
+            const int32_t filters = p->layer.out.c - channel >= 4 ? 4 : 1;
             for (int32_t i = channel; i < channel + filters; ++i) {
                 sums[i] = shared + (y == 0 ? 0 : sums[i]);
             }
-            dot(from, 0, p->in_zero, weights, filter, y * row, row, filters, sums + channel);
+            dot(from, 0, p->layer.in_zero, weights, filter, y * row, row, filters, sums + channel);
             weights += filters * filter;
             channel += filters;
         }
