@@ -8,6 +8,7 @@ from itertools import islice, product
 import numpy as np
 import pytest
 from cases import weighted
+from cases.draw import integers, single_op
 from cases.tiny import activation
 from cases.tiny import graph as tiny
 
@@ -245,6 +246,13 @@ def test_features_of_operands_that_broadcast_count_the_runs_of_the_kernel(
     case, counted, _ = cycle_features.broadcast(graph, op)
     assert case == ", broadcast"
     assert counted[3:] == (runs, 1.0)
+
+
+def test_the_portable_mean_adds_up_four_outputs_at_a_time() -> None:
+    graph = single_op(
+        "mean", [activation("x", (1, 3, 2, 8)), integers("axes", 1, 2)], activation("y", (1, 8)), {"keep_dims": False}
+    )
+    assert variant_for(graph, graph.ops[0], "").features(graph, graph.ops[0]).counts == (2 * 3 * 2, 2, 0, 0, 1)
 
 
 def test_features_of_topk_count_the_elements_that_are_compared() -> None:

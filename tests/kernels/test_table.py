@@ -205,6 +205,7 @@ def test_sources_are_closed_under_includes() -> None:
     for row in (row for row in VARIANTS if row.files):
         names = {path.name for path in sources([row.name])}
         assert {*row.files, row.header, "tw.h"} <= names
+        assert "_w4" in row.name or not [name for name in names if "w4" in name or "int4" in name], row.name
         for path in sources([row.name]):
             assert path.is_file()
             assert set(re.findall(r'#include "(.*)"', path.read_text())) <= names
@@ -216,11 +217,6 @@ def test_sources_are_closed_under_includes() -> None:
         "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
     ]
-
-
-def test_kernels_of_int8_weights_need_no_files_of_int4_weights() -> None:
-    for row in (row for row in VARIANTS if "_w4" not in row.name):
-        assert not [path.name for path in sources([row.name]) if "w4" in path.name or "int4" in path.name], row.name
 
 
 def test_an_op_that_no_kernel_runs_is_refused_with_the_supported_types() -> None:
