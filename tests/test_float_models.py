@@ -18,13 +18,8 @@ import tinyweave as tw  # noqa: E402
 from tinyweave.ops import SPECS  # noqa: E402
 
 SMALL = ("ds_cnn", "lstm", "resnet8")
-BY_ONNX = (
-    "lstm",
-    "gru",
-    "mobilenet_v3_small",
-    "shufflenet_v2",
-    "unet",
-)  # tests/importers/test_onnx.py compares all architectures with those from torch
+# tests/importers/test_onnx.py compares all architectures with those from torch
+BY_ONNX = ("lstm", "gru", "mobilenet_v3_small", "shufflenet_v2", "unet")
 
 
 def check(model: tw.Model) -> None:

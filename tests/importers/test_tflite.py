@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tflite
+from cases.sweeps import PARTS, part_of
 
 from tests.cases.ops import GENERATORS, cases
 from tests.cases.tiny import NETWORKS
@@ -425,9 +426,9 @@ def test_a_damaged_file_is_imported_or_refused(file: bytes, seed: int) -> None:
         import_or_refuse(bytes(changed))
 
 
-def known_models(shared: Path) -> list[tuple[Path, Graph]]:
+def known_models(files: Iterable[Path]) -> list[tuple[Path, Graph]]:
     found = []
-    for path in sorted((shared / "models").glob("*.tflite")):
+    for path in files:
         try:
             found.append((path, from_tflite(path.read_bytes(), path.stem)))
         except CompileError as error:
@@ -437,7 +438,7 @@ def known_models(shared: Path) -> list[tuple[Path, Graph]]:
 
 @pytest.mark.shared
 def test_real_models_survive_the_round_trip_through_tflite(shared: Path) -> None:
-    models = known_models(shared)
+    models = known_models((shared / "models").glob("*.tflite"))
     assert len(models) >= 70
     for path, graph in models:
         again = from_tflite(to_tflite(graph), path.stem)
@@ -447,14 +448,15 @@ def test_real_models_survive_the_round_trip_through_tflite(shared: Path) -> None
 @pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.litert
-def test_rewritten_real_models_give_the_same_outputs_in_litert(shared: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_rewritten_real_models_give_the_same_outputs_in_litert(part: int, shared: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     from tinyweave.simulate import litert
 
     runs_in_reference = {m["file"] for m in json.loads((shared / "models/index.json").read_text()) if m["ref_ok"]}
     rng = np.random.default_rng(7)
     compared = 0
-    for path, graph in known_models(shared):
+    for path, graph in known_models(part_of((shared / "models").glob("*.tflite"), part)):
         if path.name not in runs_in_reference or "kws_ref_model_float32" in path.name:  # hybrid: test_float32.py compares it
             continue
         inputs = []
@@ -465,7 +467,7 @@ def test_rewritten_real_models_give_the_same_outputs_in_litert(shared: Path) -> 
         for a, b in zip(ours[0].outputs, theirs[0].outputs, strict=True):
             assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), path.name
         compared += 1
-    assert compared >= 65
+    assert compared > 4
 
 
 def test_a_name_as_long_as_the_file_is_shortened() -> None:

@@ -8,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from cases.ops import GENERATORS, INT16, INT16_KINDS, NOT_IN_LITERT, all_cases, cases
+from cases.sweeps import PARTS, part_of
 
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
@@ -119,10 +120,12 @@ def test_elu_equals_litert_s_optimised_kernel() -> None:
 @pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.litert
-@pytest.mark.parametrize("folder", ["models", "model_ops"])
-def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, litert: ModuleType) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_real_networks_equal_litert_layer_by_layer(part: int, shared: Path, litert: ModuleType) -> None:
     compared, different = 0, []
-    for path in sorted((shared / folder).glob("*.tflite")):
+    for path in part_of([path for folder in ("models", "model_ops") for path in (shared / folder).glob("*.tflite")], part):
+        if "kws_ref_model_float32" in path.name:  # its weights alone are int8: tests/exporters/test_float32.py compares it
+            continue
         data = path.read_bytes()
         try:
             graph = ops.check(from_tflite(data, "network"))
@@ -147,7 +150,7 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
                 f"{path.name}: {name}" for name, array in run.layers.items() if not alike(computed.get(name, array), array)
             ]
     assert not different, different
-    assert compared > 50
+    assert compared > 5
 
 
 @pytest.mark.litert

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.sweeps import PARTS, part_of
 
 from tests.cases.ops import GENERATORS, cases
 from tinyweave.importers.tflite import from_tflite
@@ -281,9 +282,10 @@ def test_tensor_maps_of_two_rewrites_compose() -> None:
 
 @pytest.mark.sweep
 @pytest.mark.shared
-def test_passes_remove_shape_arithmetic_and_edge_conversions_of_real_models(shared: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_passes_remove_shape_arithmetic_and_edge_conversions_of_real_models(part: int, shared: Path) -> None:
     checked = 0
-    for path in sorted((shared / "models").glob("*.tflite")):
+    for path in part_of((shared / "models").glob("*.tflite"), part):
         try:
             before = from_tflite(path.read_bytes(), path.stem)
             kept, stripped = run_passes(before, float_io=True)[0], run_passes(before, float_io=False)[0]
@@ -297,7 +299,7 @@ def test_passes_remove_shape_arithmetic_and_edge_conversions_of_real_models(shar
         computes = any(tensor.dtype == "int8" for tensor in stripped.tensors.values())  # else it only moves uint8
         assert not {"float32", "uint8"} & {tensor.dtype for tensor in ends if tensor.data is None} or not computes, path.name
         checked += 1
-    assert checked >= 60
+    assert checked > 3
 
 
 @pytest.mark.shared

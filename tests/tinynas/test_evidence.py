@@ -38,15 +38,7 @@ sys.path[:] = [path for path in sys.path if Path(path).name != "bench"]
 
 PLAN = evidence.Plan(epochs=5, supernet_epochs=6, warm_up=2, population=4, generations=2)
 TEST = 400  # test samples
-RIGHT = {
-    "train": 0.8,
-    "rival": 0.6,
-    "largest": 0.8,
-    "tuned": 0.8,
-    "finalists": 0.8,
-    "longer": 0.8,
-    "quantise": 0.8,
-}  # shares, by first word
+RIGHT = dict.fromkeys("train largest tuned finalists longer quantise".split(), 0.8) | {"rival": 0.6}  # shares, by first word
 
 
 def record_of(name: str, rng: np.random.Generator) -> dict[str, Any]:
