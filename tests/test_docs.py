@@ -403,16 +403,6 @@ def test_same_and_missing_detect_differences() -> None:
     assert not same("RAM  1,000\nFlash  1\n", "RAM  1,000\n", False) and not same("fits x\n", "does not fit x\n", False)
 
 
-def test_commands_without_a_function_are_documented() -> None:
-    """PYTHON.md and the help of the package name the commands that have no function."""
-    alone = sorted(set(verbs()) - set(tw.__all__))
-    page, package = (ROOT / "docs" / "PYTHON.md").read_text(), str(tw.__doc__)
-    said = re.findall(r"of its name, except (.*?)\.", page)
-    assert sorted(re.findall(r"`(\w+)`", said[0])) == alone
-    said = re.findall(r"of the same name, except (.*?)\.", package)
-    assert sorted(re.findall(r"`(\w+)`", said[0])) == alone
-
-
 def test_contributing_and_changelog_name_existing_files_and_options() -> None:
     """Also in the issue templates; checked are links, paths, make targets and options."""
     app.find()
