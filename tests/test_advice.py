@@ -15,10 +15,11 @@ from tinynas.arch import Arch, Group, blocks
 from tinynas.network import to_graph
 from tinyweave import api, planning
 from tinyweave.api import advice
-from tinyweave.cli import main, steps
+from tinyweave.cli import main
 from tinyweave.devices import all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Quant, Tensor
+from tinyweave.report.proposals import _task_of
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 
@@ -257,7 +258,7 @@ def test_the_least_ram_and_flash_are_named_if_both_are_too_small(capsys, mobile)
 def test_the_task_of_a_search_follows_from_inputs_and_outputs(shape, outputs, task):
     tensors = {str(n): Tensor(str(n), each, "int8", Quant((1.0,), (0,))) for n, each in enumerate([shape, *outputs])}
     graph = Graph("model", tensors, (), ("0",), tuple(str(n + 1) for n in range(len(outputs))))
-    assert steps._task_of(replace(api.load(DIGITS), graph=graph)) == task
+    assert _task_of(replace(api.load(DIGITS), graph=graph)) == task
 
 
 def test_the_best_strategy_is_advised_in_place_of_another(capsys, mobile):

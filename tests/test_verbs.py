@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -23,13 +24,16 @@ from cases import tiny
 import tinyweave as tw
 from tinynas import searching
 from tinyweave import api
+from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import to_json
 from tinyweave.support import toolchain
+from tinyweave.support.manifest import MANIFEST
 from tinyweave.support.notebook import HEIGHT, LEFT, LETTER, WIDTH
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"
+REPORTS = ("report.html", "report.json", "report.md")
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -252,6 +256,39 @@ def test_a_notebook_shows_a_deployment_against_its_limits(model: tw.Model, tmp_p
         assert f"<td>{cell}</td>" in shown
     for count in (measured.cycles.likely, measured.stack, *measured.arena.values(), measured.weights, measured.code):
         assert f"<td>{count:,}</td>" in measured._repr_html_()
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("case", ["fits", "plan too large", "code too large"])
+def test_tw_deploy_returns_what_the_command_shows(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verdict, advice and files are the same; only comments with the command are missing in the C."""
+    path, folder = tmp_path / "chain.tflite", tmp_path / "c"
+    path.write_bytes(to_tflite(tiny.chain()))
+    constants = api.estimate_flash(tw.plan(path, "stm32f412", optimize="size"), tw.devices.find("stm32f412")).constants
+    flash = {"fits": None, "plan too large": constants - 1, "code too large": constants}[case]
+    words = [] if flash is None else ["--flash", str(flash)]
+    words = ["--device", "stm32f412", *words, "--optimize", "size", "--samples", "1", "-o", str(folder), "--json"]
+    code = main(["deploy", str(path), *words])
+    wanted = json.loads(capsys.readouterr().out)
+    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    if names:
+        folder.rename(tmp_path / "command")
+    done = tw.deploy(path, "stm32f412", folder=folder, samples=1, optimize="size", flash=flash)
+    found = json.loads(json.dumps(done.record))
+    if names:
+        assert found.pop("digests").keys() == wanted.pop("digests").keys() == set(names) - {*REPORTS, MANIFEST}
+    assert found == wanted and done.fits is (code == 0) is (case == "fits")
+    assert (found["advice"] is None) is (found["remedies"] is None) is done.fits
+    assert sorted(each.name for each in done.files) == sorted({*names} - {MANIFEST})
+    assert all(each.parent == folder and each.is_file() for each in done.files)
+    assert (done.profile is None) is (done.verification is None) is (done.written is None) is (case == "plan too large")
+    assert "\n" not in repr(done) and ("nothing was built" in repr(done)) is ("nothing was built" in done._repr_html_())
+    if done.profile is None:
+        assert (
+            not folder.exists() and done.excess["flash"] == wanted["excess"]["flash"] > 0 and "nothing was built" in repr(done)
+        )
+    page = tw.report(done, file=tmp_path / "page.html").read_text()
+    assert ("does not fit stm32f412" in page) is not done.fits
 
 
 def test_using_one_name_loads_no_other_package() -> None:

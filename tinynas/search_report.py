@@ -43,6 +43,7 @@ RECORDED = 300  # candidates in the record, besides those of the Pareto front
 def search_record(found: SearchResult, run: Record) -> Record:
     """Return the record of a finished search; `run` is the dict of settings that the search saved in its folder."""
     profile, done = found.deployment.profile, found.deployment
+    assert profile and done.verification, "the deployment was built"
     archs, supernet = [arch for arch, _ in found.candidates], run.get("supernet")
     epochs = sum(each.get("epochs", 0) for each in found.trained)
     epochs += supernet["warm_up"] + supernet["epochs"] if supernet else 0

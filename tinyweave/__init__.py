@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         compare,
         compile,
         convert_qat,
-        deploy,
         export,
         guard,
         inspect,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from .devices import Device
     from .ir import CompileError
     from .planning import Plan
+    from .report.deployment import deploy
     from .report.page.merging import report
     from .simulate.compare import Verification
     from .support.toolchain import cache
@@ -106,13 +106,14 @@ __getattr__ = attributes(
     __name__,
     {
         ".api": "Deployment Fit Inspection Model PlanOptions Profile Pruning Quantisation Reordering compare compile "
-        "convert_qat deploy export guard inspect load pareto plan prepare_qat profile prune quantize reorder verify",
+        "convert_qat export guard inspect load pareto plan prepare_qat profile prune quantize reorder verify",
         ".simulate.compare": "Verification",
         ".planning": "Plan",
         ".devices": "Device devices",
         "tinynas.verbs": "search train",
         "tinylesson.server": "explore",
         ".report": "report",
+        ".report.deployment": "deploy",
         ".support.toolchain": "cache",
         ".ir": "CompileError",
     },

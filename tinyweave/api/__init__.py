@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from .verbs import (
         compare,
         compile,
-        deploy,
         export,
         guard,
         inspect,
@@ -82,8 +81,7 @@ if TYPE_CHECKING:
 __getattr__ = attributes(
     __name__,
     {
-        ".verbs": "compare compile deploy export guard inspect load pareto plan profile prune quantize reorder verify",
-        ".program_run": "run_program",
+        ".verbs": "compare compile export guard inspect load pareto plan profile prune quantize reorder verify",
         ".quantisation": "SampleOptions accuracies convert_qat int8_form is_float_model precision_limits prepare_qat "
         "quantize_model",
         ".results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
@@ -100,6 +98,7 @@ __getattr__ = attributes(
         ".code": "CodeOptions compiled_bytes emit_c emulated_core merge_files write",
         ".references": "ProofOptions samples",
         ".runs": "EarlierPlan boards_that_fit compare_boards deploy_model profile_plan run verify_plan",
+        ".program_run": "run_program",
         "..projects": "cascade check_format export_files listening looking",
         "..planning": "Limits Request",
         "..planning.ablation": "ablation",

@@ -150,6 +150,7 @@ def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) 
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         done = api.deploy_model(model, Path(folder), api.request_of(watched.options, board), board, progress=progress)
+    assert done.profile and done.verification, "it was built"
     profile, given = done.profile, watched.accuracy
     now: dict[str, float | None] = {
         **{key: getattr(profile, key) for key in ("ram", "flash", "instructions")},

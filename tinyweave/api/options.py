@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+from ..support.command_words import quoted, typed
 
 SAMPLES, SEED = 5, 0  # number of samples that verify the C, and the seed of the random ones
 PACKAGE_VERSION = "1.0.0"
@@ -52,3 +56,26 @@ class PlanOptions:
     def limits(self) -> dict[str, Any]:
         """Return the values of `ram`, `flash` and `latency_ms` by name, as given."""
         return {name: getattr(self, name) for name in LIMITS}
+
+
+DEFAULTS = {**asdict(PlanOptions()), "io": "model", "layout": "model"}
+DEFAULTS |= {"samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
+
+
+def command_line(verb: str, models: Sequence[Path], chosen: Mapping[str, Any], **more: Any) -> str:
+    """Return the command that reproduces an output, for comments and reports; paths are shortened to file names.
+
+    Args:
+        verb: the command's name.
+        models: paths of the models.
+        chosen: values of the shared options.
+        more: values of further options, by parameter name.
+    """
+    options = {**chosen, **more}
+    named = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
+    return " ".join(map(quoted, ["tinyweave", verb, *(model.name for model in models), *option_words({**options, **named})]))
+
+
+def option_words(options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the command-line words of the options that differ from their defaults."""
+    return typed(options, DEFAULTS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..devices import Device
 from ..ir import CompileError, Graph
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..quantize.fidelity import Fidelity
     from ..quantize.mixed_precision import MixedPrecision
     from ..simulate.compare import Verification
+    from ..support.manifest import Written
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,32 +241,41 @@ class Deployment:
     Attributes:
         model: the model.
         plan: the plan whose C was written.
-        profile: measurements of one inference.
-        verification: comparison of all outputs with the reference.
+        profile: measurements of one inference; None if nothing was built, because the plan already exceeds a limit.
+        verification: comparison of all outputs with the reference; None likewise.
         device: the device; None if only a core was emulated.
         limits: RAM, Flash and time limits of the request.
         row_source: camera or JPEG format whose C was added, such as "jpeg:640x480"; None for no such C.
         row_source_bytes: bytes of RAM of this C.
         row_source_flash: bytes of Flash of this C.
+        record: what `tinyweave deploy --json` prints, with `advice` if the model does not fit; empty if `tw.deploy` did not
+            make this result.
+        files: paths of the written C and reports.
+        written: files of an earlier run that were removed or kept; None if nothing was written.
     """
 
     model: Model
     plan: Plan
-    profile: Profile
-    verification: Verification
+    profile: Profile | None
+    verification: Verification | None
     device: Device | None
     limits: Limits
     row_source: str | None = None
     row_source_bytes: int = 0
     row_source_flash: int = 0
+    record: dict[str, Any] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+    written: Written | None = None
 
     def __repr__(self) -> str:
         """Return whether the model fits, whether its bytes are right, and the profile, as one line."""
-        return (
-            f"<Deployment of '{self.model.name}': {_fit_text(self.fits)}, {_proof_text(self.verification)}, {self.profile!r}>"
-        )
+        measured = f"{_proof_text(self.verification)}, {self.profile!r}" if self.profile else "nothing was built"
+        return f"<Deployment of '{self.model.name}': {_fit_text(self.fits)}, {measured}>"
 
     def _repr_html_(self) -> str:
+        if self.profile is None:
+            over = [(name, f"{value:,} too many") for name, value in self.excess.items() if value]
+            return table(["model", self.model.name], [("verdict", "does not fit, nothing was built"), *over])
         needs = {"RAM": self.profile.ram + self.row_source_bytes, "Flash": self.profile.flash + self.row_source_flash}
         taken = self.profile.latency_ms(self.device)
         rows = [
@@ -279,7 +289,7 @@ class Deployment:
 
     @property
     def fits(self) -> bool:
-        """Return whether measured RAM, Flash and latency are within the limits; an unknown latency counts as within."""
+        """Return whether RAM, Flash and latency are within the limits; an unknown latency counts as within."""
         return not any(self.excess.values())
 
     @property
@@ -288,6 +298,8 @@ class Deployment:
 
         A value is 0 if the limit is met, if there is no limit, or if the measurement is unknown.
         """
+        if self.profile is None:
+            return {name: value or 0 for name, value in self.record["excess"].items()}
         return excess(self.profile, self.limits, self.row_source_bytes, self.row_source_flash)
 
 
@@ -354,8 +366,8 @@ def _of_limit(need: int, limit: int | None) -> str:
     return f"{need:,} B" + ("" if limit is None else f" of {limit:,} B")
 
 
-def _proof_text(verification: Verification) -> str:
-    return "every output byte is right" if verification.ok else "a byte differs"
+def _proof_text(verification: Verification | None) -> str:
+    return "every output byte is right" if verification and verification.ok else "a byte differs"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,13 @@ from ..importers.shapes import Shapes
 from ..ir import CompileError
 from ..planning import Plan
 from ..simulate.compare import Verification
-from ..support.command_words import quoted, typed
+from ..support.command_words import quoted
 from ..support.files import write_below
 from ..support.manifest import generated_folder
 from . import guarding
 from .guarding import CONFIG, GuardResult
-from .options import EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions
-from .results import Deployment, Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
+from .options import EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions, option_words
+from .results import Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
 
 if TYPE_CHECKING:
     from .quantisation import SampleOptions
@@ -112,7 +112,7 @@ def pareto(model: AnyModel, device: Device | str | None = None, options: PlanOpt
         raise CompileError(f"pareto needs schedule best, not {chosen.schedule}", "leave out the schedule")
     if chosen.optimize is not None:
         raise CompileError("optimize picks one plan, and pareto returns many", "leave it out, or use plan")
-    return api.front(_model(model, chosen), api.request_of(chosen, target))
+    return api.front(model_of(model, chosen), api.request_of(chosen, target))
 
 
 def compile(
@@ -196,7 +196,7 @@ def export(
     planned = [_planned(model, device, options, changes) for model in several]
     loaded, plans = [model for model, _, _ in planned], [plan for _, _, plan in planned]
     typed_options = _typed(device, changed(options, changes))
-    about = api.PackageOptions(package, package_version, "tinyweave.export", typed_options, inputs=list(map(_arrays, inputs)))
+    about = api.PackageOptions(package, package_version, "tinyweave.export", typed_options, inputs=list(map(arrays_of, inputs)))
     made = api.package(loaded, plans, device_of(device), about, api.CodeOptions("", kernel_prefix, source, pixels))
     files = api.export_files(made, format)
     with generated_folder(written_to, "", api.origins(loaded), is_nested=True) as written:
@@ -240,7 +240,7 @@ def verify(
             option is wrong.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned)
-    proof = api.ProofOptions(list(map(_arrays, inputs)), samples, seed)
+    proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
     return api.verify_plan(loaded, planned, proof, core=api.emulated_core(target))
 
 
@@ -271,52 +271,8 @@ def profile(
         CompileError: as for `verify`.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned)
-    arrays = None if sample is None else _arrays(sample)
+    arrays = None if sample is None else arrays_of(sample)
     return api.profile_plan(loaded, planned, api.emulated_core(target), arrays, device=target)
-
-
-def deploy(
-    model: AnyModel,
-    device: Device | str | None = None,
-    options: PlanOptions = DEFAULTS,
-    *,
-    folder: str | Path,
-    inputs: Sequence[Sample] = (),
-    samples: int = SAMPLES,
-    seed: int = SEED,
-    source: str | None = None,
-    pixels: str | None = None,
-    **changes: Any,
-) -> Deployment:
-    """Plan a model, write its C into a folder, verify it, and measure it on an emulated core.
-
-    If the measured sizes or time exceed the limits, the model is planned again with the measured values, a few times at most.
-
-    Args:
-        model: a model, or the path of its file.
-        device: a device or its name, as for `verify`.
-        options: options of the planner.
-        folder: the folder of the C, created if necessary.
-        inputs: samples for the comparison, as for `verify`.
-        samples: as for `verify`.
-        seed: as for `verify`.
-        source: as for `compile`.
-        pixels: as for `compile`.
-        changes: fields of PlanOptions, as for `plan`.
-
-    Returns:
-        The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`.
-
-    Raises:
-        CompileError: as for `verify`.
-    """
-    written_to, chosen, target = output_folder(folder), changed(options, changes), device_of(device)
-    loaded = _model(model, chosen)
-    code = api.CodeOptions(row_source=source, pixels=pixels)
-    proof = api.ProofOptions(list(map(_arrays, inputs)), samples, seed)
-    request = api.request_of(chosen, target)
-    with generated_folder(written_to, "", api.origins([loaded])) as written:
-        return api.deploy_model(loaded, written.scratch, request, target, code=code, proof=proof)
 
 
 def inspect(model: str | Path, *, io: str = "model", layout: str = "model", shapes: Shapes | None = None) -> Inspection:
@@ -357,11 +313,11 @@ def compare(model: AnyModel, options: PlanOptions = DEFAULTS, *, sample: Sample 
     Raises:
         CompileError: a limit is given, or as for `verify`.
     """
-    arrays = None if sample is None else _arrays(sample)
+    arrays = None if sample is None else arrays_of(sample)
     chosen = changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
         raise CompileError(f"{given[0]} has no effect: compare takes the limits of each board", "leave it out")
-    return api.compare_boards(_model(model, chosen), api.request_of(chosen), sample=arrays)
+    return api.compare_boards(model_of(model, chosen), api.request_of(chosen), sample=arrays)
 
 
 def reorder(model: AnyModel) -> Reordering:
@@ -500,10 +456,10 @@ def _read(model: AnyModel) -> Model:
     """Return a model as it is, or import a path without passes, as `reorder`, `quantize` and `prune` need it."""
     if isinstance(model, (str, Path)):
         return api.read(model)
-    return _model(model, DEFAULTS)
+    return model_of(model, DEFAULTS)
 
 
-def _model(model: AnyModel, options: PlanOptions) -> Model:
+def model_of(model: AnyModel, options: PlanOptions) -> Model:
     """Return the model, loaded if it is a path, and streamed in time if the option `stream_time` is set.
 
     Raises:
@@ -561,7 +517,7 @@ def _planned(
         CompileError: `planned` is of another model, or has kernels that the device's core cannot run.
     """
     chosen, target = changed(options, changes), device_of(device)
-    loaded = _model(model, chosen)
+    loaded = model_of(model, chosen)
     if planned is not None:
         api.check_plan(planned, loaded, target.core if target else None)
         return loaded, target, planned
@@ -571,8 +527,9 @@ def _planned(
 def _typed(device: Device | str | None, options: PlanOptions) -> str:
     """Return a device and the options that differ from the defaults, as words of a command line."""
     chosen = {"device": device.name if isinstance(device, Device) else device, **asdict(options)}
-    return " ".join(map(quoted, typed(chosen, asdict(DEFAULTS))))
+    return " ".join(map(quoted, option_words(chosen)))
 
 
-def _arrays(sample: Sample) -> list[np.ndarray]:
+def arrays_of(sample: Sample) -> list[np.ndarray]:
+    """Return the input arrays of one inference as a list, with one array per network input."""
     return [sample] if isinstance(sample, np.ndarray) else list(sample)

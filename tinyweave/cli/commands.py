@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,20 +12,19 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from ..api.options import SAMPLES, SEED
+from ..api.options import SAMPLES, SEED, command_line
 from ..support.command_words import quoted
 from . import steps
 from .help import App, GroupedCommands
 from .modules import (
     api,
     columns,
+    deployment,
     figure,
     files,
     ir,
     manifest,
-    markdown,
     measured,
-    page,
     planning,
     records,
     sample_files,
@@ -32,7 +32,6 @@ from .modules import (
     tables,
     text,
     viewers,
-    words,
 )
 from .options import (
     BAD_INPUT,
@@ -50,7 +49,6 @@ from .options import (
     Seed,
     Shape,
     check_planned,
-    command_line,
     io_options,
     option,
     plan_options,
@@ -59,8 +57,6 @@ from .options import (
     source_options,
     with_options,
 )
-
-MORE_STACK = 256  # bytes that advice adds to a measured stack, because other options may need a larger one
 
 app = App(
     name="tinyweave",
@@ -136,12 +132,11 @@ def plan(
     known: planning.SpaceCache = {}
     planned = steps.make_plan(loaded, request, known=known)
     explained = None if tensor is None else api.explain(loaded, planned, tensor, board.core if board else api.DEFAULT_CORE)
-    saved = api.ablation(loaded.graph, planned, chosen["schedule"]) if explained is None else None
-    record = records.record(loaded, plan=planned, device=board, limits=request.limits)
-    record["plan"]["ablation"] = saved
+    if explained:
+        record = records.record(loaded, plan=planned, device=board, limits=request.limits)
+    else:
+        record = steps.plan_record(loaded, planned, request, board=board, chosen=chosen, known=known)
     record["explain"] = records.explanation_record(explained) if explained else None
-    if record["fits"] is False and not explained:
-        record |= steps.advise(["plan", model], loaded, planned, request, board=board, options=chosen, known=known)
     if out is not None:
         files.write_file(out, planning.to_json(planned))
 
@@ -324,56 +319,33 @@ def deploy(
 
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
-    board, request = steps.device_and_request(chosen)
+    board, _ = steps.device_and_request(chosen)  # wrong options are reported before the model is read
     loaded = steps.load_model(model, chosen, name)
     arrays = sample_files.read_inputs(inputs, loaded)
-    options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
-    row_source = api.row_source_bytes(loaded, chosen["source"]) if chosen["source"] else 0
-    beside = replace(request, limits=request.limits.less(row_source)) if row_source else request
-    known: planning.SpaceCache = {}
-    planned = steps.make_plan(loaded, beside, known=known)
-    record = records.record(loaded, plan=planned, device=board, limits=request.limits, row_source=chosen["source"])
-    whole = chosen | options | {"out": out}
-    advise = partial(steps.advise, ["deploy", model], loaded, board=board, options=whole, known=known)
-    if record["fits"] is False:  # measuring a build cannot change this verdict
-        record |= advise(planned, beside)
-        steps.show(record, lambda: [text.show_misfit], as_json=as_json)
-        return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
-    command = command_line("deploy", [model], chosen, **options)
-    with manifest.generated_folder(folder, command, api.origins([loaded])) as written:
-        with steps.progress_bar() as report:
-            done = api.deploy_model(
-                loaded,
-                written.scratch,
-                request,
-                board,
-                code=replace(steps.code_options(chosen, kernel_prefix), command=command),
-                proof=api.ProofOptions(arrays, samples, seed),
-                earlier=api.EarlierPlan(planned, known),
-                progress=report,
-            )
-        record = records.deployment_record(done)
-        if record["excess"]["flash"]:
-            record |= advise(done.plan, beside, flash=record["flash"]["total"])
-        elif record["excess"]["ram"]:
-            other = done.profile.static + done.profile.stack + MORE_STACK
-            record |= advise(done.plan, replace(beside, limits=beside.limits.less(other)))
-        record |= {"command": command, "digests": manifest.digests(written.scratch)}
-        entry = page.Entry(record, steps.front_of(loaded, board, beside, known=known) if request.strategy == "best" else None)
-        reports = {
-            "report.html": page.page([entry]),
-            "report.md": markdown.markdown(record, words.picture(done.plan)),
-            "report.json": json.dumps(record, indent=2) + "\n",
-        }
-        files.write_below(written.scratch, reports)
-    steps.show(
-        record,
-        lambda: [partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model))), text.show_advice],
-        as_json=as_json,
-    )
-    steps.report_earlier_files(folder, written, as_json=as_json)
-    return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
+    options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix, "out": out}
+    with steps.progress_bar() as report:
+        done = deployment.deploy(
+            loaded,
+            board,
+            plan_options(chosen),
+            folder=os.path.join(".", folder),  # -o may be a device's name
+            inputs=arrays,
+            samples=samples,
+            seed=seed,
+            kernel_prefix=kernel_prefix or "",
+            source=chosen["source"],
+            pixels=chosen["pixels"],
+            typed=chosen | options,
+            progress=report,
+        )
+    if done.written is None:
+        steps.show(done.record, lambda: [text.show_misfit], as_json=as_json)
+        return DOES_NOT_FIT
+    shown = partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model)))
+    steps.show(done.record, lambda: [shown, text.show_advice], as_json=as_json)
+    steps.report_earlier_files(folder, done.written, as_json=as_json)
+    return 0 if done.fits and done.record["verify"]["ok"] else DOES_NOT_FIT
 
 
 @app.command()

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ..api.options import PACKAGE_VERSION
+from ..api.options import PACKAGE_VERSION, command_line
 from . import steps
 from .commands import app
 from .modules import api, files, manifest, sample_files, text
-from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, option, source_options, with_options
+from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, option, source_options, with_options
 
 FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no formats
 

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from ..api import guarding, results
     from ..report import (
         columns,
+        deployment,
         figure,
         front,
         front_figure,
-        markdown,
         measured,
         page,
+        proposals,
         quantisation,
         schema,
         tables,
         text,
         viewers,
-        words,
     )
     from ..report import guard as guard_report
     from ..report import record as records
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 else:
     NAMES = {
         "api": "guarding results",
-        "report": "columns figure front front_figure markdown measured page quantisation schema tables text viewers words",
+        "report": "columns deployment figure front front_figure measured page proposals quantisation schema tables text "
+        "viewers",
         "support": "files manifest toolchain",
     }
     globals().update({name: lazy(f"tinyweave.{name}") for name in "api devices ir planning".split()})

@@ -1,4 +1,4 @@
-"""The options that several commands share, and the conversion of chosen options back into a command line.
+"""The options that several commands share.
 
 A function such as `target_options` declares a group of options by its parameters; `with_options` adds them to a command. The
 command gets their values as one dict, `chosen`, keyed by parameter name.
@@ -6,7 +6,7 @@ command gets their values as one dict, `chosen`, keyed by parameter name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -14,8 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..api.options import PACKAGE_VERSION, SAMPLES, SEED, PlanOptions
-from ..support.command_words import quoted, typed
+from ..api.options import DEFAULTS, PlanOptions
 from .modules import devices, ir
 
 # exit codes
@@ -184,9 +183,6 @@ def source_options(
 
 
 SHARED = (target_options, schedule_options, io_options, stream_options)
-DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
-DEFAULTS |= dict.fromkeys(signature(source_options).parameters)
-DEFAULTS |= {"samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
 WITHOUT_RECOMPUTATION = ("layer", "unfused")  # strategies that never recompute
 
 
@@ -254,22 +250,3 @@ def check_planned(models: Sequence[Path], chosen: Options) -> None:
     if changed := [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]:
         option_name = changed[0].replace("_", "-")
         raise ir.CompileError(f"--{option_name} has no effect on the finished plan of --plan", "leave out one of them")
-
-
-def command_line(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
-    """Return the command that reproduces an output, for comments and reports; paths are shortened to file names.
-
-    Args:
-        verb: the command's name.
-        models: paths of the models.
-        chosen: values of the shared options.
-        more: values of further options, by parameter name.
-    """
-    options = chosen | more
-    named = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
-    return " ".join(map(quoted, ["tinyweave", verb, *(model.name for model in models), *option_words(options | named)]))
-
-
-def option_words(options: Options) -> Iterator[str]:
-    """Yield the command-line words of the options that differ from their defaults."""
-    return typed(options, DEFAULTS)

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from ..api.options import command_line, option_words
 from . import steps
 from .commands import app
-from .modules import api, files, ir, page, planning, records, schema, viewers
-from .options import SHARED, Options, command_line, option, option_words, with_options
+from .modules import files, front, ir, page, planning, schema, viewers
+from .options import SHARED, Options, option, with_options
 
 
 @app.command()
@@ -65,11 +66,9 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
     loaded = steps.load_model(path, chosen)
     known: planning.SpaceCache = {}
     planned = steps.make_plan(loaded, request, known=known)
-    saved = api.ablation(loaded.graph, planned, chosen["schedule"])
-    record = records.record(loaded, plan=planned, device=board, limits=request.limits)
-    record["plan"]["ablation"] = saved
+    record = steps.plan_record(loaded, planned, request, board=board, chosen=chosen, known=known)
     record["command"] = command_line("plan", [path], chosen)
-    if record["fits"] is False:
-        record |= steps.advise(["plan", path], loaded, planned, request, board=board, options=chosen)
-    is_best = request.strategy == "best"
-    return page.Entry(record, steps.front_of(loaded, board, request, known=known) if is_best else None)
+    if request.strategy != "best":
+        return page.Entry(record)
+    with steps.progress_bar() as progress:
+        return page.Entry(record, front.front_of(loaded, board, request, known=known, progress=progress))

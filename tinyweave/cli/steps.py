@@ -1,18 +1,16 @@
-"""The steps that several commands share: load a model, plan it, find advice, show progress, print results."""
+"""The steps that several commands share: load a model, plan it, show progress, print results."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..support.command_words import quoted
 from .modules import (
     api,
     columns,
@@ -24,23 +22,21 @@ from .modules import (
     ir,
     manifest,
     planning,
+    proposals,
     records,
     results,
     schema,
     text,
 )
-from .options import DOES_NOT_FIT, Options, option_words, plan_options, shapes_of, target_options
+from .options import DOES_NOT_FIT, Options, plan_options, shapes_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..api.advice import Remedy
     from ..api.code import CodeOptions
 
     Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
 
-SIDE, FEWEST_FEATURES = 16, 8  # least rows and columns of an image; least rows and features of a sound
-MOST_SENSORS = 16  # channels of a window of sensor values
 LEAST_LEFT_S = 5  # seconds: a progress bar shows no shorter estimate of the time that is left
 
 
@@ -128,88 +124,24 @@ def show_needs(entries: Sequence[dict[str, Any]]) -> None:
             text.show_verdict(text.console(), record)
 
 
-def advise(
-    command: Sequence[str | Path],
+def plan_record(
     model: results.Model,
     plan: planning.Plan,
     request: planning.Request,
     *,
     board: devices.Device | None,
-    options: Options,
-    flash: int | None = None,
-    known: planning.SpaceCache | None = None,
+    chosen: Options,
+    known: planning.SpaceCache,
 ) -> dict[str, Any]:
-    """Search for changes with which a model fits, and return them as the keys `advice`, `remedies` and `least` of a record.
-
-    `advice` has complete commands with changed options, the best first. `remedies` has changes of the network. `least` has the
-    least RAM and Flash that were reached, if both are too small.
-
-    Args:
-        command: the name of the command and the path of the model.
-        model: the model.
-        plan: its plan, which does not fit.
-        request: the planner's request for it.
-        board: the device; None if there is none.
-        options: values of all options of the command, by parameter name.
-        flash: measured Flash of the plan in bytes; None before a build.
-        known: a cache of intermediate results, as for `make_plan`.
-    """
-    with progress_bar() as report:
-        proposals, remedies, least = api.advise(model, plan, request, board=board, flash=flash, known=known, progress=report)
-    advice = []
-    for proposal in proposals:
-        # RAM and Flash limits of one board do not apply to another
-        own_limits = {"ram": None, "flash": None} if "device" in proposal.changes else {}
-        words = ["tinyweave", *map(str, command), *option_words({**options, **own_limits, **proposal.changes})]
-        advice.append(records.proposal_record(proposal, " ".join(map(quoted, words)), _words(proposal.changes)))
-    shape = model.graph.tensors[model.graph.inputs[0]].shape if model.graph.inputs else None
-    changes = [
-        records.remedy_record(
-            remedy,
-            _remedy_command(remedy, model, request.limits, options),
-            _words(remedy.changes),
-            shape if remedy.way == "input" else None,
-        )
-        for remedy in remedies
-    ]
-    return {"advice": advice, "remedies": changes, "least": least}
-
-
-def _words(changes: Mapping[str, Any]) -> list[str]:
-    """Return changed options as command-line words, including options that are changed back to their defaults."""
-    words = (list(option_words({name: value})) or [f"--{name}", str(value)] for name, value in changes.items())
-    return [word for each in words for word in each]
-
-
-def _task_of(model: results.Model) -> str:
-    """Return the task of `search` for networks with the inputs and outputs of a model, or "TASK" if they may be of several."""
-    if len(model.graph.inputs) != 1:
-        return "TASK"
-    tensors, outputs = model.graph.tensors, len(model.graph.outputs)
-    shape, boxes = tensors[model.graph.inputs[0]].shape, [name for name in model.graph.outputs if len(tensors[name].shape) > 2]
-    if len(shape) == 4 and shape[3] == 3 and min(shape[1:3]) >= SIDE:
-        return "images" if outputs == 1 else "detection" if boxes else "TASK"
-    if outputs > 1 or shape[0] != 1:
-        return "TASK"
-    if (len(shape) == 3 or (len(shape) == 4 and 1 in shape[1:3])) and 1 < shape[-1] <= MOST_SENSORS < max(shape[1:-1]):
-        return "sensors"
-    is_map = len(shape) == 4 and shape[3] == 1 and min(shape[1:3]) >= FEWEST_FEATURES
-    return "TASK" if not is_map else "images" if shape[1] == shape[2] else "keywords"
-
-
-def _remedy_command(remedy: Remedy, model: results.Model, limits: planning.Limits, chosen: Options) -> str | None:
-    """Return the command for a change of the network, with placeholders in capitals.
-
-    None for a smaller input, because users must retrain the network themselves.
-    """
-    target = {name: chosen[name] for name in signature(target_options).parameters}
-    sizes = {name: chosen[name] or getattr(limits, name) for name in ("ram", "flash")}
-    words = {
-        "quantize": ["FLOAT_MODEL", "--calibrate", "SAMPLES", *option_words({"flash": sizes["flash"]})],
-        "prune": ["FLOAT_MODEL", "--calibrate", "SAMPLES", *option_words({name: sizes[name] for name in remedy.over})],
-        "search": ["--task", _task_of(model), "--data", "FOLDER", *option_words(target), "-o", "found"],
-    }
-    return " ".join(map(quoted, ["tinyweave", remedy.way, *words[remedy.way]])) if remedy.way in words else None
+    """Return the record of `plan`, with the bytes that each technique saves, and with advice if the plan does not fit."""
+    saved = api.ablation(model.graph, plan, chosen["schedule"])
+    record = records.record(model, plan=plan, device=board, limits=request.limits)
+    record["plan"]["ablation"] = saved
+    if record["fits"] is False:
+        with progress_bar() as report:
+            found = api.advise(model, plan, request, board=board, known=known, progress=report)
+        record |= proposals.advice_record("plan", model, request.limits, chosen, found)
+    return record
 
 
 def device_and_request(chosen: Options) -> tuple[devices.Device | None, planning.Request]:
@@ -232,31 +164,12 @@ def show_front(
     """
     if request.strategy != "best":
         raise ir.CompileError(f"--pareto needs schedule best, not {request.strategy}", "leave out --schedule")
-    record = front_of(model, board, request, by_flash=True)
+    with progress_bar() as report:
+        record = front.front_of(model, board, request, by_flash=True, progress=report)
     if picture is not None:
         files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     show(record, lambda: [text.show_front], as_json=as_json)
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
-
-
-def front_of(
-    model: results.Model,
-    board: devices.Device | None,
-    request: planning.Request,
-    *,
-    known: planning.SpaceCache | None = None,
-    by_flash: bool = False,
-) -> dict[str, Any]:
-    """Return the record of the Pareto front in RAM and cycles, with the plans by strategies of other planners.
-
-    `known` is a cache of intermediate results, which similar calls share. `by_flash` adds the Pareto front in Flash and cycles.
-    """
-    known = {} if known is None else known
-    with progress_bar() as report:
-        plans = api.front(model, request, known=known, progress=report)
-        lighter = api.flash_front(model, request, known=known, progress=report) if by_flash else []
-        others = api.baseline_plans(model, request, known=known, progress=report)
-    return front.front_record(model, plans, request.limits, request.core, board, by_flash=lighter, standing=others)
 
 
 def read_profile(path: Path) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
+from .. import __version__, api
 from ..api import results
 from ..codegen import constant_bytes
 from ..devices import Device
 from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import cost_model_core
 from ..ops import macs
-from ..planning import Limits, Plan
+from ..planning import Limits, Plan, Progress, Request, SpaceCache
 from ..planning.fuse.row_schedule import plan_macs
 from ..planning.kernels.cycles import cycles_to_compare
 from ..simulate.instruction_timing import milliseconds
@@ -31,6 +31,26 @@ from .words import without_text
 
 FIGURES = Path(__file__).with_name("published.json")  # fingerprint of a network -> its published figures
 Standing = Mapping[str, Plan | CompileError]  # strategy -> its plan, or the reason why there is none
+
+
+def front_of(
+    model: results.Model,
+    board: Device | None,
+    request: Request,
+    *,
+    known: SpaceCache | None = None,
+    by_flash: bool = False,
+    progress: Progress | None = None,
+) -> Record:
+    """Return the record of the Pareto front in RAM and cycles, with the plans by strategies of other planners.
+
+    `known` is a cache of intermediate results, which similar calls share. `by_flash` adds the Pareto front in Flash and cycles.
+    """
+    known = {} if known is None else known
+    plans = api.front(model, request, known=known, progress=progress)
+    lighter = api.flash_front(model, request, known=known, progress=progress) if by_flash else []
+    others = api.baseline_plans(model, request, known=known, progress=progress)
+    return front_record(model, plans, request.limits, request.core, board, by_flash=lighter, standing=others)
 
 
 def front_record(

@@ -195,7 +195,7 @@ def deployment_record(done: results.Deployment) -> Record:
         device=done.device,
         limits=done.limits,
         row_source=done.row_source,
-        row_source_flash=done.row_source_flash if done.row_source else None,
+        row_source_flash=done.row_source_flash if done.row_source and done.profile else None,
     )
 
 

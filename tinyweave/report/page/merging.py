@@ -38,7 +38,8 @@ def report(*sources: Deployment | str | Path, file: str | Path = "report.html") 
     if not sources:
         raise CompileError("a report needs a plan", "give a result of deploy, or the path of a report.json")
     found = [
-        schema.read(Path(each)) if isinstance(each, (str, Path)) else Entry(record.deployment_record(each)) for each in sources
+        schema.read(Path(each)) if isinstance(each, (str, Path)) else Entry(each.record or record.deployment_record(each))
+        for each in sources
     ]
     write_file(Path(file), page(entries_of(found)))
     return Path(file)

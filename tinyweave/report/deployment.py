@@ -1,0 +1,146 @@
+"""Deploy a model: plan, write, prove, measure and report its C, for `tw.deploy` and for the command `deploy`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from .. import api
+from ..api.code import CodeOptions
+from ..api.options import SAMPLES, SEED, PlanOptions, command_line
+from ..api.references import ProofOptions
+from ..api.results import Deployment, Model
+from ..api.verbs import DEFAULTS, AnyModel, Sample, arrays_of, changed, device_of, model_of, output_folder
+from ..devices import Device
+from ..planning import Plan, Progress, Request, SpaceCache
+from ..support.files import write_below
+from ..support.manifest import digests, generated_folder
+from .front import front_of
+from .markdown import markdown
+from .page import Entry, page
+from .proposals import advice_record
+from .record import Record, deployment_record
+from .words import picture
+
+MORE_STACK = 256  # bytes that advice adds to a measured stack, because other options may need a larger one
+
+
+def deploy(
+    model: AnyModel,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    folder: str | Path,
+    inputs: Sequence[Sample] = (),
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    kernel_prefix: str = "",
+    source: str | None = None,
+    pixels: str | None = None,
+    typed: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Deployment:
+    """Plan a model, write its C and a report into a folder, verify it, and measure it on an emulated core.
+
+    If the measured sizes or time exceed the limits, the model is planned again with the measured values, a few times at most.
+    If the plan already exceeds a limit, nothing is built or written.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, as for `verify`.
+        options: options of the planner.
+        folder: the folder of the C and the reports (report.html, report.md, report.json), created if necessary.
+        inputs: samples for the comparison, as for `verify`.
+        samples: as for `verify`.
+        seed: as for `verify`.
+        kernel_prefix: as for `compile`.
+        source: as for `compile`.
+        pixels: as for `compile`.
+        typed: options typed at the command line, by parameter name, for the commands in C, report and advice; else None.
+        progress: called during the work.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`. If
+        the model does not fit, `.record["advice"]` has options or changes with which it would.
+
+    Raises:
+        CompileError: as for `verify`.
+    """
+    written_to, chosen, target = output_folder(folder), changed(options, changes), device_of(device)
+    loaded = model_of(model, chosen)
+    code = CodeOptions("", kernel_prefix, source, pixels)
+    proof = ProofOptions(list(map(arrays_of, inputs)), samples, seed)
+    words = _typed(loaded, target, chosen, code, proof) | {"out": written_to} if typed is None else typed
+    code = replace(code, command=_command(loaded, words) if typed else "")
+    return _deployed(
+        loaded, target, api.request_of(chosen, target), written_to, code=code, proof=proof, words=words, progress=progress
+    )
+
+
+def _typed(model: Model, device: Device | None, options: PlanOptions, code: CodeOptions, proof: ProofOptions) -> dict[str, Any]:
+    """Return the options of the command `deploy` that a call from Python means, by parameter name; arrays are left out."""
+    about = {"device": device and device.name, **options.limits, **asdict(options), "io": model.io, "layout": model.layout}
+    about |= {"source": code.row_source, "pixels": code.pixels, "kernel_prefix": code.kernel_prefix or None}
+    return about | {"samples": proof.count, "seed": proof.seed}
+
+
+def _command(model: Model, words: Mapping[str, Any]) -> str:
+    return command_line("deploy", [model.path], {name: value for name, value in words.items() if name != "out"})
+
+
+def _deployed(
+    model: Model,
+    device: Device | None,
+    request: Request,
+    folder: Path,
+    *,
+    code: CodeOptions,
+    proof: ProofOptions,
+    words: Mapping[str, Any],
+    progress: Progress | None,
+) -> Deployment:
+    """Plan a model, and if the plan fits, write, prove, measure and report its C; return the result with its record.
+
+    `words` has all options of the command by parameter name, for the commands in report and advice.
+    """
+    row_source = api.row_source_bytes(model, code.row_source) if code.row_source else 0
+    beside = replace(request, limits=request.limits.less(row_source)) if row_source else request
+    known: SpaceCache = {}
+
+    def advice(plan: Plan, request: Request, flash: int | None = None) -> Record:
+        found = api.advise(model, plan, request, board=device, flash=flash, known=known, progress=progress)
+        return advice_record("deploy", model, request.limits, words, found)
+
+    plan = api.make_plan(model, beside, known=known, progress=progress)
+    done = Deployment(model, plan, None, None, device, request.limits, code.row_source, row_source)
+    record = deployment_record(done)
+    if record["fits"] is False:  # measuring a build cannot change this verdict
+        return replace(done, record=record | advice(plan, beside))
+    with generated_folder(folder, code.command, api.origins([model])) as written:
+        about: dict[str, Any] = {"code": code, "proof": proof, "earlier": api.EarlierPlan(plan, known)}
+        done = api.deploy_model(model, written.scratch, request, device, **about, progress=progress)
+        record = deployment_record(done)
+        if record["excess"]["flash"]:
+            record |= advice(done.plan, beside, record["flash"]["total"])
+        elif record["excess"]["ram"]:
+            other = record["ram"]["static"] + record["ram"]["stack"] + MORE_STACK
+            record |= advice(done.plan, replace(beside, limits=beside.limits.less(other)))
+        record |= {"command": _command(model, words), "digests": digests(written.scratch)}
+        is_best = request.strategy == "best"
+        reports = _reports(done, record, front_of(model, device, beside, known=known, progress=progress) if is_best else None)
+        write_below(written.scratch, reports)
+    return replace(done, record=record, files=tuple(folder / name for name in (*record["digests"], *reports)), written=written)
+
+
+def _reports(done: Deployment, record: Record, front: Record | None) -> dict[str, str]:
+    """Return the reports of a deployment, file name -> text, from its record and the record of its Pareto front."""
+    return {
+        "report.html": page([Entry(record, front)]),
+        "report.md": markdown(record, picture(done.plan)),
+        "report.json": json.dumps(record, indent=2) + "\n",
+    }
