@@ -15,6 +15,7 @@ import pytest
 import tinyweave
 
 ROOT = Path(tinyweave.__file__).parent
+DIGITS = ROOT.parent / "examples" / "keywords" / "digits.tflite"
 PACKAGES = ("tinyweave", "tinynas", "tinylesson")
 # package -> the other packages that it imports; those of tinyweave without its name
 MAY_IMPORT = {
@@ -33,7 +34,7 @@ MAY_IMPORT = {
         "planning": "ir kernels ops support",
         "quantize": "ir lazy ops passes support",
         "exporters": "ir ops tflite_schema",
-        "codegen": "ir kernels ops planning version",
+        "codegen": "ir kernels ops planning support version",
         "simulate": "ir kernels ops planning support",
         "importers": "ir ops passes quantize support tflite_schema",
         "projects": "codegen devices ir kernels planning simulate support version",
@@ -207,6 +208,14 @@ def test_import_and_help_load_no_heavy_modules(words: str) -> None:
     found = set(done.stderr.split())
     assert {"numpy", "tflite", "rich.progress"}.isdisjoint(found)
     assert ("importlib.metadata" in found) == ("tinynas.commands" in found) == (words == "--help")
+
+
+def test_load_imports_no_compiler() -> None:
+    """Loading a file needs its reader, the ops and the passes."""
+    code = f"import sys, tinyweave\ntinyweave.load({str(DIGITS)!r})\nprint(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = {package_of(name) for name in found if name.startswith("tinyweave.")}
+    assert loaded == {"api", "importers", "ir", "lazy", "ops", "passes", "support", "tflite_schema"}
 
 
 def c_files(*folders: str) -> list[Path]:

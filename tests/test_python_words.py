@@ -10,7 +10,7 @@ import pytest
 
 import tinyweave as tw
 from tinyweave import api
-from tinyweave.api.python_words import python_words, with_python_words
+from tinyweave.api.python_words import arguments, python_words, with_python_words
 from tinyweave.cli import main
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
@@ -34,7 +34,7 @@ DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
     ],
 )
 def test_options_in_messages_become_arguments(said: str, meant: str) -> None:
-    assert python_words(said) == meant == python_words(meant)
+    assert python_words(said, arguments()) == meant == python_words(meant, arguments())
 
 
 def test_functions_of_other_packages_name_their_own_arguments() -> None:

@@ -102,23 +102,7 @@ def with_python_words(value: object) -> object:
 
 
 # importing tinyweave imports none of its modules until a name is used
-__getattr__ = attributes(
-    __name__,
-    {
-        ".api": "Deployment Fit Inspection Model PlanOptions Profile Pruning Quantisation Reordering compare compile "
-        "convert_qat export guard inspect load pareto plan prepare_qat profile prune quantize reorder verify",
-        ".simulate.compare": "Verification",
-        ".planning": "Plan",
-        ".devices": "Device devices",
-        "tinynas.verbs": "search train",
-        "tinylesson.server": "explore",
-        ".report": "report",
-        ".report.deployment": "deploy",
-        ".support.toolchain": "cache",
-        ".ir": "CompileError",
-    },
-    with_python_words,
-)
+__getattr__ = attributes(__name__, with_python_words)
 
 
 def __dir__() -> list[str]:

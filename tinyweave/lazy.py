@@ -4,7 +4,7 @@ import sys
 
 TYPE_CHECKING = False  # as in typing; other imports take 20 ms, during which `__main__` does not handle signals yet
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -47,27 +47,40 @@ def make_callable(package: str, home: str) -> None:
     sys.modules[f"{__package__}.{package}"].__class__ = CallablePackage
 
 
-def attributes(
-    package: str, modules: "Mapping[str, str]", wrapped: "Callable[[Any], Any]" = lambda value: value
-) -> "Callable[[str], Any]":
+def attributes(package: str, wrapped: "Callable[[Any], Any]" = lambda value: value) -> "Callable[[str], Any]":
     """Return a `__getattr__` for a package, which imports a name when it is first used.
+
+    The names are those that the package's source imports in its block `if TYPE_CHECKING:`, so type checkers see the same names.
 
     Args:
         package: full name of the package.
-        modules: module as in an import statement, such as `.plans`, `..planning` or `tinynas.verbs` -> names to import from it,
-            separated by spaces. A name that equals the module's name stands for the module itself.
-        wrapped: converts each value that is imported.
+        wrapped: converts each value that is imported, except modules.
     """
-    home = {name: module for module, names in modules.items() for name in names.split()}
+    home = dict[str, tuple[str, str]]()  # name -> (module as in an import statement, name there)
 
     def imported(name: str) -> "Any":
         from importlib import import_module
 
+        home.update(home or checked_imports(package))
         if name not in home:
             raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
-        module = import_module(home[name], package)
-        value = module if home[name] == f".{name}" else wrapped(getattr(module, name))
+        module, own = home[name]
+        there = import_module(f".{own}" if module == "." else module, package)
+        # a callable package, such as tinyweave.report, stands for its function
+        value = sys.modules.get(f"{package}.{name}") or wrapped(getattr(there, own))
         setattr(sys.modules[package], name, value)
         return value
 
     return imported
+
+
+def checked_imports(module: str) -> "dict[str, tuple[str, str]]":
+    """Return the imports in the block `if TYPE_CHECKING:` of a module's source: name -> (module, name there)."""
+    import ast
+
+    with open(str(sys.modules[module].__file__), encoding="utf-8") as source:
+        tree = ast.parse(source.read())
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    found = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    named = [("." * each.level + (each.module or ""), alias) for each in found for alias in each.names]
+    return {alias.asname or alias.name: (where, alias.name) for where, alias in named}

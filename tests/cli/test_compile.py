@@ -14,9 +14,9 @@ from cases import tiny
 from cases.graphs import Net
 from cli.running import bad, run
 
-from tinyweave.codegen import identifier
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import trades_flash
+from tinyweave.support.c_names import identifier
 
 
 def test_compile_writes_the_same_files_in_any_folder(capsys, chain, tmp_path):

@@ -15,12 +15,13 @@ from codegen.emitted import compile_strictly, source_of, write
 from tinynas.arch import Arch, Group, blocks
 from tinynas.network import to_graph
 from tinyweave.codegen import c
-from tinyweave.codegen.names import check_memories, identifier
+from tinyweave.codegen.names import check_memories
 from tinyweave.devices import all_devices
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import Plan, Request, check, plan
 from tinyweave.support import toolchain
+from tinyweave.support.c_names import identifier
 
 MEMORY = "zzz"  # no name in the C contains it
 

@@ -1,8 +1,7 @@
 """The functions that Python (`import tinyweave as tw`) and the command line call.
 
 `verbs` has the public functions, which take paths, names and options. They call the functions of the other modules, which take
-a Model and a planner Request. Each name is imported on first use, so `inspect` does not load the compiler and `plan` does not
-load the emulator.
+a Model and a planner Request. Each name is imported on first use, so `load` does not load the planner, and `plan` no emulator.
 """
 
 # ruff: noqa: F401 (they are this package's names)
@@ -78,30 +77,4 @@ if TYPE_CHECKING:
         verify,
     )
 
-__getattr__ = attributes(
-    __name__,
-    {
-        ".verbs": "compare compile export guard inspect load pareto plan profile prune quantize reorder verify",
-        ".quantisation": "SampleOptions accuracies convert_qat int8_form is_float_model precision_limits prepare_qat "
-        "quantize_model",
-        ".results": "Deployment Fit FlashEstimate Inspection Model Profile Pruning Quantisation Reordering",
-        ".options": "PlanOptions",
-        ".advice": "advise",
-        ".exports": "PackageOptions package",
-        ".guarding": "guard_models",
-        ".models": "inspect_file load_file load_float_module load_module origins read streamed with_io",
-        ".plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices "
-        "estimate_cycles device_limits explain estimate_flash flash_reads front latency_excess estimate_latency_ms "
-        "estimate_layer_cycles limits_of make_plan read_plan reorder_model request_of baseline_plans",
-        ".pruning": "PruneOptions prune_model",
-        ".row_sources": "row_source_bytes",
-        ".code": "CodeOptions compiled_bytes emit_c emulated_core merge_files write",
-        ".references": "ProofOptions samples",
-        ".runs": "EarlierPlan boards_that_fit compare_boards deploy_model profile_plan run verify_plan",
-        ".program_run": "run_program",
-        "..projects": "cascade check_format export_files listening looking",
-        "..planning": "Limits Request",
-        "..planning.ablation": "ablation",
-        "..quantize.ptq": "CALIBRATION QuantiseOptions",
-    },
-)
+__getattr__ = attributes(__name__)

@@ -24,7 +24,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-CONFIG = "tinyweave.toml"
 LOCK = "tinyweave.lock.json"
 MAX_FILE = 1 << 20  # bytes of each file
 FORM = "'tinyweave docs guard' shows one"

@@ -12,24 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..codegen.names import identifier
-from ..exporters.tflite import to_tflite
 from ..importers import tflite
 from ..importers.shapes import Shapes
 from ..ir import CompileError, Graph, shortened
-from ..kernels.table import without_kernel
-from ..lazy import lazy
 from ..passes import run_passes, run_tolerantly
-from ..passes.stream_time import stream_time
+from ..support.c_names import identifier
 from ..support.files import read_file
 from .results import Model
-
-if TYPE_CHECKING:
-    from ..importers import onnx, pt2, torch
-else:
-    onnx, pt2, torch = (lazy(f"tinyweave.importers.{name}") for name in ("onnx", "pt2", "torch"))
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
@@ -98,6 +89,9 @@ def load_module(
         layout: as for `load_file`.
         shapes: as for `load_file`; for a module without an example, the shape of each argument of `forward`.
     """
+    from ..exporters.tflite import to_tflite
+    from ..importers import torch
+
     _check_edges(io, layout)
     graph = torch.from_any(module, example, shapes)
     graph = replace(graph, name=graph.name if name is None else name)
@@ -134,7 +128,7 @@ def inspect_file(
     in the graph is `ir.UNSUPPORTED`, and only the first passes have run.
     """
     model, reasons = _imported(Path(path), None, io, layout, shapes)
-    return model, reasons or without_kernel(model.graph)
+    return model, reasons or _without_kernel(model.graph)
 
 
 def read(path: str | Path, name: str | None = None, shapes: Shapes | None = None) -> Model:
@@ -169,6 +163,8 @@ def streamed(model: Model, hop: int | str | None) -> Model:
     """
     if hop is None:
         return model
+    from ..passes.stream_time import stream_time
+
     text = str(hop)
     if text != AUTO and (not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= MOST_FRAMES or len(text) > 9):
         raise CompileError(f"--stream-time {text[:40]} is not a number of frames", f"give a whole number above 0, or {AUTO}")
@@ -185,8 +181,14 @@ def check_kernels(model: Model) -> None:
     """Raise CompileError if the model has no ops, or if no kernel supports one of its ops."""
     if not model.graph.ops:
         raise CompileError("the network has no ops: each output is an input or a constant", "there is nothing to compile")
-    if reasons := without_kernel(model.graph):
+    if reasons := _without_kernel(model.graph):
         raise _cannot_compile(model.path, reasons)
+
+
+def _without_kernel(graph: Graph) -> list[CompileError]:
+    from ..kernels.table import without_kernel
+
+    return without_kernel(graph)
 
 
 def _check_edges(io: str, layout: str) -> None:
@@ -211,18 +213,30 @@ def _tflite_of(path: Path, shapes: Shapes | None) -> bytes:
     `shapes` gives inputs with dynamic axes a shape.
     """
     _check_format(path)
-    match path.suffix.lower():
-        case ".onnx":
-            raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
-            return to_tflite(onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name), path, shapes))
-        case ".pt2":
-            return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem, shapes))
-    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
-    return to_tflite(tflite.from_tflite(file, path.stem, shapes=shapes)) if shapes else file
+    suffix = path.suffix.lower()
+    if suffix not in (".onnx", ".pt2"):
+        file = read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
+        if not shapes:
+            return file
+        graph = tflite.from_tflite(file, path.stem, shapes=shapes)
+    elif suffix == ".onnx":
+        from ..importers import onnx
+
+        raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
+        graph = onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name), path, shapes)
+    else:
+        from ..importers import pt2
+
+        graph = pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem, shapes)
+    from ..exporters.tflite import to_tflite
+
+    return to_tflite(graph)
 
 
 def _beside(path: Path, name: str) -> bytes:
     """Read the file `name` in the folder of `path`; raise CompileError for a link, which may lead out of the folder."""
+    from ..importers import onnx
+
     other = path.with_name(name)
     if other.is_symlink():
         raise CompileError(f"'{other}' is a link", onnx.BESIDE)
@@ -260,7 +274,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str, shapes: Shapes
         except CompileError:
             raise error from None
         # passes that have not run may still change a shape that no kernel supports, but not the type float32
-        reasons += [reason for reason in without_kernel(graph) if ON_FLOAT in reason.why]
+        reasons += [reason for reason in _without_kernel(graph) if ON_FLOAT in reason.why]
         if not reasons:
             raise
         return _model(path, name, graph, file), reasons

@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import Any
 
 from ..ir import CompileError
-from . import options, verbs
 
 # a command in quotes; an option, with the word after it if that can be its value
 OPTION = re.compile(
@@ -17,9 +16,14 @@ OPTION = re.compile(
     r"(?: (?!(?:is|are|as|has|have|needs|names|delivers|fewer|too|or|and|to|of|for|if|with)\b)([^\s,;:)]+))?"
 )
 NUMBER = re.compile(r"[-+\d./e]+")
-VERBS = [each for name, each in vars(verbs).items() if isinstance(each, FunctionType) and not name.startswith("_")]
-PARAMETERS = [signature(each).parameters for each in VERBS]
-ARGUMENTS: frozenset[str] = frozenset(options.PlanOptions.__dataclass_fields__).union(*PARAMETERS)
+
+
+def arguments() -> frozenset[str]:
+    """Return the names of the arguments of all verbs, and of the planner's options."""
+    from . import options, verbs
+
+    found = [each for name, each in vars(verbs).items() if isinstance(each, FunctionType) and not name.startswith("_")]
+    return frozenset(options.PlanOptions.__dataclass_fields__).union(*(signature(each).parameters for each in found))
 
 
 def with_python_words(value: Any) -> Any:
@@ -27,13 +31,12 @@ def with_python_words(value: Any) -> Any:
     if not isinstance(value, FunctionType):
         return value
 
-    known = ARGUMENTS.union(signature(value).parameters)
-
     @wraps(value)
-    def called(*arguments: Any, **named: Any) -> Any:
+    def called(*values: Any, **named: Any) -> Any:
         try:
-            return value(*arguments, **named)
+            return value(*values, **named)
         except CompileError as error:
+            known = arguments().union(signature(value).parameters)
             error.why, error.what_to_do = (python_words(text, known) for text in (error.why, error.what_to_do))
             error.args = (str(error),)
             raise
@@ -41,7 +44,7 @@ def with_python_words(value: Any) -> Any:
     return called
 
 
-def python_words(message: str, known: frozenset[str] = ARGUMENTS) -> str:
+def python_words(message: str, known: frozenset[str]) -> str:
     """Replace the options in a message by arguments of functions: `--ram 64k` by `ram="64k"`.
 
     Options that are no arguments in `known`, and commands in quotes, stay as they are.

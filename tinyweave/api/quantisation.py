@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.names import identifier
 from ..devices import parse_size
 from ..exporters.tflite import to_tflite
 from ..importers.shapes import Shapes
@@ -25,6 +24,7 @@ from ..quantize.ptq import CALIBRATION, QuantiseOptions, quantise
 from ..quantize.scale_groups import check_quantisable
 from ..quantize.simplify_float import simplify_float
 from ..simulate import compare
+from ..support.c_names import identifier
 from ..support.progress import Progress, silent
 from .models import ON_FLOAT, read, with_io
 from .plans import SMALLEST, estimate_flash, make_plan

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..devices import Device
 from ..ir import CompileError, Graph
-from ..ops import macs_per_op
-from ..passes import TensorMap
-from ..passes.stream_time import TimeStream
-from ..planning import Limits, Plan
-from ..planning.order.order_search import Order, live_owners
-from ..simulate.instruction_timing import Cycles, milliseconds
 from ..support.notebook import table
 
-if TYPE_CHECKING:  # `inspect` needs none of these modules
+if TYPE_CHECKING:  # `load` needs none of these modules
+    from ..devices import Device
+    from ..passes.stream_time import TimeStream
+    from ..passes.tensor_map import TensorMap
+    from ..planning import Limits, Plan
+    from ..planning.order.order_search import Order
     from ..quantize.blame import Blame
     from ..quantize.calibrate import Calibration
     from ..quantize.calibration_samples import Preprocessing
@@ -26,6 +24,7 @@ if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..quantize.fidelity import Fidelity
     from ..quantize.mixed_precision import MixedPrecision
     from ..simulate.compare import Verification
+    from ..simulate.instruction_timing import Cycles
     from ..support.manifest import Written
 
 
@@ -62,6 +61,8 @@ class Model:
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
 
     def _repr_html_(self) -> str:
+        from ..ops import macs_per_op
+
         work = macs_per_op(self.graph, clipped=True)
         outputs = [self.graph.tensors[op.outputs[0]] for op in self.graph.ops]
         rows = [
@@ -162,6 +163,8 @@ class Profile:
         """
         if self.cycles is None or device is None or device.clock_hz is None or device.core != self.core:
             return None
+        from ..simulate.instruction_timing import milliseconds
+
         return milliseconds(self.cycles.likely, device.clock_hz)
 
     @property
@@ -230,6 +233,8 @@ class Reordering:
 
     def live(self, order: Sequence[int]) -> list[dict[str, int]]:
         """Return, for each step of an order (op indices), the live tensors that own memory, with their bytes."""
+        from ..planning.order.order_search import live_owners
+
         tensors = self.model.original.tensors
         return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
 
@@ -326,6 +331,8 @@ class Fit:
     @property
     def limits(self) -> Limits:
         """Return the board's RAM and Flash as limits; None for an unknown size."""
+        from ..planning import Limits
+
         return Limits(self.device.ram, self.device.flash)  # without memory maps: the plan, for all boards, has one arena
 
     @property

@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import api  # its functions are imported when they are first used
-from ..devices import Device, find
-from ..importers.shapes import Shapes
 from ..ir import CompileError
-from ..planning import Plan
-from ..simulate.compare import Verification
 from ..support.command_words import quoted
 from ..support.files import write_below
 from ..support.manifest import generated_folder
-from . import guarding
-from .guarding import CONFIG, GuardResult
-from .options import EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions, option_words
+from .options import CONFIG, EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions, option_words
 from .results import Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
 
 if TYPE_CHECKING:
+    from ..devices import Device
+    from ..importers.shapes import Shapes
+    from ..planning import Plan
+    from ..simulate.compare import Verification
+    from .guarding import GuardResult
     from .quantisation import SampleOptions
 
 AnyModel = Model | Quantisation | Pruning | str | Path  # the results of `quantize` and `prune` have a model
@@ -441,7 +440,7 @@ def guard(path: str | Path = CONFIG) -> list[GuardResult]:
     Raises:
         CompileError: the file has a mistake, or a model cannot be deployed.
     """
-    return guarding.guard_models(Path(path))
+    return api.guard_models(Path(path))
 
 
 def _read_as(scale: float | Sequence[float] | None, offset: float | Sequence[float], labels: Any) -> SampleOptions:
@@ -485,6 +484,8 @@ def changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
 
 def device_of(device: Device | str | None) -> Device | None:
     """Return a device, found by its name if `device` is text; None stays None."""
+    from ..devices import find
+
     return find(device) if isinstance(device, str) else device
 
 
@@ -497,7 +498,7 @@ def output_folder(folder: str | Path) -> Path:
     path = Path(folder)
     if path.name == str(folder) and not path.exists():
         try:
-            find(path.name)
+            device_of(path.name)
         except CompileError:
             return path
         raise CompileError(f"the folder '{folder}' is a device's name", f"give it as the device, or out/{folder} as the folder")
@@ -526,7 +527,7 @@ def _planned(
 
 def _typed(device: Device | str | None, options: PlanOptions) -> str:
     """Return a device and the options that differ from the defaults, as words of a command line."""
-    chosen = {"device": device.name if isinstance(device, Device) else device, **asdict(options)}
+    chosen = {"device": device if isinstance(device, str) else device and device.name, **asdict(options)}
     return " ".join(map(quoted, option_words(chosen)))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy
+from ..lazy import checked_imports, lazy
 
 if TYPE_CHECKING:
-    from .. import api, devices, ir, planning
-    from ..api import guarding, results
-    from ..report import (
+    from tinyweave import api, devices, ir, planning
+    from tinyweave.api import guarding, results
+    from tinyweave.cli import samples as sample_files
+    from tinyweave.report import (
         columns,
         deployment,
         figure,
@@ -25,18 +26,8 @@ if TYPE_CHECKING:
         text,
         viewers,
     )
-    from ..report import guard as guard_report
-    from ..report import record as records
-    from ..support import files, manifest, toolchain
-    from . import samples as sample_files
+    from tinyweave.report import guard as guard_report
+    from tinyweave.report import record as records
+    from tinyweave.support import files, manifest, toolchain
 else:
-    NAMES = {
-        "api": "guarding results",
-        "report": "columns deployment figure front front_figure measured page proposals quantisation schema tables text "
-        "viewers",
-        "support": "files manifest toolchain",
-    }
-    globals().update({name: lazy(f"tinyweave.{name}") for name in "api devices ir planning".split()})
-    globals().update({name: lazy(f"tinyweave.{package}.{name}") for package, names in NAMES.items() for name in names.split()})
-    guard_report, records = lazy("tinyweave.report.guard"), lazy("tinyweave.report.record")
-    sample_files = lazy("tinyweave.cli.samples")
+    globals().update({name: lazy(f"{where}.{own}") for name, (where, own) in checked_imports(__name__).items()})

@@ -2,6 +2,5 @@
 
 from .header import Frames, Origin, survives
 from .model import Source, constant_bytes, emit
-from .names import identifier
 
-__all__ = ["Frames", "Origin", "Source", "constant_bytes", "emit", "identifier", "survives"]
+__all__ = ["Frames", "Origin", "Source", "constant_bytes", "emit", "survives"]

@@ -20,11 +20,12 @@ from ..planning import Plan
 from ..planning.explain import why_portable
 from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
+from ..support.c_names import identifier
 from . import c
 from .emitters import EMITTERS
 from .header import Origin, banner, has_memory_header, header, memory_header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
-from .names import check_memories, identifier, with_prefix
+from .names import check_memories, with_prefix
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64  # characters of a tensor's name in comments

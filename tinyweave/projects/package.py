@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..codegen import Source, identifier
+from ..codegen import Source
 from ..codegen.header import has_memory_header
 from ..devices import AddressRange, Device
 from ..ir import CompileError
 from ..planning import Plan
 from ..simulate.cores import CORES
+from ..support.c_names import identifier
 
 Files = dict[str, str | bytes]  # path inside the folder -> content
 TEMPLATES = Path(__file__).parent / "templates"
