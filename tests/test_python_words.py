@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import tinyweave as tw
 from tinyweave import api
+from tinyweave.api.options import CodeChanges, PlanChanges, PlanOptions
 from tinyweave.api.python_words import arguments, python_words, with_python_words
 from tinyweave.cli import main
 
@@ -70,7 +72,7 @@ def test_a_module_is_quantised_at_once_and_the_result_is_a_model(tmp_path: Path)
     assert {result.file for result in results} == {by_hand.file}
     planned = tw.plan(results[0])
     assert planned.arena == tw.plan(results[0].model).arena
-    assert [path.read_bytes() for path in tw.compile(results[0], folder=tmp_path / "a", planned=planned)]
+    assert [path.read_bytes() for path in tw.compile(results[0], folder=tmp_path / "a", planned=planned).files]
 
 
 @pytest.mark.parametrize("verb", [tw.plan, tw.verify, tw.reorder, lambda model: tw.quantize(model, np.zeros((2, 6)))])
@@ -105,3 +107,14 @@ def test_samples_for_a_module_imported_with_a_batch_name_the_batch() -> None:
     model = tw.load(torch.nn.Linear(6, 4), torch.zeros(4, 6))
     with pytest.raises(tw.CompileError, match=r"the model takes a batch of 4: import it with an example of a batch of 1"):
         tw.quantize(model, [np.arange(6.0)] * 3)
+
+
+def test_help_shows_each_option_with_its_type() -> None:
+    for verb, kind in ((tw.plan, PlanChanges), (tw.deploy, CodeChanges), (tw.export, CodeChanges), (tw.verify, PlanChanges)):
+        shown = inspect.signature(verb).parameters
+        assert {name: each.__forward_arg__ for name, each in kind.__annotations__.items()}.items() <= {
+            name: parameter.annotation for name, parameter in shown.items()
+        }.items()
+        assert "changes" not in shown and shown["schedule"].default == "best"
+    fields = {name: each.type for name, each in PlanOptions.__dataclass_fields__.items()}
+    assert fields == {name: each.__forward_arg__ for name, each in PlanChanges.__annotations__.items()}

@@ -186,7 +186,7 @@ def test_a_faulty_hop_is_refused_in_one_line(wake: Path, value: str, said: str, 
 
 
 def test_the_example_of_an_export_has_samples_for_a_full_window(wake: Path, tmp_path: Path) -> None:
-    files = tw.export(wake, folder=tmp_path, format="cmake", stream_time="auto")
+    files = tw.export(wake, folder=tmp_path, format="cmake", stream_time="auto").files
     samples = next(path for path in files if path.name.endswith("_samples.h"))
     assert "#define WAKE_SAMPLES 16" in samples.read_text(), "as many as fill the window"
 

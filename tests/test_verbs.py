@@ -124,9 +124,9 @@ def test_tw_plan_gives_the_plan_of_the_command(model: tw.Model) -> None:
 
 def test_tw_compile_returns_the_written_files_and_is_reproducible(model: tw.Model, tmp_path: Path) -> None:
     plan = tw.plan(model, "nrf52840")
-    written = tw.compile(model, "nrf52840", folder=tmp_path / "a")
+    written = tw.compile(model, "nrf52840", folder=tmp_path / "a").files
     assert all(path.is_file() for path in written) and tmp_path / "a" / "digits.c" in written
-    again = tw.compile(model, "nrf52840", folder=tmp_path / "b", planned=plan)
+    again = tw.compile(model, "nrf52840", folder=tmp_path / "b", planned=plan).files
     assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
 
 
@@ -212,9 +212,9 @@ def test_a_device_name_as_folder_is_refused(
 
 def test_an_explicit_path_with_a_device_name_is_written(model: tw.Model, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Path("out/nrf52840/digits.c") in tw.compile(model, folder="out/nrf52840")
+    assert Path("out/nrf52840/digits.c") in tw.compile(model, folder="out/nrf52840").files
     (tmp_path / "rp2040").mkdir()
-    assert Path("rp2040/digits.c") in tw.compile(model, folder="rp2040")
+    assert Path("rp2040/digits.c") in tw.compile(model, folder="rp2040").files
 
 
 def test_the_repr_of_results_is_one_line(model: tw.Model) -> None:

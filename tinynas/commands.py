@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tinyweave.api.options import LIMITS, PlanOptions
 from tinyweave.cli import steps
 from tinyweave.cli.commands import app
-from tinyweave.cli.modules import api, columns, devices, files, ir, page, records
+from tinyweave.cli.modules import columns, files, ir, page, records
 from tinyweave.cli.options import (
     DIFFERS,
     DOES_NOT_FIT,
@@ -29,11 +30,11 @@ from tinyweave.cli.options import (
 from tinyweave.lazy import lazy
 
 if TYPE_CHECKING:
-    from . import arch, costs, halving, prepare, search_options, search_report, searching, space
+    from . import arch, costs, halving, prepare, search_options, search_report, searching, space, verbs
 else:
-    arch, costs, halving, prepare, search_options, search_report, searching, space = (
+    arch, costs, halving, prepare, search_options, search_report, searching, space, verbs = (
         lazy(f"{__package__}.{name}")
-        for name in "arch costs halving prepare search_options search_report searching space".split()
+        for name in "arch costs halving prepare search_options search_report searching space verbs".split()
     )
 
 CARD, RECORD = "card.md", "result.json"
@@ -274,9 +275,8 @@ def _names(given: str) -> tuple[str, ...]:
 
 def _target(chosen: Options) -> costs.Target:
     """Return the device, limits and planner options for which networks are searched."""
-    board = devices.find(chosen["device"]) if chosen["device"] is not None else None
-    limits = api.limits_of(board, chosen["ram"], chosen["flash"], chosen["latency_ms"])
-    return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"], energy_mj=chosen["energy_mj"])
+    options = {name: chosen[name] for name in ("stream_inputs", "max_mac_overhead", *LIMITS)}
+    return verbs.target_of(chosen["device"], PlanOptions(**options), chosen["energy_mj"])
 
 
 def _is_mfcc(chosen: Options) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tinyweave import api
-from tinyweave.api.options import SEED, PlanOptions
+from tinyweave.api.options import SEED, PlanChanges, PlanOptions
 from tinyweave.api.verbs import DEFAULTS, changed, device_of, output_folder
 from tinyweave.devices import Device
 from tinyweave.ir import CompileError
@@ -21,6 +21,9 @@ from .searching import SearchResult
 from .searching import search as run_search
 from .space import SearchSpace
 from .tasks.dataset import Dataset
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def search(
@@ -40,7 +43,7 @@ def search(
     processes: int = 2,
     ray: bool = False,
     energy_mj: float | None = None,
-    **changes: Any,
+    **changes: Unpack[PlanChanges],
 ) -> SearchResult:
     """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
 
@@ -76,7 +79,7 @@ def search(
     Raises:
         CompileError: the samples cannot be read, a Dataset has no `space`, no network of the space fits, or an option is wrong.
     """
-    written_to, aim = output_folder(folder), _target(device, changed(options, changes), energy_mj)
+    written_to, aim = output_folder(folder), target_of(device, changed(options, changes), energy_mj)
     given = SearchOptions(
         strategy=strategy,
         minutes=minutes,
@@ -111,7 +114,7 @@ def train(
     prepared: Preparation | None = None,
     seed: int = SEED,
     energy_mj: float | None = None,
-    **changes: Any,
+    **changes: Unpack[PlanChanges],
 ) -> SearchResult:
     """Train a given network on labelled samples, make it int8, and write its C into `folder`/firmware.
 
@@ -137,7 +140,7 @@ def train(
     Raises:
         CompileError: the samples cannot be read or do not fit the network, or an option is wrong.
     """
-    written_to, aim = output_folder(folder), _target(device, changed(options, changes), energy_mj)
+    written_to, aim = output_folder(folder), target_of(device, changed(options, changes), energy_mj)
     given = read_arch(network) if isinstance(network, (str, Path)) else network
     if epochs < 1:
         raise CompileError(f"{epochs} epochs train nothing", "give at least 1")
@@ -147,7 +150,7 @@ def train(
     return run_search(samples, space, aim, written_to, once)
 
 
-def _target(device: Device | str | None, chosen: PlanOptions, energy_mj: float | None) -> Target:
+def target_of(device: Device | str | None, chosen: PlanOptions, energy_mj: float | None) -> Target:
     """Return the device, the limits and the planner options for which networks are searched or trained."""
     board = device_of(device)
     limits = api.request_of(chosen, board).limits

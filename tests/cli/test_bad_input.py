@@ -78,7 +78,6 @@ from tinyweave.ir import CompileError, Graph, Op
             "--schedule unfused never recomputes",
         ),
         (("profile", "{chain}", "--compare", "{chain}", "--json"), "--compare prints text only, not --json"),
-        (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
         (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
         (("reorder", "{chain}", "-o", "{folder}/new.tflite", "--csv", "{folder}/a_file/a.csv"), "cannot write"),
         (("reorder", "{chain}", "-o", "{folder}/new", "--csv", "{folder}/new"), "two options write"),

@@ -215,9 +215,9 @@ def test_reorder_writes_a_model_a_csv_and_a_figure(capsys, chain, tmp_path):
 
 
 def test_reorder_prints_json(capsys, chain):
-    assert run("reorder", chain, "--count", "working_set", "--json") == 0
+    assert run("reorder", chain, "--json") == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["optimal"] is True and record["count"] == "working_set" and record["out"] is None
+    assert record["optimal"] is True and record["count"] == "live" and record["out"] is None
     assert set(record["orders"]) == {"file", "best"}
     best = record["orders"]["best"]
     assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]

@@ -32,10 +32,10 @@ def below(folder: Path) -> set[str]:
 def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp_path: Path) -> None:
     words = ["export", str(chain), "--format", form, "--device", "stm32f746", "-o", str(tmp_path / "a")]
     assert main(words) == 0
-    written = tw.export(chain, "stm32f746", folder=tmp_path / "b", format=form)
+    written = tw.export(chain, "stm32f746", folder=tmp_path / "b", format=form).files
     assert below(tmp_path / "a") == below(tmp_path / "b")
     assert {str(path.relative_to(tmp_path / "b")) for path in written} | {MANIFEST} == below(tmp_path / "b")
-    emitted = tw.compile(chain, "stm32f746", folder=tmp_path / "c")
+    emitted = tw.compile(chain, "stm32f746", folder=tmp_path / "c").files
     places = {path.name: path for path in written}
     assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
     readme = places["README.md"].read_text()

@@ -20,16 +20,7 @@ from .row_sources import row_source_files
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """Options of the emitted C.
-
-    Attributes:
-        command: the command that writes the C, for its header comments; "" for none.
-        kernel_prefix: prefix of all kernel names.
-        row_source: camera or JPEG format of the input, such as `jpeg:640x480`; C that converts it to the network's input is
-            added (see docs/CAMERA.md). None adds no such C.
-        pixels: input values of black and white pixels, such as `0..1`; only with a row source. None uses the ends of the
-            input's range.
-    """
+    """Options of the emitted C, as for `verbs.compile`; `command` is the command that writes it, for comments, or ""."""
 
     command: str = ""
     kernel_prefix: str = ""

@@ -23,16 +23,10 @@ EXAMPLES = 10  # most samples in the example program
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """Options of a package.
+    """Options of a package, as for `verbs.export`.
 
-    Attributes:
-        name: name of the package; None takes the name of its only model.
-        version: three numbers, such as 1.0.0.
-        command: command that writes the package, for its README.
-        options: planner options and device, as words of a command line, for the README.
-        commands: command per model, for the comments of its C; empty for none.
-        inputs: samples of the first model for the example program, each with one array per network input; empty for one random
-            sample.
+    The README shows `command`, which writes the package, and `options`, those of planner and device as words of a command line.
+    `commands` has a command per model, for the comments of its C; empty for none.
     """
 
     name: str | None = None

@@ -123,8 +123,10 @@ class GuardResult:
         return self.verified and not self.exceeded
 
 
-def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
+def guard_models(path: Path, *, update: bool = False, progress: Progress | None = None) -> list[GuardResult]:
     """Deploy every model of the tinyweave.toml at `path`, and return its measurements now and in tinyweave.lock.json.
+
+    If `update` is set, tinyweave.lock.json is then written.
 
     Raises:
         CompileError: a file has a mistake, or a model cannot be deployed.
@@ -133,9 +135,11 @@ def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
     results = []
     for each in watched:
         try:
-            results.append(_guarded(each, before.get(each.name), progress))
+            results.append(_guarded(each, before.get(each.name), progress or silent))
         except CompileError as error:
             raise CompileError(f"{path}: model '{each.name}': {error}") from error
+    if update:
+        write_lock(path.with_name(LOCK), results)
     return results
 
 
@@ -144,9 +148,8 @@ def _guarded(watched: ModelConfig, before: Recorded | None, progress: Progress) 
 
     `before` is None if the lock file does not have the model.
     """
-    loaded = api.load(watched.file, io=watched.io, layout=watched.layout, shapes=watched.shapes)
-    board = find(watched.device)
-    model = api.streamed(loaded, watched.options.stream_time)
+    about: dict[str, Any] = {"io": watched.io, "layout": watched.layout, "shapes": watched.shapes}
+    model, board = api.load(watched.file, **about, stream_time=watched.options.stream_time), find(watched.device)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         done = api.deploy_model(model, Path(folder), api.request_of(watched.options, board), board, progress=progress)
     assert done.profile and done.verification, "it was built"

@@ -50,18 +50,7 @@ ON_FLOAT = "on float32"  # in the reason why a float op cannot be compiled
 def load_file(
     path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model", shapes: Shapes | None = None
 ) -> Model:
-    """Import a .tflite, .onnx or .pt2 file and run the passes.
-
-    Args:
-        path: path of the file.
-        io: "int8" removes the conversions of inputs and outputs from and to float32 and uint8; "model" keeps them.
-        name: prefix of the C names; None makes it from the file's name.
-        layout: "nhwc" removes transposes of inputs and outputs, so that channels are last; "model" keeps them.
-        shapes: input name -> shape, for inputs with dynamic axes.
-
-    Raises:
-        CompileError: the file is damaged, or ops are not supported.
-    """
+    """Import a .tflite, .onnx or .pt2 file and run the passes; the arguments are those of `load`."""
     model, reasons = _imported(Path(path), name, io, layout, shapes)
     if reasons:
         raise _cannot_compile(model.path, reasons)
@@ -77,17 +66,9 @@ def load_module(
     layout: str = "model",
     shapes: Shapes | None = None,
 ) -> Model:
-    """Import a PyTorch module or an ExportedProgram as a model; `io`, `name` and `layout` are as for `load_file`.
+    """Import a PyTorch module or an ExportedProgram as a model; the arguments are those of `load`.
 
     The model's `file` is the module converted to .tflite. No file exists at the model's `path`.
-
-    Args:
-        module: the module, or an ExportedProgram.
-        example: a torch.Tensor with a batch of 1, or a tuple of them, to trace a module with; None for an ExportedProgram.
-        io: as for `load_file`.
-        name: as for `load_file`; None makes it from the name of the module's class.
-        layout: as for `load_file`.
-        shapes: as for `load_file`; for a module without an example, the shape of each argument of `forward`.
     """
     from ..exporters.tflite import to_tflite
     from ..importers import torch

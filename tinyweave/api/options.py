@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ..support.command_words import quoted, typed
+from ..support.progress import Progress
 
 SAMPLES, SEED = 5, 0  # number of samples that verify the C, and the seed of the random ones
 PACKAGE_VERSION = "1.0.0"
@@ -59,8 +60,42 @@ class PlanOptions:
         return {name: getattr(self, name) for name in LIMITS}
 
 
+class PlanChanges(TypedDict, total=False):
+    """The fields of PlanOptions, as keyword arguments of functions."""
+
+    schedule: str
+    optimize: str | None
+    stream_inputs: bool
+    stream_outputs: bool
+    max_mac_overhead: float | None
+    stream_time: int | str | None
+    ram: int | str | None
+    flash: int | str | None
+    latency_ms: float | None
+
+
+class CodeChanges(PlanChanges, total=False):
+    """Options of the emitted C, as keyword arguments of functions, with the fields of PlanOptions.
+
+    Attributes:
+        kernel_prefix: prefix of all kernel names, so that kernels of two versions can be linked together.
+        source: camera or JPEG format of the input, such as "jpeg:640x480". C that converts it to the network's input, row by
+            row, is added (see docs/CAMERA.md). None adds no such C.
+        pixels: input values of black and white pixels, such as "0..1"; only with `source`. None uses the ends of the input's
+            range.
+        typed: options typed at the command line, by parameter name, for comments in the C; else None.
+        progress: called with the work, the number of its steps done, and of all.
+    """
+
+    kernel_prefix: str
+    source: str | None
+    pixels: str | None
+    typed: Mapping[str, Any] | None
+    progress: Progress | None
+
+
 DEFAULTS = {**asdict(PlanOptions()), "io": "model", "layout": "model"}
-DEFAULTS |= {"samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
+DEFAULTS |= {"kernel_prefix": "", "samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
 
 
 def command_line(verb: str, models: Sequence[Path], chosen: Mapping[str, Any], **more: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,14 +46,7 @@ LEAST_HELD = 50  # with fewer samples, none are held out
 
 @dataclass(frozen=True)
 class PruneOptions:
-    """Limits and training of pruning.
-
-    Attributes:
-        ram: limit in bytes (or text such as "32k") of the arena of the plan with the least RAM; None for no limit.
-        flash: limit on the Flash of the same plan, likewise. One of the two limits is required.
-        epochs: epochs of training, which needs torch; 0 for no training.
-        rate: highest learning rate.
-    """
+    """Limits and training, as for `verbs.prune`."""
 
     ram: int | str | None = None
     flash: int | str | None = None
@@ -68,22 +60,12 @@ def prune_model(
     options: PruneOptions,
     read_as: SampleOptions = AS_THEY_ARE,
     *,
-    path: Path | None = None,
     progress: Progress = silent,
 ) -> Pruning:
     """Remove channels of a float model until its int8 form fits the limits, and train the smaller network.
 
     The float model's outputs, and labels if there are any, guide the training. With 50 samples or more, a fifth of them is held
     out for measuring the error. Training that does not raise the SQNR is discarded.
-
-    Args:
-        model: a float model from `read`.
-        samples: as for `quantize`.
-        options: limits and training.
-        read_as: scale, offset and labels of the samples.
-        path: where the caller will write the int8 file, for the `path` of the resulting model. Nothing is written here. None is
-            beside the model, named STEM_pruned.tflite.
-        progress: called during long steps.
 
     Raises:
         CompileError: no limit is given, the limits cannot be met, or the network cannot be quantised or trained.
@@ -118,7 +100,7 @@ def prune_model(
         small = tuned if after.sqnr_db > cut.sqnr_db else small
     about = {"inputs": [opened.preprocessing.record(real.tensors[name]) for name in real.inputs]}
     file = to_tflite(small, metadata={METADATA: json.dumps(about).encode()}, signature=True)
-    named = path or model.path.with_name(f"{model.path.stem}_pruned.tflite")
+    named = model.path.with_name(f"{model.path.stem}_pruned.tflite")
     made = with_io(replace(model, original=small, file=file, path=named), "model", "model")
     return Pruning(
         made, layers, (before, _need(made)), (macs(real), macs(small)), (whole, cut, after), len(seen), epochs if layers else 0

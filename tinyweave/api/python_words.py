@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from types import FunctionType
 from typing import Any
 
 from ..ir import CompileError
+from . import options
 
 # a command in quotes; an option, with the word after it if that can be its value
 OPTION = re.compile(
@@ -20,7 +21,7 @@ NUMBER = re.compile(r"[-+\d./e]+")
 
 def arguments() -> frozenset[str]:
     """Return the names of the arguments of all verbs, and of the planner's options."""
-    from . import options, verbs
+    from . import verbs
 
     found = [each for name, each in vars(verbs).items() if isinstance(each, FunctionType) and not name.startswith("_")]
     return frozenset(options.PlanOptions.__dataclass_fields__).union(*(signature(each).parameters for each in found))
@@ -41,7 +42,26 @@ def with_python_words(value: Any) -> Any:
             error.args = (str(error),)
             raise
 
+    called.__signature__ = _with_options(value)  # type: ignore[attr-defined]  # `help` reads it
     return called
+
+
+def _with_options(function: FunctionType) -> Signature:
+    """Return the signature of a function with a keyword argument for each of the options that its `**changes` takes."""
+    shown = signature(function)
+    *own, last = shown.parameters.values()
+    named = re.fullmatch(r"Unpack\[(\w+)\]", str(last.annotation))
+    if named is None:
+        return shown
+    given, kind = {parameter.name for parameter in own}, getattr(options, named[1])
+    added = [
+        Parameter(
+            name, Parameter.KEYWORD_ONLY, default=getattr(options.PlanOptions, name, None), annotation=each.__forward_arg__
+        )
+        for name, each in kind.__annotations__.items()
+        if name not in given
+    ]
+    return shown.replace(parameters=[*own, *added])
 
 
 def python_words(message: str, known: frozenset[str]) -> str:

@@ -43,14 +43,7 @@ METADATA = "tinyweave.preprocessing"  # name of the .tflite metadata that record
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """How samples are read: each value is multiplied by `scale`, then `offset` is added.
-
-    Attributes:
-        scale: one number, or one per channel; None is 1. Images (values 0 to 255) require it.
-        offset: one number, or one per channel.
-        labels: the class number of each sample: a sequence, a path, or "folders" if each class has its own folder of files.
-            None takes the labels of a .npz file, if it has labels.
-    """
+    """How samples are read: `scale`, `offset` and `labels` of `verbs.quantize`."""
 
     scale: Sequence[float] | None = None
     offset: Sequence[float] = (0.0,)
@@ -68,22 +61,9 @@ def quantize_model(
     options: QuantiseOptions = DEFAULTS,
     *,
     blamed: bool = False,
-    path: Path | None = None,
     progress: Progress = silent,
 ) -> Quantisation:
-    """Quantise a float model to int8 and compare it with the float model on all samples.
-
-    Args:
-        model: a float model from `read`.
-        samples: an array [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images, wav or .npy
-            files.
-        read_as: scale, offset and labels of the samples.
-        options: method of choosing ranges, improvements, and limits of mixed precision.
-        blamed: whether to measure the error of each layer too.
-        path: where the caller will write the int8 file, for the `path` of the resulting model. Nothing is written here. None is
-            beside the model, named STEM_int8.tflite.
-        progress: called during long steps.
-    """
+    """Quantise a float model from `read`, as `verbs.quantize` does, and measure the error of each layer if `blamed` is set."""
     check_quantisable(model.original)
     opened = read_as.open(samples, model.original)
     done = quantise(model.original, opened, options, flash=lambda graph: _flash(model, graph), progress=progress)
@@ -92,7 +72,7 @@ def quantize_model(
     noise = blame(done.real, done.graph, inputs, progress) if blamed else None
     about = {"inputs": [opened.preprocessing.record(done.real.tensors[name]) for name in done.real.inputs]}
     file = to_tflite(done.graph, metadata={METADATA: json.dumps(about).encode()}, signature=True)
-    made = replace(model, original=done.graph, file=file, path=path or model.path.with_name(f"{model.path.stem}_int8.tflite"))
+    made = replace(model, original=done.graph, file=file, path=model.path.with_name(f"{model.path.stem}_int8.tflite"))
     return Quantisation(
         model=with_io(made, "model", "model"),
         preprocessing=opened.preprocessing,

@@ -18,13 +18,7 @@ from .results import Model
 
 @dataclass(frozen=True)
 class ProofOptions:
-    """The samples with which the C of a model is compared with the reference.
-
-    Attributes:
-        inputs: samples to run first, all of them, each with one array per network input.
-        count: number of samples in all; after `inputs` follow all minima, all maxima, all zero points, then random samples.
-        seed: seed of the random samples.
-    """
+    """The samples with which the C of a model is compared with the reference, as for `verbs.verify`."""
 
     inputs: Sequence[Sequence[np.ndarray]] = ()
     count: int = SAMPLES

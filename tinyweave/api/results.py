@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # `load` needs none of these modules
     from ..passes.tensor_map import TensorMap
     from ..planning import Limits, Plan
     from ..planning.order.order_search import Order
+    from ..projects import Package
     from ..quantize.blame import Blame
     from ..quantize.calibrate import Calibration
     from ..quantize.calibration_samples import Preprocessing
@@ -88,6 +89,7 @@ class Inspection(NamedTuple):
     model: Model
     unsupported: tuple[CompileError, ...]
     int8: Model | None = None
+    without_int8: CompileError | None = None  # why a float model has no int8 form
 
     def __repr__(self) -> str:
         """Return the number of ops that are not supported, and the model."""
@@ -96,6 +98,33 @@ class Inspection(NamedTuple):
     def _repr_html_(self) -> str:
         reasons = table(["not supported"], [(str(error),) for error in self.unsupported])
         return (reasons if self.unsupported else "") + self.model._repr_html_()
+
+
+@dataclass(frozen=True, eq=False)
+class Emission:
+    """The C of models, written into a folder by `compile` or `export`.
+
+    Attributes:
+        models: the models.
+        plans: the plan of each model.
+        folder: the folder.
+        files: paths of all written files, except the list of them.
+        own: the files without those of kernels, or of an export the files of the build system.
+        written: files of an earlier run that were removed or kept.
+        package: the package; None if `compile` wrote the C.
+    """
+
+    models: tuple[Model, ...]
+    plans: tuple[Plan, ...]
+    folder: Path
+    files: tuple[Path, ...]
+    own: tuple[Path, ...]
+    written: Written
+    package: Package | None = None
+
+    def __repr__(self) -> str:
+        """Return the names of the models, and the number of files."""
+        return f"<Emission of {', '.join(model.name for model in self.models)}: {len(self.files)} files>"
 
 
 @dataclass(frozen=True, eq=False)

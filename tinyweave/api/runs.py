@@ -58,11 +58,7 @@ def verify_plan(
 
     The reference is LiteRT's reference kernels on the imported file, or the numpy reference if LiteRT cannot run it. For a
     model that streams in time, the reference computes the whole window at each call.
-
-    Args:
-        proof: the samples.
-        core: name or names of the cores to emulate; None for this machine only.
-        progress: called during the runs.
+    `core` is one core or several, None for this machine only.
     """
     cases, cores = proof.samples(model), [core] if isinstance(core, str) else core or ()
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -98,13 +94,9 @@ def profile_plan(
     device: Device | None = None,
     by_step: bool = True,
 ) -> Profile:
-    """Measure one inference of a plan on an emulated core.
+    """Measure one inference of a plan on an emulated core, as `verbs.profile` does.
 
-    Args:
-        core: the emulated core.
-        sample: one array per network input; None for a random sample.
-        device: device whose Flash wait states and caches count in the estimated cycles, if `core` is the device's core.
-        by_step: also measure each step and layer, which takes a second run.
+    `by_step` also measures each step and layer, which takes a second run.
     """
     cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -230,12 +222,7 @@ def deploy_model(
 
     Args:
         folder: an existing folder.
-        request: the request for the planner.
-        device: the device; None for DEFAULT_CORE.
-        code: options of the C.
-        proof: samples of the comparison.
         earlier: a plan to start from.
-        progress: called during runs.
     """
     source_of = code.row_source
     beside = row_source_bytes(model, source_of) if source_of else 0

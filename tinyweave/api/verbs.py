@@ -7,8 +7,7 @@ message says what is wrong, where, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +19,31 @@ from ..ir import CompileError
 from ..support.command_words import quoted
 from ..support.files import write_below
 from ..support.manifest import generated_folder
-from .options import CONFIG, EPOCHS, METHOD, PACKAGE_VERSION, RATE, SAMPLES, SEED, PlanOptions, option_words
-from .results import Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
+from ..support.progress import Progress, silent
+from .options import (
+    CONFIG,
+    EPOCHS,
+    METHOD,
+    PACKAGE_VERSION,
+    RATE,
+    SAMPLES,
+    SEED,
+    CodeChanges,
+    PlanChanges,
+    PlanOptions,
+    command_line,
+    option_words,
+)
+from .results import Emission, Fit, Inspection, Model, Profile, Pruning, Quantisation, Reordering
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ..devices import Device
     from ..importers.shapes import Shapes
     from ..planning import Plan
     from ..simulate.compare import Verification
+    from .code import CodeOptions
     from .guarding import GuardResult
     from .quantisation import SampleOptions
 
@@ -44,6 +60,7 @@ def load(
     layout: str = "model",
     name: str | None = None,
     shapes: Shapes | None = None,
+    stream_time: int | str | None = None,
 ) -> Model:
     """Read a model file, or import a PyTorch module, and simplify its graph.
 
@@ -58,6 +75,7 @@ def load(
         name: prefix of the C names, a lower-case C identifier; None makes it from the name of the file or module.
         shapes: input name -> shape, for inputs with dynamic axes, such as {"images": (1, 3, 160, 160)}; a dynamic batch is 1
             without it. For a module without an example: the shape of each argument of `forward`.
+        stream_time: number of new frames per call, as in PlanOptions.
 
     Returns:
         The model, for the other functions of this package.
@@ -66,11 +84,20 @@ def load(
         CompileError: the file is damaged, the module cannot be traced, or an op is not supported.
     """
     if isinstance(model, (str, Path)):
-        return api.load_file(model, io, name, layout=layout, shapes=shapes)
-    return api.load_module(model, example, io, name, layout=layout, shapes=shapes)
+        loaded = api.load_file(model, io, name, layout=layout, shapes=shapes)
+    else:
+        loaded = api.load_module(model, example, io, name, layout=layout, shapes=shapes)
+    return api.streamed(loaded, stream_time)
 
 
-def plan(model: AnyModel, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any) -> Plan:
+def plan(
+    model: AnyModel,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    progress: Progress | None = None,
+    **changes: Unpack[PlanChanges],
+) -> Plan:
     """Plan the memory of a model: op order, fused stages, kernels, and the address of every tensor.
 
     The plan minimises the objective `optimize` within the limits. If no plan meets the RAM and time limits, the result is the
@@ -81,6 +108,7 @@ def plan(model: AnyModel, device: Device | str | None = None, options: PlanOptio
         device: a device or its name, for its limits and the kernels of its core. None plans for a Cortex-M4, with no limits but
             those in the options.
         options: options of the planner.
+        progress: called with the work, the number of its steps done, and of all.
         changes: fields of PlanOptions, as keyword arguments, that replace those of `options`.
 
     Returns:
@@ -89,10 +117,15 @@ def plan(model: AnyModel, device: Device | str | None = None, options: PlanOptio
     Raises:
         CompileError: an op has no kernel, or an option is wrong.
     """
-    return _planned(model, device, options, changes)[2]
+    return _planned(model, device, options, changes, progress=progress)[2]
 
 
-def pareto(model: AnyModel, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any) -> list[Plan]:
+def pareto(
+    model: AnyModel,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    **changes: Unpack[PlanChanges],
+) -> list[Plan]:
     """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
     The RAM and time limits do not filter the plans; the Flash limit restricts their kernels.
@@ -115,43 +148,49 @@ def pareto(model: AnyModel, device: Device | str | None = None, options: PlanOpt
 
 
 def compile(
-    model: AnyModel,
+    models: AnyModel | Sequence[AnyModel],
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
     folder: str | Path,
-    planned: Plan | None = None,
-    kernel_prefix: str = "",
-    source: str | None = None,
-    pixels: str | None = None,
-    **changes: Any,
-) -> list[Path]:
-    """Write the C of a model into a folder and return the paths of the written files.
+    planned: Plan | str | Path | None = None,
+    **changes: Unpack[CodeChanges],
+) -> Emission:
+    """Write the C of a model, or of several, into a folder.
 
     Files that an earlier call wrote and that are no longer needed are removed; other files in the folder stay.
 
     Args:
-        model: a model, or the path of its file.
+        models: a model, the path of its file, or a sequence of models and paths.
         device: a device or its name, as for `plan`.
         options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
         folder: the folder, created if necessary.
-        planned: the plan to emit; None plans the model first.
-        kernel_prefix: prefix of all kernel names, so that kernels of two versions can be linked together.
-        source: camera or JPEG format of the input, such as "jpeg:640x480". C that converts it to the network's input, row by
-            row, is added (see docs/CAMERA.md). None adds no such C.
-        pixels: input values of black and white pixels, such as "0..1"; only with `source`. None uses the ends of the input's
-            range.
-        changes: fields of PlanOptions, as for `plan`.
+        planned: the plan to emit, or the path of its file, for one model; None plans the models first.
+        changes: fields of CodeChanges and PlanOptions.
+
+    Returns:
+        The written files, models and plans.
 
     Raises:
         CompileError: the plan is of another model or core, an op has no kernel, or an option is wrong.
     """
-    written_to = output_folder(folder)
-    loaded, target, planned = _planned(model, device, options, changes, planned)
-    emitted = api.emit_c(loaded, planned, target, api.CodeOptions("", kernel_prefix, source, pixels))
-    with generated_folder(written_to, "", api.origins([loaded])) as written:
-        api.write(emitted, written.scratch)
-    return [written_to / name for name in emitted.files]
+    several, written_to, target = _several(models), output_folder(folder), device_of(device)
+    code, typed, progress, more = divided(changes)
+    if planned is not None and len(several) > 1:
+        raise CompileError("--plan holds the plan of one model", "compile the models individually, each with --kernel-prefix")
+    ready = [_planned(model, target, options, more, planned=planned, progress=progress) for model in several]
+    loaded, plans = tuple(model for model, _, _ in ready), tuple(plan for _, _, plan in ready)
+    sources = []
+    for model, plan in zip(loaded, plans, strict=True):
+        command = command_line("compile", [model.path], typed) if typed else ""
+        sources.append(api.emit_c(model, plan, target, replace(code, command=command)))
+    emitted = api.merge_files(sources)
+    command = command_line("compile", [model.path for model in loaded], typed) if typed else ""
+    with generated_folder(written_to, command, api.origins(loaded)) as written:
+        write_below(written.scratch, emitted)
+    marks = tuple(f"{model.name}{mark}" for model in loaded for mark in "._")  # kernels' files have other names
+    own = tuple(written_to / name for name in emitted if name.startswith(marks))
+    return Emission(loaded, plans, written_to, tuple(written_to / name for name in emitted), own, written)
 
 
 def export(
@@ -159,48 +198,55 @@ def export(
     device: Device | str | None = None,
     options: PlanOptions = DEFAULTS,
     *,
-    folder: str | Path,
+    folder: str | Path | None,
     format: str,
     package: str | None = None,
     package_version: str = PACKAGE_VERSION,
     inputs: Sequence[Sample] = (),
-    kernel_prefix: str = "",
-    source: str | None = None,
-    pixels: str | None = None,
-    **changes: Any,
-) -> list[Path]:
-    """Write models as a project or library of another build system and return the paths of the written files.
+    **changes: Unpack[CodeChanges],
+) -> Emission:
+    """Write models as a project or library of another build system.
 
     Args:
-        models: a model, the path of its file, or a sequence of models and paths.
+        models: as for `compile`.
         device: a device or its name, as for `plan`.
         options: options of the planner, for all models.
-        folder: the folder, created if necessary.
+        folder: the folder, created if necessary; None is out/PACKAGE_FORMAT.
         format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube" or "riot".
         package: name of the package; None takes the model's name. Several models need it.
         package_version: version of the package, three numbers.
         inputs: samples of the first model that the package's example program runs, at most 10. Without them, and for the other
             models, a random sample is run.
-        kernel_prefix: as for `compile`.
-        source: as for `compile`.
-        pixels: as for `compile`.
-        changes: fields of PlanOptions, as for `plan`.
+        changes: as for `compile`.
+
+    Returns:
+        The written files, models and plans.
 
     Raises:
         CompileError: the format is unknown, a name is not valid, an op has no kernel, or an option is wrong.
     """
     api.check_format(format)
-    written_to = output_folder(folder)
-    several = [models] if isinstance(models, (Model, Quantisation, Pruning, str, Path)) else models
-    planned = [_planned(model, device, options, changes) for model in several]
-    loaded, plans = [model for model, _, _ in planned], [plan for _, _, plan in planned]
-    typed_options = _typed(device, changed(options, changes))
-    about = api.PackageOptions(package, package_version, "tinyweave.export", typed_options, inputs=list(map(arrays_of, inputs)))
-    made = api.package(loaded, plans, device_of(device), about, api.CodeOptions("", kernel_prefix, source, pixels))
+    target, (code, typed, progress, more) = device_of(device), divided(changes)
+    written_to = None if folder is None else output_folder(folder)
+    ready = [_planned(model, target, options, more, progress=progress) for model in _several(models)]
+    loaded, plans = tuple(model for model, _, _ in ready), tuple(plan for _, _, plan in ready)
+    command, each = "tinyweave.export", list[str]()
+    words = {"device": device if isinstance(device, str) else device and device.name, **asdict(changed(options, more))}
+    if typed is not None:
+        command = command_line("export", [model.path for model in loaded], typed)
+        one = {name: typed[name] for name in typed if name not in ("format", "inputs", "package", "package_version")}
+        each = [command_line("compile", [model.path], one) for model in loaded]
+        words = {name: one[name] for name in one if name not in ("source", "pixels", "name", "kernel_prefix")}
+        words["device"] = words["device"] and Path(words["device"]).name
+    planned_with = " ".join(map(quoted, option_words(words)))
+    about = api.PackageOptions(package, package_version, command, planned_with, each, list(map(arrays_of, inputs)))
+    made = api.package(loaded, plans, target, about, code)
     files = api.export_files(made, format)
-    with generated_folder(written_to, "", api.origins(loaded), is_nested=True) as written:
+    written_to = written_to or Path("out") / f"{made.name}_{format.replace('-', '_')}"
+    with generated_folder(written_to, command if typed else "", api.origins(loaded), is_nested=True) as written:
         write_below(written.scratch, files)
-    return [written_to / name for name in files]
+    own = tuple(written_to / name for name in files if name.rpartition("/")[2] not in made.files)
+    return Emission(loaded, plans, written_to, tuple(written_to / name for name in files), own, written, made)
 
 
 def verify(
@@ -212,7 +258,8 @@ def verify(
     inputs: Sequence[Sample] = (),
     samples: int = SAMPLES,
     seed: int = SEED,
-    **changes: Any,
+    progress: Progress | None = None,
+    **changes: Unpack[PlanChanges],
 ) -> Verification:
     """Run a model's C on this machine and on an emulated core and compare every output byte with the reference.
 
@@ -229,6 +276,7 @@ def verify(
         samples: number of samples in all. After `inputs` follow samples of all minima, all maxima and all zero points, then
             random samples.
         seed: seed of the random samples.
+        progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
 
     Returns:
@@ -238,9 +286,9 @@ def verify(
         CompileError: the plan is of another model, a sample does not fit the inputs, a compiler or emulator is missing, or an
             option is wrong.
     """
-    loaded, target, planned = _planned(model, device, options, changes, planned)
+    loaded, target, planned = _planned(model, device, options, changes, planned=planned, progress=progress)
     proof = api.ProofOptions(list(map(arrays_of, inputs)), samples, seed)
-    return api.verify_plan(loaded, planned, proof, core=api.emulated_core(target))
+    return api.verify_plan(loaded, planned, proof, core=api.emulated_core(target), progress=progress)
 
 
 def profile(
@@ -250,7 +298,8 @@ def profile(
     *,
     planned: Plan | None = None,
     sample: Sample | None = None,
-    **changes: Any,
+    progress: Progress | None = None,
+    **changes: Unpack[PlanChanges],
 ) -> Profile:
     """Run one inference on an emulated core: count instructions, measure RAM and Flash, and estimate cycles.
 
@@ -261,6 +310,7 @@ def profile(
         options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
         planned: the plan to measure; None plans the model first.
         sample: the input, as for `verify`; None is a random input with a fixed seed.
+        progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
 
     Returns:
@@ -269,7 +319,9 @@ def profile(
     Raises:
         CompileError: as for `verify`.
     """
-    loaded, target, planned = _planned(model, device, options, changes, planned)
+    loaded, target, planned = _planned(model, device, options, changes, planned=planned, progress=progress)
+    if progress:
+        progress("building and running on the emulated core", 0, 1)
     arrays = None if sample is None else arrays_of(sample)
     return api.profile_plan(loaded, planned, api.emulated_core(target), arrays, device=target)
 
@@ -291,14 +343,23 @@ def inspect(model: str | Path, *, io: str = "model", layout: str = "model", shap
         CompileError: the file is damaged.
     """
     found, reasons = api.inspect_file(model, io, layout=layout, shapes=shapes)
-    int8 = None
+    int8, missing = None, None
     if api.is_float_model(reasons):
-        with suppress(CompileError):  # no int8 form
+        try:
             int8 = api.int8_form(model, shapes)
-    return Inspection(found, tuple(reasons), int8)
+        except CompileError as error:
+            missing = error
+    return Inspection(found, tuple(reasons), int8, missing)
 
 
-def compare(model: AnyModel, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any) -> list[Fit]:
+def compare(
+    model: AnyModel,
+    options: PlanOptions = DEFAULTS,
+    *,
+    sample: Sample | None = None,
+    progress: Progress | None = None,
+    **changes: Unpack[PlanChanges],
+) -> list[Fit]:
     """Plan, build and measure a model for every known board, and return a result per board.
 
     Boards that run the same kernels on the same emulated core share one measurement.
@@ -307,6 +368,7 @@ def compare(model: AnyModel, options: PlanOptions = DEFAULTS, *, sample: Sample 
         model: a model, or the path of its file.
         options: options of the planner without `ram`, `flash` and `latency_ms`, since each board has its own memory.
         sample: the input of the inference, as for `profile`.
+        progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
 
     Raises:
@@ -316,13 +378,17 @@ def compare(model: AnyModel, options: PlanOptions = DEFAULTS, *, sample: Sample 
     chosen = changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
         raise CompileError(f"{given[0]} has no effect: compare takes the limits of each board", "leave it out")
-    return api.compare_boards(model_of(model, chosen), api.request_of(chosen), sample=arrays)
+    return api.compare_boards(model_of(model, chosen), api.request_of(chosen), sample=arrays, progress=progress)
 
 
-def reorder(model: AnyModel) -> Reordering:
+def reorder(model: AnyModel, *, shapes: Shapes | None = None) -> Reordering:
     """Find the op order of a .tflite, .onnx or .pt2 model with the least peak memory.
 
     Models that cannot be compiled, such as float models, are allowed.
+
+    Args:
+        model: a model, or the path of its file.
+        shapes: as for `load`, if `model` is a path.
 
     Returns:
         The order, its peak in bytes (`.best.peak`), and the model as a .tflite file with its ops in this order (`.file`).
@@ -330,7 +396,7 @@ def reorder(model: AnyModel) -> Reordering:
     Raises:
         CompileError: the file is damaged or has an op that is not supported.
     """
-    return api.reorder_model(_read(model))
+    return api.reorder_model(_read(model, shapes))
 
 
 def quantize(
@@ -349,6 +415,8 @@ def quantize(
     flash: int | str | None = None,
     min_sqnr: float | None = None,
     max_accuracy_drop: float | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress = silent,
 ) -> Quantisation:
     """Quantise a float model to int8 and compare it with the float model.
 
@@ -373,6 +441,8 @@ def quantize(
         flash: Flash limit in bytes, or text such as "64k". None is no limit.
         min_sqnr: least signal-to-quantisation-noise ratio at the outputs in dB. None is no limit.
         max_accuracy_drop: largest loss of accuracy in percentage points, which needs `labels`. None is no limit.
+        shapes: as for `load`, if `model` is a path.
+        progress: as for `plan`.
 
     Returns:
         The result; its `model` is the int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
@@ -390,7 +460,8 @@ def quantize(
     )
     if not isinstance(model, (Model, Quantisation, Pruning, str, Path)):
         model, samples = api.load_float_module(model, samples)
-    return api.quantize_model(_read(model), samples, _read_as(scale, offset, labels), options, blamed=blame)
+    read_as = _read_as(scale, offset, labels)
+    return api.quantize_model(_read(model, shapes), samples, read_as, options, blamed=blame, progress=progress)
 
 
 def prune(
@@ -404,6 +475,8 @@ def prune(
     labels: Any = None,
     epochs: int = EPOCHS,
     rate: float = RATE,
+    shapes: Shapes | None = None,
+    progress: Progress = silent,
 ) -> Pruning:
     """Remove channels of a float model until its int8 form fits limits, and train it to give the float outputs.
 
@@ -420,6 +493,8 @@ def prune(
         labels: as for `quantize`; they also guide the training. Without labels, it uses the float model's outputs alone.
         epochs: epochs of training, which needs torch; 0 for no training.
         rate: highest learning rate.
+        shapes: as for `load`, if `model` is a path.
+        progress: as for `plan`.
 
     Returns:
         The result; its `model` is the pruned int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
@@ -428,11 +503,16 @@ def prune(
         CompileError: no limit is given, the limits cannot be met, or torch is not installed.
     """
     options = api.PruneOptions(ram, flash, epochs, rate)
-    return api.prune_model(_read(model), samples, options, _read_as(scale, offset, labels))
+    return api.prune_model(_read(model, shapes), samples, options, _read_as(scale, offset, labels), progress=progress)
 
 
-def guard(path: str | Path = CONFIG) -> list[GuardResult]:
+def guard(path: str | Path = CONFIG, *, update: bool = False, progress: Progress | None = None) -> list[GuardResult]:
     """Deploy every model of a tinyweave.toml and compare it with the limits in this file.
+
+    Args:
+        path: the file.
+        update: record the measurements in tinyweave.lock.json beside the file, for later comparisons.
+        progress: as for `plan`.
 
     Returns:
         A result per model; `.ok` is True if every output byte is right and no limit is exceeded.
@@ -440,7 +520,7 @@ def guard(path: str | Path = CONFIG) -> list[GuardResult]:
     Raises:
         CompileError: the file has a mistake, or a model cannot be deployed.
     """
-    return api.guard_models(Path(path))
+    return api.guard_models(Path(path), update=update, progress=progress)
 
 
 def _read_as(scale: float | Sequence[float] | None, offset: float | Sequence[float], labels: Any) -> SampleOptions:
@@ -451,10 +531,10 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
     return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
 
 
-def _read(model: AnyModel) -> Model:
+def _read(model: AnyModel, shapes: Shapes | None) -> Model:
     """Return a model as it is, or import a path without passes, as `reorder`, `quantize` and `prune` need it."""
     if isinstance(model, (str, Path)):
-        return api.read(model)
+        return api.read(model, shapes=shapes)
     return model_of(model, DEFAULTS)
 
 
@@ -475,11 +555,18 @@ def model_of(model: AnyModel, options: PlanOptions) -> Model:
     return api.streamed(model, options.stream_time)
 
 
-def changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
+def changed(options: PlanOptions, changes: PlanChanges) -> PlanOptions:
     """Return the options with the fields in `changes` replaced; raise CompileError if a field does not exist."""
     if unknown := sorted(set(changes) - set(PlanOptions.__dataclass_fields__)):
         raise CompileError(f"there is no option {unknown[0]}", f"options are {', '.join(PlanOptions.__dataclass_fields__)}")
     return replace(options, **changes)
+
+
+def divided(changes: CodeChanges) -> tuple[CodeOptions, Mapping[str, Any] | None, Progress | None, PlanChanges]:
+    """Return the options of the C, the typed options, the progress callback and the options of the planner."""
+    rest: Any = dict(changes)
+    code = api.CodeOptions("", rest.pop("kernel_prefix", ""), rest.pop("source", None), rest.pop("pixels", None))
+    return code, rest.pop("typed", None), rest.pop("progress", None), rest
 
 
 def device_of(device: Device | str | None) -> Device | None:
@@ -509,8 +596,10 @@ def _planned(
     model: AnyModel,
     device: Device | str | None,
     options: PlanOptions,
-    changes: dict[str, Any],
-    planned: Plan | None = None,
+    changes: PlanChanges,
+    *,
+    planned: Plan | str | Path | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Model, Device | None, Plan]:
     """Return the model, the device, and the plan: `planned` after a check, or a new plan if `planned` is None.
 
@@ -519,16 +608,17 @@ def _planned(
     """
     chosen, target = changed(options, changes), device_of(device)
     loaded = model_of(model, chosen)
+    core = target.core if target else None
+    if isinstance(planned, (str, Path)):
+        return loaded, target, api.read_plan(planned, loaded, core)
     if planned is not None:
-        api.check_plan(planned, loaded, target.core if target else None)
+        api.check_plan(planned, loaded, core)
         return loaded, target, planned
-    return loaded, target, api.make_plan(loaded, api.request_of(chosen, target))
+    return loaded, target, api.make_plan(loaded, api.request_of(chosen, target), progress=progress)
 
 
-def _typed(device: Device | str | None, options: PlanOptions) -> str:
-    """Return a device and the options that differ from the defaults, as words of a command line."""
-    chosen = {"device": device if isinstance(device, str) else device and device.name, **asdict(options)}
-    return " ".join(map(quoted, option_words(chosen)))
+def _several(models: AnyModel | Sequence[AnyModel]) -> Sequence[AnyModel]:
+    return [models] if isinstance(models, (Model, Quantisation, Pruning, str, Path)) else models
 
 
 def arrays_of(sample: Sample) -> list[np.ndarray]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from ..api.options import SAMPLES, SEED, command_line
+from ..api.options import SAMPLES, SEED
 from ..support.command_words import quoted
 from . import steps
 from .help import App, GroupedCommands
@@ -40,21 +39,19 @@ from .options import (
     SHARED,
     Inputs,
     Json,
-    KernelPrefix,
     ModelFile,
-    Name,
     Options,
     Out,
     Samples,
     Seed,
     Shape,
     check_planned,
+    code_options,
     io_options,
+    of_code,
     option,
-    plan_options,
     schedule_options,
     shapes_of,
-    source_options,
     with_options,
 )
 
@@ -79,12 +76,10 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     Example: tinyweave inspect kws.tflite
     """
     with steps.errors_name(model):
-        shapes = shapes_of(chosen["shape"])
-        loaded, reasons = api.inspect_file(model, chosen["io"], layout=chosen["layout"], shapes=shapes)
-    record = records.record(loaded) | {"unsupported": records.unsupported_records(reasons)}
-    record["int8"] = records.int8_record(model, shapes) if api.is_float_model(reasons) else None
+        found = api.inspect(model, io=chosen["io"], layout=chosen["layout"], shapes=shapes_of(chosen["shape"]))
+    record = records.inspection_record(found)
     steps.show(record, lambda: [text.show_model, text.show_layers, text.show_unsupported], as_json=as_json)
-    return BAD_INPUT if reasons else 0
+    return BAD_INPUT if found.unsupported else 0
 
 
 @app.command()
@@ -125,17 +120,17 @@ def plan(
             raise ir.CompileError(f"{name} needs one plan, and --pareto shows many", "leave out one of them")
     if picture is not None and not pareto:
         raise ir.CompileError("--figure draws the front of --pareto", "add --pareto, or leave out --figure")
-    board, request = steps.device_and_request(chosen)
-    loaded = steps.load_model(model, chosen)
+    target = steps.target_of(model, chosen)
     if pareto:
-        return steps.show_front(loaded, board, request, picture=picture, as_json=as_json)
-    known: planning.SpaceCache = {}
-    planned = steps.make_plan(loaded, request, known=known)
-    explained = None if tensor is None else api.explain(loaded, planned, tensor, board.core if board else api.DEFAULT_CORE)
-    if explained:
-        record = records.record(loaded, plan=planned, device=board, limits=request.limits)
-    else:
-        record = steps.plan_record(loaded, planned, request, board=board, chosen=chosen, known=known)
+        return steps.show_front(target, picture=picture, as_json=as_json)
+    explained = None
+    with steps.progress_bar() as report:
+        if tensor is None:
+            planned, (record, *_) = deployment.planned(*target, chosen, progress=report)
+        else:
+            planned = api.plan(*target, progress=report)
+            explained = records.explained(target.model, planned, tensor, target.device)
+            record = steps.record_of(target, planned)
     record["explain"] = records.explanation_record(explained) if explained else None
     if out is not None:
         files.write_file(out, planning.to_json(planned))
@@ -150,15 +145,13 @@ def plan(
 
 
 @app.command(name="compile")
-@with_options(*SHARED, source_options)
+@with_options(*SHARED, code_options)
 def compile_model(
     models: Annotated[
         list[Path], typer.Argument(metavar="MODEL...", help=".tflite, .onnx or .pt2 files; several share one folder.")
     ],
     *,
     chosen: Options,
-    name: Name = None,
-    kernel_prefix: KernelPrefix = None,
     plan_file: Annotated[
         Path | None, option("--plan FILE", "Emit this plan, written by `plan -o FILE` with the same --io and --layout.")
     ] = None,
@@ -175,41 +168,35 @@ def compile_model(
     if len(models) > 1 and out is None:
         raise ir.CompileError("several models share one folder", "give it with -o")
     if plan_file is not None:
-        check_planned(models, chosen)
-    board, request = steps.device_and_request(chosen)
-    loaded = steps.load_models(models, chosen, name)
-    if plan_file is not None:
-        plans = [api.read_plan(plan_file, loaded[0], board.core if board else None)]
-    else:
-        plans = [steps.make_plan(model, request) for model in loaded]
-    options = {"name": name, "kernel_prefix": kernel_prefix, "plan": plan_file}
-    code = steps.code_options(chosen, kernel_prefix)
-    commands = [command_line("compile", [path], chosen, **options) for path in models]
-    emitted = api.merge_files(
-        [
-            api.emit_c(model, planned, board, replace(code, command=command))
-            for model, planned, command in zip(loaded, plans, commands, strict=True)
-        ]
-    )
-    folder, command = out or Path("out") / loaded[0].name, command_line("compile", models, chosen, **options)
-    with manifest.generated_folder(folder, command, api.origins(loaded)) as written:
-        files.write_below(written.scratch, emitted)
-    entries = steps.plan_records(loaded, plans, board, request, chosen)
+        check_planned(chosen)
+    targets = steps.targets_of(models, chosen)
+    folder = out or Path("out") / targets[0].model.name
+    with steps.progress_bar() as report:
+        done = api.compile(
+            [target.model for target in targets],
+            targets[0].device,
+            targets[0].options,
+            folder=os.path.join(".", folder),  # -o may be a device's name
+            planned=plan_file,
+            **of_code(chosen),
+            typed={**chosen, "plan": plan_file},
+            progress=report,
+        )
+    entries = steps.plan_records(targets, done, chosen)
     if as_json:
-        return steps.written_json(entries, folder, [*emitted, manifest.MANIFEST], written)
-    text.heading(text.console(), f"wrote {len(emitted) + 1} files to {folder}")
-    own = tuple(f"{each.name}{mark}" for each in loaded for mark in "._")  # kernels' files have other names
-    kernels = {file: content for file, content in emitted.items() if not file.startswith(own)}
-    for file in (file for file in emitted if file not in kernels):
-        print(f"  {file}  {len(emitted[file]):,} B")
-    print(f"  {manifest.MANIFEST}  lists all, with {len(kernels)} files of kernels, {sum(map(len, kernels.values())):,} B")
-    steps.report_earlier_files(folder, written)
+        return steps.written_json(entries, folder, done)
+    text.heading(text.console(), f"wrote {len(done.files) + 1} files to {folder}")
+    sizes = {file.name: file.stat().st_size for file in done.files}
+    for file in done.own:
+        print(f"  {file.name}  {sizes.pop(file.name):,} B")
+    print(f"  {manifest.MANIFEST}  lists all, with {len(sizes)} files of kernels, {sum(sizes.values()):,} B")
+    steps.report_earlier_files(folder, done.written)
     if len(entries) == 1:
         print(f"arena: {columns.size(entries[0]['ram']['arena'])}")
     else:
         for record in entries:
             print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
-        if not steps.keeps_state(plans):
+        if not steps.keeps_state(done.plans):
             print("models that never run at the same time can share one arena of the largest size")
     steps.show_needs(entries)
     return 0
@@ -233,14 +220,13 @@ def verify(
 
     Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
     """
-    board, request = steps.device_and_request(chosen)
-    loaded = steps.load_model(model, chosen)
-    planned = steps.make_plan(loaded, request)
-    arrays = sample_files.read_inputs(inputs, loaded)
+    target = steps.target_of(model, chosen)
+    arrays = sample_files.read_inputs(inputs, target.model)
     with steps.progress_bar() as report:
-        proof = api.ProofOptions(arrays, samples, seed)
-        result = api.verify_plan(loaded, planned, proof, core=api.emulated_core(board), progress=report)
-    record = records.record(loaded, plan=planned, verification=result, device=board, limits=request.limits)
+        planned = api.plan(*target, progress=report)
+        how: dict[str, Any] = {"inputs": arrays, "samples": samples, "seed": seed}
+        result = api.verify(*target, planned=planned, **how, progress=report)
+    record = steps.record_of(target, planned, verification=result)
     steps.show(record, lambda: [text.show_proof], as_json=as_json)
     return 0 if result.ok else DIFFERS
 
@@ -275,14 +261,12 @@ def profile(
         raise ir.CompileError("--compare prints text only, not --json", "leave out one of them")
     before = steps.read_profile(compare_with) if compare_with else None
     printed = files.read_file(log, schema.MAX_BYTES, "give the log that the example of an export printed") if log else None
-    board, request = steps.device_and_request(chosen)
-    loaded = steps.load_model(model, chosen)
-    planned = steps.make_plan(loaded, request)
-    arrays = sample_files.read_inputs(inputs, loaded)
+    target = steps.target_of(model, chosen)
+    arrays = sample_files.read_inputs(inputs, target.model)
     with steps.progress_bar() as report:
-        report("building and running on the emulated core", 0, 1)
-        found = api.profile_plan(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
-    record = records.record(loaded, plan=planned, profile=found, device=board, limits=request.limits)
+        planned = api.plan(*target, progress=report)
+        found = api.profile(*target, planned=planned, sample=arrays[0] if arrays else None, progress=report)
+    record = steps.record_of(target, planned, profile=found)
     if printed is not None:
         record["measured"] = measured.measured_records(record, planned, printed.decode("utf-8", "replace"))
     if trace_file:
@@ -298,7 +282,7 @@ def profile(
 
 
 @app.command()
-@with_options(*SHARED, source_options)
+@with_options(*SHARED, code_options)
 def deploy(
     model: ModelFile,
     *,
@@ -306,8 +290,6 @@ def deploy(
     inputs: Inputs = None,
     samples: Samples = SAMPLES,
     seed: Seed = SEED,
-    name: Name = None,
-    kernel_prefix: KernelPrefix = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -319,24 +301,18 @@ def deploy(
 
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
-    board, _ = steps.device_and_request(chosen)  # wrong options are reported before the model is read
-    loaded = steps.load_model(model, chosen, name)
-    arrays = sample_files.read_inputs(inputs, loaded)
-    folder = out or Path("out") / loaded.name
-    options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix, "out": out}
+    target = steps.target_of(model, chosen)
+    arrays = sample_files.read_inputs(inputs, target.model)
+    folder = out or Path("out") / target.model.name
     with steps.progress_bar() as report:
         done = deployment.deploy(
-            loaded,
-            board,
-            plan_options(chosen),
+            *target,
             folder=os.path.join(".", folder),  # -o may be a device's name
             inputs=arrays,
             samples=samples,
             seed=seed,
-            kernel_prefix=kernel_prefix or "",
-            source=chosen["source"],
-            pixels=chosen["pixels"],
-            typed=chosen | options,
+            **of_code(chosen),
+            typed={**chosen, "inputs": inputs, "samples": samples, "seed": seed, "out": out},
             progress=report,
         )
     if done.written is None:
@@ -353,13 +329,6 @@ def reorder(
     model: ModelFile,
     *,
     shape: Shape = None,
-    count: Annotated[
-        str,
-        option(
-            "--count live|working_set",
-            "How memory is counted: a view shares the bytes of its source (live), or has its own (working_set).",
-        ),
-    ] = "live",
     out: Annotated[Path | None, option("-o --out FILE", "Write the reordered model as .tflite.")] = None,
     table: Annotated[Path | None, option("--csv FILE", "Write the old and the new order as CSV.")] = None,
     picture: Annotated[
@@ -380,8 +349,7 @@ def reorder(
     if twice := [path for path in written if written.count(path) > 1]:
         raise ir.CompileError(f"two options write '{twice[0]}'", "give each its own path")
     with steps.errors_name(model):
-        loaded = api.read(model, shapes=shapes_of(shape))
-    done = api.reorder_model(loaded, count)
+        done = api.reorder(model, shapes=shapes_of(shape))
     record = records.reorder_record(done, out)
     drawn = figure.figure(record, picture.name) if picture else b""
     wanted: dict[Path | None, bytes | str] = {out: done.file, table: tables.order_csv(record), picture: drawn}
@@ -406,13 +374,11 @@ def compare(
 
     Example: tinyweave compare kws.tflite
     """
-    request = api.request_of(plan_options(chosen))
-    loaded = steps.load_model(model, chosen)
-    arrays = sample_files.read_inputs(inputs, loaded)
+    target = steps.target_of(model, chosen)
+    arrays = sample_files.read_inputs(inputs, target.model)
     with steps.progress_bar() as report:
-        boards = api.compare_boards(loaded, request, sample=arrays[0] if arrays else None, progress=report)
-    planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
-    record = records.comparison_record(loaded, planned, boards)
+        boards = api.compare(target.model, target.options, sample=arrays[0] if arrays else None, progress=report)
+    record = records.comparison_record(target.model, boards)
     steps.show(record, lambda: [text.show_comparison], as_json=as_json)
     return 0 if record["fits"] else DOES_NOT_FIT
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ..api.options import PACKAGE_VERSION, command_line
+from ..api.options import PACKAGE_VERSION
 from . import steps
 from .commands import app
-from .modules import api, files, manifest, sample_files, text
-from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, option, source_options, with_options
+from .modules import api, sample_files, text
+from .options import SHARED, Inputs, Json, Options, Out, code_options, of_code, option, with_options
 
 FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no formats
 
 
 @app.command()
-@with_options(*SHARED, source_options)
+@with_options(*SHARED, code_options)
 def export(
     models: Annotated[
         list[Path], typer.Argument(metavar="MODEL...", help=".tflite, .onnx or .pt2 files; several form one package.")
@@ -26,10 +27,8 @@ def export(
     form: Annotated[str, option("--format NAME", f"Build system: {FORMATS}.")],
     chosen: Options,
     inputs: Inputs = None,
-    name: Name = None,
     package: Annotated[str | None, option("--package ID", "Name of the package; by default the model's name.")] = None,
     package_version: Annotated[str, option("--package-version X.Y.Z", "Version of the package.")] = PACKAGE_VERSION,
-    kernel_prefix: KernelPrefix = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -40,38 +39,33 @@ def export(
 
     Example: tinyweave export kws.tflite --format cmake --device mps2-an386 -o firmware/kws
     """
-    api.check_format(form)
-    board, request = steps.device_and_request(chosen)
-    loaded = steps.load_models(models, chosen, name)
-    arrays = sample_files.read_inputs(inputs, loaded[0])
-    plans = [steps.make_plan(model, request) for model in loaded]
-    options = {"name": name, "kernel_prefix": kernel_prefix}
-    more = {"format": form, "inputs": inputs, "package": package, "package_version": package_version}
-    command = command_line("export", models, chosen, **more, **options)
-    planned_with = {key: value for key, value in chosen.items() if key not in ("source", "pixels")}
-    about = api.PackageOptions(
-        package,
-        package_version,
-        command,
-        options=" ".join(command_line("", [], planned_with).split(" ")[2:]),
-        commands=[command_line("compile", [path], chosen, **options) for path in models],
-        inputs=arrays,
-    )
-    made = api.package(loaded, plans, board, about, steps.code_options(chosen, kernel_prefix))
-    contents, folder = api.export_files(made, form), out or Path("out") / f"{made.name}_{form.replace('-', '_')}"
-    with manifest.generated_folder(folder, command, api.origins(loaded), is_nested=True) as written:
-        files.write_below(written.scratch, contents)
-    entries = steps.plan_records(loaded, plans, board, request, chosen)
+    targets = steps.targets_of(models, chosen)
+    arrays = sample_files.read_inputs(inputs, targets[0].model)
+    about: dict[str, Any] = {"format": form, "package": package, "package_version": package_version}
+    with steps.progress_bar() as report:
+        done = api.export(
+            [target.model for target in targets],
+            targets[0].device,
+            targets[0].options,
+            folder=out and os.path.join(".", out),  # -o may be a device's name
+            **about,
+            inputs=arrays,
+            **of_code(chosen),
+            typed={**chosen, **about, "inputs": inputs},
+            progress=report,
+        )
+    made, folder = done.package, done.folder
+    assert made, "an export has a package"
+    entries = steps.plan_records(targets, done, chosen)
     if as_json:
         exported = {"format": form, "package": made.name, "version": made.version}
-        return steps.written_json(entries, folder, [*contents, manifest.MANIFEST], written, **exported)
-    text.heading(text.console(), f"wrote {len(contents) + 1} files to {folder}")
-    own = [file for file in contents if file.rpartition("/")[2] not in made.files]
-    for file in own:
-        print(f"  {file}")
-    print(f"  and the C of {', '.join(model.name for model in loaded)}: {len(contents) - len(own)} files")
-    steps.report_earlier_files(folder, written)
-    if len(entries) > 1 and not steps.keeps_state(plans):
+        return steps.written_json(entries, folder, done, **exported)
+    text.heading(text.console(), f"wrote {len(done.files) + 1} files to {folder}")
+    for file in done.own:
+        print(f"  {file.relative_to(folder)}")
+    print(f"  and the C of {', '.join(model.name for model in done.models)}: {len(done.files) - len(done.own)} files")
+    steps.report_earlier_files(folder, done.written)
+    if len(entries) > 1 and not steps.keeps_state(done.plans):
         print("the example has one arena per model; models that never run at the same time can share one")
     steps.show_needs(entries)
     print(f"how to build it: {folder / 'README.md'}")

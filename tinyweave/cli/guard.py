@@ -9,7 +9,7 @@ import typer
 
 from . import steps
 from .commands import app
-from .modules import files, guard_report, guarding, text
+from .modules import api, files, guard_report, guarding, text
 from .options import DOES_NOT_FIT, Json, option
 
 
@@ -33,10 +33,8 @@ def guard(
     Example: tinyweave guard --summary "$GITHUB_STEP_SUMMARY"
     """
     with steps.progress_bar() as report:
-        results = guarding.guard_models(config, report)
+        results = api.guard(config, update=update, progress=report)
     record = guard_report.guard_record(results)
-    if update:
-        guarding.write_lock(config.with_name(guarding.LOCK), results)
     if summary is not None:
         with files.write_errors(summary), summary.open("a", encoding="utf-8") as out:
             out.write(guard_report.guard_markdown(record))

@@ -75,13 +75,6 @@ Samples = Annotated[
 ]
 Seed = Annotated[int, option("--seed N", "Seed of the random samples.", min=0)]
 Options = dict[str, Any]  # values of shared options by parameter name
-Name = Annotated[str | None, option("--name ID", "Prefix of the C names; by default made from the file's name.")]
-KernelPrefix = Annotated[
-    str | None,
-    option(
-        "--kernel-prefix ID", "Prefix of the kernels' names, so that C from several folders can be linked into one program."
-    ),
-]
 Out = Annotated[Path | None, option("-o --out DIR", "Folder for the files; by default out/<name>.")]
 
 
@@ -164,7 +157,7 @@ def stream_options(
     """Declare the option of streaming in time, a few new frames per call; see `with_options`."""
 
 
-def source_options(
+def code_options(
     *,
     source: Annotated[
         str | None,
@@ -178,8 +171,20 @@ def source_options(
         str | None,
         option("--pixels LOW..HIGH", "With --source: values of black and white pixels in the network's input, such as 0..1."),
     ] = None,
+    name: Annotated[str | None, option("--name ID", "Prefix of the C names; by default made from the file's name.")] = None,
+    kernel_prefix: Annotated[
+        str,
+        option(
+            "--kernel-prefix ID", "Prefix of the kernels' names, so that C from several folders can be linked into one program."
+        ),
+    ] = "",
 ) -> None:
-    """Declare the options of a row source, C that gets the input from a camera or a JPEG file; see `with_options`."""
+    """Declare the options of the emitted C, and of C that gets the input from a camera or a JPEG file; see `with_options`."""
+
+
+def of_code(chosen: Options) -> Options:
+    """Return the options of `code_options` that functions of `api` take."""
+    return {name: chosen[name] for name in ("kernel_prefix", "source", "pixels")}
 
 
 SHARED = (target_options, schedule_options, io_options, stream_options)
@@ -226,7 +231,7 @@ def shapes_of(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
 
 
 def plan_options(chosen: Options) -> PlanOptions:
-    """Return the options of the planner.
+    """Return the options of the planner, without `stream_time`, which applies to the model.
 
     Raises:
         CompileError: --max-mac-overhead is above 1, but the strategy never recomputes.
@@ -234,19 +239,12 @@ def plan_options(chosen: Options) -> PlanOptions:
     kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
     if kind in WITHOUT_RECOMPUTATION and overhead is not None and overhead > 1:
         raise ir.CompileError(f"--schedule {kind} never recomputes", "leave out --max-mac-overhead, or use --schedule best")
-    return PlanOptions(**{name: chosen[name] for name in PlanOptions.__dataclass_fields__ if name in chosen})
+    names = set(PlanOptions.__dataclass_fields__) - {"stream_time"}
+    return PlanOptions(**{name: chosen[name] for name in names if name in chosen})
 
 
-def check_planned(models: Sequence[Path], chosen: Options) -> None:
-    """Check that a finished plan (--plan) can be used: one model, and no options that would change the plan.
-
-    Raises:
-        CompileError: there are several models, or an option of strategy or objective is set.
-    """
-    if len(models) > 1:
-        raise ir.CompileError(
-            "--plan holds the plan of one model", "compile the models individually, each with --kernel-prefix"
-        )
+def check_planned(chosen: Options) -> None:
+    """Raise CompileError if an option of strategy or objective is set, which has no effect on a finished plan (--plan)."""
     if changed := [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]:
         option_name = changed[0].replace("_", "-")
         raise ir.CompileError(f"--{option_name} has no effect on the finished plan of --plan", "leave out one of them")

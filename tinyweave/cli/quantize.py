@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ..api.options import EPOCHS, METHOD, RATE
 from . import steps
@@ -31,16 +31,8 @@ def sample_options(
     """Declare the options that say how samples and the model are read; see `with_options`."""
 
 
-@app.command()
-@with_options(sample_options)
-def quantize(
-    model: ModelFile,
+def quantise_options(
     *,
-    calibrate: Annotated[
-        Path, option("--calibrate PATH", "Samples: a folder of images, wav or .npy files, or one .npy or .npz file.")
-    ],
-    out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_int8.tflite.")] = None,
-    chosen: Options,
     method: Annotated[
         str,
         option(
@@ -48,7 +40,7 @@ def quantize(
             "How the range of a tensor is chosen; auto takes for each tensor the method that changes the outputs least.",
         ),
     ] = METHOD,
-    samples: Annotated[
+    count: Annotated[
         int,
         option("--samples N", "Choose ranges from at most N samples; int8 and float are compared on all.", min=1, max=100_000),
     ] = 200,
@@ -85,6 +77,20 @@ def quantize(
         float | None,
         option("--max-accuracy-drop POINTS", "Like --min-sqnr, with a limit on the loss of accuracy; needs --labels."),
     ] = None,
+) -> None:
+    """Declare the options of `quantize` that `tw.quantize` takes, too; see `with_options`."""
+
+
+@app.command()
+@with_options(sample_options, quantise_options)
+def quantize(
+    model: ModelFile,
+    *,
+    calibrate: Annotated[
+        Path, option("--calibrate PATH", "Samples: a folder of images, wav or .npy files, or one .npy or .npz file.")
+    ],
+    out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_int8.tflite.")] = None,
+    chosen: Options,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8.
@@ -95,18 +101,8 @@ def quantize(
     Example: tinyweave quantize net.tflite --calibrate photos --scale 1/255 -o net_int8.tflite
     """
     path = out or model.with_name(f"{model.stem}_int8.tflite")
-    with steps.errors_name(model):
-        loaded = api.read(model, shapes=shapes_of(chosen["shape"]))
-        with steps.progress_bar() as report:
-            options = api.QuantiseOptions(
-                method,
-                samples,
-                equalize,
-                correct_bias,
-                adaptive_rounding,
-                api.precision_limits(flash, min_sqnr, max_accuracy_drop),
-            )
-            done = api.quantize_model(loaded, calibrate, read_as(chosen), options, blamed=blame, path=path, progress=report)
+    with steps.errors_name(model), steps.progress_bar() as report:
+        done = api.quantize(model, calibrate, **chosen | read_as(chosen), progress=report)
     files.write_file(path, done.file)
     record = quantisation.quantisation_record(done, path)
     steps.show(record, lambda: [quantisation.show_quantisation], as_json=as_json)
@@ -137,21 +133,20 @@ def prune(
     Example: tinyweave prune net.tflite --calibrate photos --scale 1/255 --ram 32k -o small.tflite
     """
     path = out or model.with_name(f"{model.stem}_pruned.tflite")
-    with steps.errors_name(model):
-        loaded = api.read(model, shapes=shapes_of(chosen["shape"]))
-        with steps.progress_bar() as report:
-            options = api.PruneOptions(ram, flash, epochs, rate)
-            done = api.prune_model(loaded, calibrate, options, read_as(chosen), path=path, progress=report)
+    with steps.errors_name(model), steps.progress_bar() as report:
+        about: dict[str, Any] = {"ram": ram, "flash": flash, "epochs": epochs, "rate": rate}
+        done = api.prune(model, calibrate, **read_as(chosen), **about, progress=report)
     files.write_file(path, done.file)
     record = quantisation.pruning_record(done, path)
     steps.show(record, lambda: [quantisation.show_pruning], as_json=as_json)
     return 0
 
 
-def read_as(chosen: Options) -> api.SampleOptions:
-    """Return how samples are read, from the chosen options; raise CompileError if a scale or offset is not a number."""
+def read_as(chosen: Options) -> Options:
+    """Return how samples and the model are read, as arguments; raise CompileError if a scale or offset is not a number."""
     scale = None if chosen["scale"] is None else _numbers("--scale", chosen["scale"])
-    return api.SampleOptions(scale, _numbers("--offset", chosen["offset"]), chosen["labels"])
+    offset = _numbers("--offset", chosen["offset"])
+    return {"scale": scale, "offset": offset, "labels": chosen["labels"], "shapes": shapes_of(chosen["shape"])}
 
 
 def _numbers(option: str, given: str) -> list[float]:

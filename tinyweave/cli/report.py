@@ -11,7 +11,7 @@ import typer
 from ..api.options import command_line, option_words
 from . import steps
 from .commands import app
-from .modules import files, front, ir, page, planning, schema, viewers
+from .modules import deployment, files, ir, page, schema, viewers
 from .options import SHARED, Options, option, with_options
 
 
@@ -62,13 +62,7 @@ def report(
 
 def _planned(path: Path, chosen: Options) -> page.Entry:
     """Plan a model, and return the entry of the page: its record with advice, and its Pareto front."""
-    board, request = steps.device_and_request(chosen)
-    loaded = steps.load_model(path, chosen)
-    known: planning.SpaceCache = {}
-    planned = steps.make_plan(loaded, request, known=known)
-    record = steps.plan_record(loaded, planned, request, board=board, chosen=chosen, known=known)
-    record["command"] = command_line("plan", [path], chosen)
-    if request.strategy != "best":
-        return page.Entry(record)
     with steps.progress_bar() as progress:
-        return page.Entry(record, front.front_of(loaded, board, request, known=known, progress=progress))
+        _, entry = deployment.planned(*steps.target_of(path, chosen), chosen, with_front=True, progress=progress)
+    entry.record["command"] = command_line("plan", [path], chosen)
+    return entry

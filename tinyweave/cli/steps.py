@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from .modules import (
@@ -22,7 +22,6 @@ from .modules import (
     ir,
     manifest,
     planning,
-    proposals,
     records,
     results,
     schema,
@@ -33,28 +32,43 @@ from .options import DOES_NOT_FIT, Options, plan_options, shapes_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..api.code import CodeOptions
+    from ..api.options import PlanOptions
 
     Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
 
 LEAST_LEFT_S = 5  # seconds: a progress bar shows no shorter estimate of the time that is left
 
 
-def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
+class Arguments(NamedTuple):
+    """A model, its device, and the options of the planner: the first arguments of most functions of `api`."""
+
+    model: results.Model
+    device: devices.Device | None
+    options: PlanOptions
+
+
+def target_of(path: Path, chosen: Options) -> Arguments:
     """Import a model and run the passes, with the chosen options of inputs, outputs and streaming in time.
 
-    A CompileError mentions the path. `name` is the prefix of the C names; None makes it from the file's name.
+    A CompileError mentions the path.
     """
-    with errors_name(path):
-        model = api.load(path, io=chosen["io"], layout=chosen["layout"], name=name, shapes=shapes_of(chosen["shape"]))
-        return api.streamed(model, chosen.get("stream_time"))
+    (target,) = targets_of([path], chosen)
+    return target
 
 
-def load_models(paths: Sequence[Path], chosen: Options, name: str | None) -> list[results.Model]:
-    """Import several models as `load_model` does; raise CompileError if there are several and `name` is not None."""
-    if len(paths) > 1 and name is not None:
+def targets_of(paths: Sequence[Path], chosen: Options) -> list[Arguments]:
+    """Import several models as `target_of` does; raise CompileError if there are several and --name is given."""
+    if len(paths) > 1 and chosen.get("name") is not None:
         raise ir.CompileError(f"--name names one model, and {len(paths)} are given", "leave it out: files give the names")
-    return [load_model(path, chosen, name) for path in paths]
+    board = devices.find(chosen["device"]) if chosen.get("device") is not None else None
+    options = plan_options(chosen)
+    api.request_of(options, board)  # wrong options are reported before a model is read
+    targets = []
+    about = {key: chosen[key] for key in ("io", "layout", "stream_time", "name") if key in chosen}
+    for path in paths:
+        with errors_name(path):
+            targets.append(Arguments(api.load(path, shapes=shapes_of(chosen["shape"]), **about), board, options))
+    return targets
 
 
 @contextmanager
@@ -68,15 +82,10 @@ def errors_name(path: Path) -> Iterator[None]:
         raise ir.CompileError(f"{path}: {error}") from error
 
 
-def make_plan(model: results.Model, request: planning.Request, *, known: planning.SpaceCache | None = None) -> planning.Plan:
-    """Plan a model and show a progress bar; `known` is a cache of intermediate results, which similar calls share."""
-    with progress_bar() as report:
-        return api.make_plan(model, request, known=known, progress=report)
-
-
-def code_options(chosen: Options, kernel_prefix: str | None) -> CodeOptions:
-    """Return the options of the emitted C; the command for its comments is left out."""
-    return api.CodeOptions(kernel_prefix=kernel_prefix or "", row_source=chosen["source"], pixels=chosen["pixels"])
+def record_of(target: Arguments, plan: planning.Plan, **measured: Any) -> dict[str, Any]:
+    """Return the record of a planned model; `measured` are further arguments of `records.record`."""
+    limits = api.request_of(target.options, target.device).limits
+    return records.record(target.model, plan=plan, device=target.device, limits=limits, **measured)
 
 
 def keeps_state(plans: Sequence[planning.Plan]) -> bool:
@@ -84,32 +93,19 @@ def keeps_state(plans: Sequence[planning.Plan]) -> bool:
     return any(tensor.role == "state" for plan in plans for tensor in plan.graph.tensors.values())
 
 
-def plan_records(
-    models: Sequence[results.Model],
-    plans: Sequence[planning.Plan],
-    board: devices.Device | None,
-    request: planning.Request,
-    chosen: Options,
-) -> list[dict[str, Any]]:
+def plan_records(targets: Sequence[Arguments], done: results.Emission, chosen: Options) -> list[dict[str, Any]]:
     """Return a record for each planned model."""
-    about: dict[str, Any] = {"device": board, "limits": request.limits, "row_source": chosen["source"]}
-    return [records.record(model, plan=plan, **about) for model, plan in zip(models, plans, strict=True)]
+    return [record_of(*each, row_source=chosen["source"]) for each in zip(targets, done.plans, strict=True)]
 
 
-def written_json(
-    entries: Sequence[dict[str, Any]], folder: Path, names: Sequence[str], written: manifest.Written, **more: Any
-) -> int:
-    """Print the records of models whose C was written as JSON, and return exit code 0.
+def written_json(entries: Sequence[dict[str, Any]], folder: Path, done: results.Emission, **more: Any) -> int:
+    """Print the records of models whose C was written as JSON, and return exit code 0; `more` are keys at the top level.
 
-    Args:
-        entries: record of each model. If there is one and no `more`, its keys are at the top level, else `models` is the list.
-        folder: the folder that was written.
-        names: names of the written files.
-        written: files of an earlier run, removed or kept.
-        more: further keys at the top level.
+    Without `more`, the keys of a single record are at the top level, too; otherwise `models` is the list of records.
     """
-    report_earlier_files(folder, written, as_json=True)
-    paths = {key: [str(folder / name) for name in group] for key, group in (("files", names), ("removed", written.removed))}
+    report_earlier_files(folder, done.written, as_json=True)
+    paths = {"files": [str(Path(file)) for file in (*done.files, folder / manifest.MANIFEST)]}
+    paths["removed"] = [str(folder / name) for name in done.written.removed]
     whole = entries[0] if len(entries) == 1 and not more else {"tinyweave": __version__, "models": entries}
     return print_json(whole | more | paths)
 
@@ -124,48 +120,17 @@ def show_needs(entries: Sequence[dict[str, Any]]) -> None:
             text.show_verdict(text.console(), record)
 
 
-def plan_record(
-    model: results.Model,
-    plan: planning.Plan,
-    request: planning.Request,
-    *,
-    board: devices.Device | None,
-    chosen: Options,
-    known: planning.SpaceCache,
-) -> dict[str, Any]:
-    """Return the record of `plan`, with the bytes that each technique saves, and with advice if the plan does not fit."""
-    saved = api.ablation(model.graph, plan, chosen["schedule"])
-    record = records.record(model, plan=plan, device=board, limits=request.limits)
-    record["plan"]["ablation"] = saved
-    if record["fits"] is False:
-        with progress_bar() as report:
-            found = api.advise(model, plan, request, board=board, known=known, progress=report)
-        record |= proposals.advice_record("plan", model, request.limits, chosen, found)
-    return record
-
-
-def device_and_request(chosen: Options) -> tuple[devices.Device | None, planning.Request]:
-    """Return the device (None without --device) and the planner's request for the chosen options."""
-    board = devices.find(chosen["device"]) if chosen["device"] is not None else None
-    return board, api.request_of(plan_options(chosen), board)
-
-
-def show_front(
-    model: results.Model,
-    board: devices.Device | None,
-    request: planning.Request,
-    *,
-    picture: Path | None,
-    as_json: bool,
-) -> int:
+def show_front(target: Arguments, *, picture: Path | None, as_json: bool) -> int:
     """Show the Pareto front as a table or as JSON, and return the exit code of `plan --pareto`.
 
     `picture` is the path of a figure to draw; None for none.
     """
-    if request.strategy != "best":
-        raise ir.CompileError(f"--pareto needs schedule best, not {request.strategy}", "leave out --schedule")
+    if target.options.schedule != "best":
+        raise ir.CompileError(f"--pareto needs schedule best, not {target.options.schedule}", "leave out --schedule")
     with progress_bar() as report:
-        record = front.front_of(model, board, request, by_flash=True, progress=report)
+        record = front.front_of(
+            target.model, target.device, api.request_of(target.options, target.device), by_flash=True, progress=report
+        )
     if picture is not None:
         files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     show(record, lambda: [text.show_front], as_json=as_json)

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import api
 from ..api.code import CodeOptions
-from ..api.options import SAMPLES, SEED, PlanOptions, command_line
+from ..api.options import SAMPLES, SEED, CodeChanges, PlanOptions, command_line
 from ..api.references import ProofOptions
 from ..api.results import Deployment, Model
-from ..api.verbs import DEFAULTS, AnyModel, Sample, arrays_of, changed, device_of, model_of, output_folder
+from ..api.verbs import DEFAULTS, AnyModel, Sample, arrays_of, changed, device_of, divided, model_of, output_folder
 from ..devices import Device
 from ..planning import Plan, Progress, Request, SpaceCache
 from ..support.files import write_below
@@ -22,8 +22,11 @@ from .front import front_of
 from .markdown import markdown
 from .page import Entry, page
 from .proposals import advice_record
-from .record import Record, deployment_record
+from .record import Record, deployment_record, record
 from .words import picture
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MORE_STACK = 256  # bytes that advice adds to a measured stack, because other options may need a larger one
 
@@ -37,12 +40,7 @@ def deploy(
     inputs: Sequence[Sample] = (),
     samples: int = SAMPLES,
     seed: int = SEED,
-    kernel_prefix: str = "",
-    source: str | None = None,
-    pixels: str | None = None,
-    typed: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    **changes: Any,
+    **changes: Unpack[CodeChanges],
 ) -> Deployment:
     """Plan a model, write its C and a report into a folder, verify it, and measure it on an emulated core.
 
@@ -57,12 +55,7 @@ def deploy(
         inputs: samples for the comparison, as for `verify`.
         samples: as for `verify`.
         seed: as for `verify`.
-        kernel_prefix: as for `compile`.
-        source: as for `compile`.
-        pixels: as for `compile`.
-        typed: options typed at the command line, by parameter name, for the commands in C, report and advice; else None.
-        progress: called during the work.
-        changes: fields of PlanOptions, as for `plan`.
+        changes: as for `compile`.
 
     Returns:
         The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`. If
@@ -71,9 +64,9 @@ def deploy(
     Raises:
         CompileError: as for `verify`.
     """
-    written_to, chosen, target = output_folder(folder), changed(options, changes), device_of(device)
+    code, typed, progress, more = divided(changes)
+    written_to, chosen, target = output_folder(folder), changed(options, more), device_of(device)
     loaded = model_of(model, chosen)
-    code = CodeOptions("", kernel_prefix, source, pixels)
     proof = ProofOptions(list(map(arrays_of, inputs)), samples, seed)
     words = _typed(loaded, target, chosen, code, proof) | {"out": written_to} if typed is None else typed
     code = replace(code, command=_command(loaded, words) if typed else "")
@@ -82,10 +75,34 @@ def deploy(
     )
 
 
+def planned(
+    model: Model,
+    device: Device | None,
+    options: PlanOptions,
+    typed: Mapping[str, Any],
+    *,
+    with_front: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Plan, Entry]:
+    """Plan a model; return the plan, and its record with the bytes that each technique saves, and advice if it does not fit.
+
+    `typed` is as for `deploy`. `with_front` adds the record of the Pareto front, if the strategy is `best`.
+    """
+    request, known = api.request_of(options, device), SpaceCache()
+    plan = api.make_plan(model, request, known=known, progress=progress)
+    found = record(model, plan=plan, device=device, limits=request.limits)
+    found["plan"]["ablation"] = api.ablation(model.graph, plan, options.schedule)
+    if found["fits"] is False:
+        advice = api.advise(model, plan, request, board=device, known=known, progress=progress)
+        found |= advice_record("plan", model, request.limits, typed, advice)
+    is_shown = with_front and request.strategy == "best"
+    return plan, Entry(found, front_of(model, device, request, known=known, progress=progress) if is_shown else None)
+
+
 def _typed(model: Model, device: Device | None, options: PlanOptions, code: CodeOptions, proof: ProofOptions) -> dict[str, Any]:
     """Return the options of the command `deploy` that a call from Python means, by parameter name; arrays are left out."""
     about = {"device": device and device.name, **options.limits, **asdict(options), "io": model.io, "layout": model.layout}
-    about |= {"source": code.row_source, "pixels": code.pixels, "kernel_prefix": code.kernel_prefix or None}
+    about |= {"source": code.row_source, "pixels": code.pixels, "kernel_prefix": code.kernel_prefix}
     return about | {"samples": proof.count, "seed": proof.seed}
 
 
@@ -118,29 +135,29 @@ def _deployed(
 
     plan = api.make_plan(model, beside, known=known, progress=progress)
     done = Deployment(model, plan, None, None, device, request.limits, code.row_source, row_source)
-    record = deployment_record(done)
-    if record["fits"] is False:  # measuring a build cannot change this verdict
-        return replace(done, record=record | advice(plan, beside))
+    found = deployment_record(done)
+    if found["fits"] is False:  # measuring a build cannot change this verdict
+        return replace(done, record=found | advice(plan, beside))
     with generated_folder(folder, code.command, api.origins([model])) as written:
         about: dict[str, Any] = {"code": code, "proof": proof, "earlier": api.EarlierPlan(plan, known)}
         done = api.deploy_model(model, written.scratch, request, device, **about, progress=progress)
-        record = deployment_record(done)
-        if record["excess"]["flash"]:
-            record |= advice(done.plan, beside, record["flash"]["total"])
-        elif record["excess"]["ram"]:
-            other = record["ram"]["static"] + record["ram"]["stack"] + MORE_STACK
-            record |= advice(done.plan, replace(beside, limits=beside.limits.less(other)))
-        record |= {"command": _command(model, words), "digests": digests(written.scratch)}
+        found = deployment_record(done)
+        if found["excess"]["flash"]:
+            found |= advice(done.plan, beside, found["flash"]["total"])
+        elif found["excess"]["ram"]:
+            other = found["ram"]["static"] + found["ram"]["stack"] + MORE_STACK
+            found |= advice(done.plan, replace(beside, limits=beside.limits.less(other)))
+        found |= {"command": _command(model, words), "digests": digests(written.scratch)}
         is_best = request.strategy == "best"
-        reports = _reports(done, record, front_of(model, device, beside, known=known, progress=progress) if is_best else None)
+        reports = _reports(done, found, front_of(model, device, beside, known=known, progress=progress) if is_best else None)
         write_below(written.scratch, reports)
-    return replace(done, record=record, files=tuple(folder / name for name in (*record["digests"], *reports)), written=written)
+    return replace(done, record=found, files=tuple(folder / name for name in (*found["digests"], *reports)), written=written)
 
 
-def _reports(done: Deployment, record: Record, front: Record | None) -> dict[str, str]:
+def _reports(done: Deployment, found: Record, front: Record | None) -> dict[str, str]:
     """Return the reports of a deployment, file name -> text, from its record and the record of its Pareto front."""
     return {
-        "report.html": page([Entry(record, front)]),
-        "report.md": markdown(record, picture(done.plan)),
-        "report.json": json.dumps(record, indent=2) + "\n",
+        "report.html": page([Entry(found, front)]),
+        "report.md": markdown(found, picture(done.plan)),
+        "report.json": json.dumps(found, indent=2) + "\n",
     }

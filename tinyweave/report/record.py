@@ -152,8 +152,8 @@ def record(
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
-        "unsupported": [],  # as by `unsupported_records`
-        "int8": None,  # of a float model, as by `int8_record`
+        "unsupported": [],  # as by `inspection_record`
+        "int8": None,  # of a float model, as by `inspection_record`
         "steps": _steps(plan, profile) if plan and profile else None,
         "stream_time": stream_record(model),
     }
@@ -173,14 +173,21 @@ def unsupported_records(errors: Sequence[CompileError]) -> list[Record]:
     ]
 
 
-def int8_record(path: Path, shapes: Mapping[str, Sequence[int]]) -> Record:
-    """Return what the float model of a file needs as int8, estimated; `reason` is None, or says why it has no int8 form."""
+def inspection_record(found: results.Inspection) -> Record:
+    """Return the record of `inspect`, with the ops that cannot be compiled, and for a float model what it needs as int8."""
+    return record(found.model) | {"unsupported": unsupported_records(found.unsupported), "int8": _int8_record(found)}
+
+
+def _int8_record(found: results.Inspection) -> Record | None:
+    """Return the estimated needs of a float model as int8, or the reason why it has no int8 form; None for other models."""
+    if found.int8 is None and found.without_int8 is None:
+        return None
     try:
-        model = api.int8_form(path, shapes)
-        plan = api.plan(model)
+        if found.int8 is None:
+            raise found.without_int8 or AssertionError
+        planned = record(found.int8, plan=api.plan(found.int8))
     except CompileError as error:
         return {"arena": None, "flash": None, "boards": None, "reason": str(error)}
-    planned = record(model, plan=plan)
     boards = [board["name"] for board in planned["room"]]
     return {"arena": planned["ram"]["arena"], "flash": planned["flash"]["estimate"], "boards": boards, "reason": None}
 
@@ -351,6 +358,11 @@ def head(model: results.Model, ops: int | None = None) -> Record:
     return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
 
 
+def explained(model: results.Model, plan: Plan, tensor: str, device: Device | None) -> Explanation:
+    """Return why a tensor has its address, and why its op has its kernel on the device's core."""
+    return api.explain(model, plan, tensor, device.core if device else api.DEFAULT_CORE)
+
+
 def explanation_record(explanation: Explanation) -> Record:
     """Return the record of `plan --explain`: why a tensor has its address and why its op has its kernel."""
     touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
@@ -386,8 +398,9 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
     return {"peak": peak, "step": at, "op": steps[at]["op"] if at is not None else None, "steps": steps}
 
 
-def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
+def comparison_record(model: results.Model, boards: Sequence[results.Fit]) -> Record:
     """Return the record of `compare`: a model's record with an entry per board; boards that fit first, then by RAM."""
+    plan = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
     return record(model, plan=plan) | {
         "fits": any(board.fits for board in boards),
         "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram or 0) if board.fits],
