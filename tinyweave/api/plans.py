@@ -395,10 +395,7 @@ def reorder_model(model: Model, count: str = "live") -> Reordering:
     LiteRT computes the same results from the new file. The result's `best` has the peak, and a lower bound on the peak of every
     order; if they differ, a better order may exist.
 
-    Args:
-        model: a model from `read`.
-        count: how memory is counted. `live`: views (such as reshapes) share the memory of their source. `working_set`: each
-            tensor has its own.
+    `model` is from `read`, and `count` is as in Reordering.
     """
     if count not in COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")

@@ -37,11 +37,7 @@ def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.nd
 
     If the model streams in time, `count` is raised by the number of calls before the first with a full window of frames.
 
-    Args:
-        count: number of samples. If it is less than the number of `inputs`, all `inputs` are still returned.
-        seed: seed of the random samples.
-        inputs: the first samples. After them follow all minima, all maxima and all zero points, as far as `count` allows, and
-            at least one random sample.
+    All `inputs` come first, then as far as `count` allows all minima, all maxima, all zero points, and a random sample.
 
     Raises:
         CompileError: there would be no sample, the seed is negative, or an array does not fit its input.

@@ -117,12 +117,7 @@ def compare_boards(
 
     The model is planned once per core that has cycle constants of its own. A core without them takes the plan of a similar core
     that runs the same kernels. Boards with the same kernels and the same emulated core share one build and run.
-
-    Args:
-        request: the request; its core is replaced by each board's.
-        devices: the boards; None for all.
-        sample: as for `profile_plan`.
-        progress: called before each build.
+    The request's core is replaced by each board's.
     """
     boards = all_devices() if devices is None else devices
     like = {device.core: cost_model_core(device.core) for device in boards}

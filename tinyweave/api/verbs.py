@@ -113,9 +113,6 @@ def plan(
 
     Returns:
         The checked plan; `plan.arena` maps each memory to the bytes that the plan uses.
-
-    Raises:
-        CompileError: an op has no kernel, or an option is wrong.
     """
     return _planned(model, device, options, changes, progress=progress)[2]
 
@@ -135,9 +132,6 @@ def pareto(
         device: a device or its name, as for `plan`.
         options: options of the planner; `schedule` and `optimize` must have their defaults.
         changes: fields of PlanOptions, as for `plan`.
-
-    Raises:
-        CompileError: `schedule` or `optimize` is set, an op has no kernel, or an option is wrong.
     """
     chosen, target = changed(options, changes), device_of(device)
     if chosen.schedule != "best":
@@ -315,9 +309,6 @@ def profile(
 
     Returns:
         Instructions and cycles, in all and per layer, and the bytes of RAM and Flash.
-
-    Raises:
-        CompileError: as for `verify`.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned=planned, progress=progress)
     if progress:
@@ -338,9 +329,6 @@ def inspect(model: str | Path, *, io: str = "model", layout: str = "model", shap
     Returns:
         The model, which notebooks show layer by layer, and an error for each op that cannot be compiled. For a float model also
         its int8 form with ranges of one random sample, to estimate its RAM with `plan`; its outputs mean nothing.
-
-    Raises:
-        CompileError: the file is damaged.
     """
     found, reasons = api.inspect_file(model, io, layout=layout, shapes=shapes)
     int8, missing = None, None
@@ -370,9 +358,6 @@ def compare(
         sample: the input of the inference, as for `profile`.
         progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
-
-    Raises:
-        CompileError: a limit is given, or as for `verify`.
     """
     arrays = None if sample is None else arrays_of(sample)
     chosen = changed(options, changes)
@@ -392,9 +377,6 @@ def reorder(model: AnyModel, *, shapes: Shapes | None = None) -> Reordering:
 
     Returns:
         The order, its peak in bytes (`.best.peak`), and the model as a .tflite file with its ops in this order (`.file`).
-
-    Raises:
-        CompileError: the file is damaged or has an op that is not supported.
     """
     return api.reorder_model(_read(model, shapes))
 
@@ -516,9 +498,6 @@ def guard(path: str | Path = CONFIG, *, update: bool = False, progress: Progress
 
     Returns:
         A result per model; `.ok` is True if every output byte is right and no limit is exceeded.
-
-    Raises:
-        CompileError: the file has a mistake, or a model cannot be deployed.
     """
     return api.guard_models(Path(path), update=update, progress=progress)
 

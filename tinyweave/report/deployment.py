@@ -60,9 +60,6 @@ def deploy(
     Returns:
         The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`. If
         the model does not fit, `.record["advice"]` has options or changes with which it would.
-
-    Raises:
-        CompileError: as for `verify`.
     """
     code, typed, progress, more = divided(changes)
     written_to, chosen, target = output_folder(folder), changed(options, more), device_of(device)
