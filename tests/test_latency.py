@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tinyweave import api
-from tinyweave.api.results import Limits, Model
+from tinyweave.api.results import Model
 from tinyweave.cli import main
 from tinyweave.devices import Device, find
 from tinyweave.ir import CompileError
-from tinyweave.planning import Plan
+from tinyweave.planning import Limits, Plan
 from tinyweave.simulate import emulated
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"

@@ -17,12 +17,12 @@ from cases.tiny import activation, constant, graph, ramp
 
 import tinyweave as tw
 from tinyweave import api, ops
-from tinyweave.api.results import Limits
 from tinyweave.camera.emit import ram_bytes
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
+from tinyweave.planning import Limits
 from tinyweave.simulate.emulated import flags_for
 from tinyweave.support import toolchain
 

@@ -12,7 +12,6 @@ from cases import maps, tiny
 from cli.running import bad, run
 
 from tinyweave import api
-from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.kernels import layer_cycles
 
@@ -182,7 +181,7 @@ def test_plans_of_a_front_are_divided_among_memories_if_they_fit():
     alone, divided = (
         api.pareto(model),
         api.front(
-            model, api.Request(limits=results.Limits(2 * half, None, ({"fast": half, "slow": half},)), core=api.DEFAULT_CORE)
+            model, api.Request(limits=api.Limits(2 * half, None, ({"fast": half, "slow": half},)), core=api.DEFAULT_CORE)
         ),
     )
     assert divided[0].arena == alone[0].arena and alone[0].arena["sram"] > 2 * half, "what they do not hold stays in one"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tinyweave.api import device_limits, emulated_core
-from tinyweave.api.results import Limits
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
 from tinyweave.devices.device import CACHE_KEYS, FOLDER, KEYS, MEMORY_KEYS, Cache
 from tinyweave.devices.device import CORES as CORES_ALONE
 from tinyweave.ir import CompileError
+from tinyweave.planning import Limits
 from tinyweave.simulate.cores import CORES
 
 if sys.version_info >= (3, 11):

@@ -12,7 +12,6 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
 from tinyweave import api
-from tinyweave.api import results
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
 from tinyweave.ir import Graph, verify
@@ -74,7 +73,7 @@ def test_a_plan_that_fits_nowhere_has_the_least_excess(seed: int) -> None:
     over = excess(made.arena, memories)
     missing = sum(plan(graph).arena.values()) - sum(memories.values())
     assert over > 0 and over > missing - 8  # alignment may cost some bytes in one memory
-    limits = results.Limits(sum(memories.values()), None, (memories,))
+    limits = api.Limits(sum(memories.values()), None, (memories,))
     assert limits.ram_excess(made.arena) == over
     assert limits.ram_excess(made.arena, 100) == over + 100 - min(
         100, max(0, *(size - made.arena.get(name, 0) for name, size in memories.items()))
@@ -131,7 +130,7 @@ def test_arenas_of_boards_use_fast_adjoining_and_several_memories() -> None:
     f746, h743 = (api.device_limits(find(name)) for name in ("stm32f746", "stm32h743"))
     kib = 1024
 
-    def arena(limits: results.Limits, *channels: int) -> dict[str, int]:
+    def arena(limits: api.Limits, *channels: int) -> dict[str, int]:
         net = Net(64, 64, 1)
         outputs = tuple(net.conv("image", c) for c in channels)
         return dict(
@@ -188,7 +187,7 @@ def test_the_memory_header_puts_arrays_into_named_sections(tmp_path: Path) -> No
 
 
 def test_reserved_bytes_are_taken_from_the_largest_memory() -> None:
-    limits = results.Limits(300, 10, ({"fast": 100, "slow": 200}, {"sram": 300}))
-    assert limits.less(40) == results.Limits(260, 10, ({"fast": 100, "slow": 160}, {"sram": 260}))
-    assert limits.less(0) == limits and results.Limits(None, None).less(40) == results.Limits(None, None)
-    assert results.Limits(30, None).less(40).ram == 0
+    limits = api.Limits(300, 10, ({"fast": 100, "slow": 200}, {"sram": 300}))
+    assert limits.less(40) == api.Limits(260, 10, ({"fast": 100, "slow": 160}, {"sram": 260}))
+    assert limits.less(0) == limits and api.Limits(None, None).less(40) == api.Limits(None, None)
+    assert api.Limits(30, None).less(40).ram == 0

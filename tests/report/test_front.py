@@ -12,12 +12,11 @@ import pytest
 from cases import tiny
 
 from tinyweave import api
-from tinyweave.api.results import Limits
 from tinyweave.devices import find
 from tinyweave.ir import Graph
 from tinyweave.kernels.dsp import dense, taps
 from tinyweave.kernels.table import BY_NAME
-from tinyweave.planning import constant_bytes
+from tinyweave.planning import Limits, constant_bytes
 from tinyweave.report import front
 from tinyweave.report.front import fingerprint, front_lines, front_record, front_rows, published_rows, verdict_line
 from tinyweave.report.front_figure import END, front_svg

@@ -20,11 +20,10 @@ from tinynas.network import to_graph
 from tinynas.space import MOBILE, arch_of, sample
 from tinynas.stage_one import layer_bytes
 from tinyweave import api
-from tinyweave.api.results import Limits
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.ops import macs_original
-from tinyweave.planning import Request, plan
+from tinyweave.planning import Limits, Request, plan
 
 ASKED = {"network": "mobilenet_v2", "resolution": 48, "width": 0.35, "schedule": "best", "grid": 0, "stream": False}
 ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}

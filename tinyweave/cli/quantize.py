@@ -102,7 +102,7 @@ def quantize(
     """
     path = out or model.with_name(f"{model.stem}_int8.tflite")
     with steps.errors_name(model), steps.progress_bar() as report:
-        done = api.quantize(model, calibrate, **chosen | read_as(chosen), progress=report)
+        done = api.quantize(model, calibrate, **read_as(chosen), progress=report)
     files.write_file(path, done.file)
     record = quantisation.quantisation_record(done, path)
     steps.show(record, lambda: [quantisation.show_quantisation], as_json=as_json)
@@ -143,10 +143,10 @@ def prune(
 
 
 def read_as(chosen: Options) -> Options:
-    """Return how samples and the model are read, as arguments; raise CompileError if a scale or offset is not a number."""
+    """Return the chosen options as arguments of `tw.quantize`; raise CompileError if a scale or offset is not a number."""
     scale = None if chosen["scale"] is None else _numbers("--scale", chosen["scale"])
-    offset = _numbers("--offset", chosen["offset"])
-    return {"scale": scale, "offset": offset, "labels": chosen["labels"], "shapes": shapes_of(chosen["shape"])}
+    shapes, offset = shapes_of(chosen.pop("shape")), _numbers("--offset", chosen["offset"])
+    return chosen | {"scale": scale, "offset": offset, "shapes": shapes}
 
 
 def _numbers(option: str, given: str) -> list[float]:

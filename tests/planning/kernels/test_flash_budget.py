@@ -13,7 +13,6 @@ from cases.graphs import Net
 from cases.tiny import ramp
 
 from tinyweave import api
-from tinyweave.api import results
 from tinyweave.codegen import constant_bytes as emitted_bytes
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
@@ -170,7 +169,7 @@ def test_a_deployment_uses_the_available_flash(graph: Graph, tmp_path: Path, emu
             api.deploy_model(
                 model,
                 folder,
-                api.Request(objective="speed", limits=results.Limits(None, flash), core=api.DEFAULT_CORE),
+                api.Request(objective="speed", limits=api.Limits(None, flash), core=api.DEFAULT_CORE),
                 proof=api.ProofOptions(count=1),
             )
         )
@@ -182,7 +181,7 @@ def test_a_deployment_uses_the_available_flash(graph: Graph, tmp_path: Path, emu
         done = api.deploy_model(
             model,
             folder,
-            api.Request(objective="speed", limits=results.Limits(None, flash), core=api.DEFAULT_CORE),
+            api.Request(objective="speed", limits=api.Limits(None, flash), core=api.DEFAULT_CORE),
             proof=api.ProofOptions(count=1),
         )
         assert done.fits and done.verification.ok
@@ -345,7 +344,7 @@ def test_objective_flash_gives_the_smallest_linked_firmware(tmp_path: Path, emul
 def test_a_flash_limit_that_the_built_code_exceeds_is_met_with_smaller_kernels(tmp_path: Path, emulator):
     """The constants fit; only the build shows that the code does not."""
     model = api.load(DIGITS)
-    limits = results.Limits(None, 50_000)
+    limits = api.Limits(None, 50_000)
     assert api.estimate_flash(api.plan(model, optimize="balanced")).constants < 50_000
     request = api.Request(objective="balanced", limits=limits, core=CORE)
     done = api.deploy_model(model, tmp_path, request, proof=api.ProofOptions(count=1))

@@ -122,10 +122,10 @@ def test_earlier_queries_of_a_plan_search_do_not_change_its_results(seed: int) -
 
 def same_by_ram(model: results.Model, flash: int | None = None) -> int:
     """Check that each point of a front is the fastest plan with its bytes; return the number of points."""
-    known, limits = planner.SpaceCache(), results.Limits(None, flash)
+    known, limits = planner.SpaceCache(), api.Limits(None, flash)
     points = api.front(model, api.Request(limits=limits, core=CORE), known=known)
     for each in points:
-        request = api.Request(objective="speed", limits=results.Limits(size(each), flash), core=CORE)
+        request = api.Request(objective="speed", limits=api.Limits(size(each), flash), core=CORE)
         assert to_json(api.make_plan(model, request, known=known)) == to_json(each)
     return len(points)
 
@@ -372,14 +372,14 @@ def test_a_tighter_ram_limit_costs_cycles(model: results.Model) -> None:
     fast, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "size"))
     found = []
     for ram in (size(fast), size(fast) - 1, (size(fast) + size(least)) // 2):
-        made = api.make_plan(model, api.Request(objective="speed", limits=results.Limits(ram, None), core=CORE))
+        made = api.make_plan(model, api.Request(objective="speed", limits=api.Limits(ram, None), core=CORE))
         assert size(made) <= ram
         found.append(cycles(made))
     assert found == sorted(found) and found[0] == cycles(fast) < found[1]
 
 
 def test_if_no_plan_fits_the_smallest_is_returned(model: results.Model) -> None:
-    made = api.make_plan(model, api.Request(objective="speed", limits=results.Limits(100, None), core=CORE))
+    made = api.make_plan(model, api.Request(objective="speed", limits=api.Limits(100, None), core=CORE))
     assert size(made) == size(api.plan(model, optimize="size"))
 
 
