@@ -52,8 +52,7 @@ def target_of(path: Path, chosen: Options) -> Arguments:
 
     A CompileError mentions the path.
     """
-    (target,) = targets_of([path], chosen)
-    return target
+    return targets_of([path], chosen)[0]
 
 
 def targets_of(paths: Sequence[Path], chosen: Options) -> list[Arguments]:
