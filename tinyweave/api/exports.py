@@ -46,12 +46,6 @@ def package(
 ) -> Package:
     """Return planned models as a package, with the C and example samples with correct outputs of each model.
 
-    Args:
-        plans: a plan per model.
-        device: the device, or None for DEFAULT_CORE.
-        options: name, version, commands and example inputs of the package. At most EXAMPLES of the inputs are used.
-        code: options of the C of all models; `command` is replaced by the model's entry in `options.commands`.
-
     Raises:
         CompileError: there is no model, several models have no package name, or the name or version is not valid.
     """

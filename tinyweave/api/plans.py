@@ -154,10 +154,6 @@ def limits_excess(plan: Plan, request: Request) -> tuple[int, int, float]:
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
     """Return an object that searches all plans of a model for the best plan, the Pareto front, or the least RAM.
 
-    Args:
-        request: the request, whose missing fields `with_defaults` fills in.
-        known: a cache of intermediate results, as for `make_plan`.
-
     Raises:
         CompileError: an op has no kernel, or the strategy is unknown or cannot stream.
     """
@@ -341,10 +337,6 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     """Read a plan that `plan.to_json` wrote for this model, and check it.
 
     Its `lower_bound` is set to 0, because the value in the file cannot be checked.
-
-    Args:
-        path: path of the file.
-        core: core that must be able to run the plan's kernels; None for any.
 
     Raises:
         CompileError: the file is damaged, or the plan is of another model or has kernels that `core` cannot run.

@@ -58,10 +58,6 @@ def _qemu_board(device: Device) -> Device:
 def run_firmware(package: Package, board: Device, file: Path | None = None) -> tuple[str, dict[str, int], str]:
     """Build the firmware of a package and run it on a board that QEMU emulates.
 
-    Args:
-        board: a board that QEMU emulates.
-        file: file that the firmware reads as its input; None for no input.
-
     Returns:
         The text that the firmware printed, variable -> bytes of RAM, and the compiler with its flags.
     """

@@ -135,17 +135,7 @@ def _split(samples: Samples) -> tuple[list[int], list[int]]:
 def _tuned(
     real: Graph, smaller: Graph, samples: Samples, seen: list[int], *, epochs: int, rate: float, progress: Progress
 ) -> Graph:
-    """Train a pruned float graph to give the outputs of the unpruned one, and return its int8 graph.
-
-    Args:
-        real: the unpruned float graph, with one input and one output.
-        smaller: the pruned float graph.
-        samples: all samples; their labels guide the training of a classifier as well.
-        seen: indices of the training samples.
-        epochs: epochs of training.
-        rate: highest learning rate.
-        progress: called during the training.
-    """
+    """Train a pruned float graph to give the outputs of the unpruned one, and return its int8 graph."""
     inputs = samples.batch(seen)
     (wanted,) = outputs(real, inputs, real.outputs)
     ranging = {name: array[:CALIBRATION] for name, array in inputs.items()}

@@ -115,11 +115,6 @@ def precision_limits(
 ) -> PrecisionLimits | None:
     """Return the limits that mixed precision must meet, or None if all arguments are None.
 
-    Args:
-        flash: Flash limit in bytes, or text such as "64k".
-        min_sqnr: least SQNR in dB.
-        max_accuracy_drop: largest loss of accuracy in percentage points.
-
     Raises:
         CompileError: a limit is malformed or out of range.
     """
@@ -141,12 +136,6 @@ def _flash(model: Model, graph: Graph) -> int:
 
 def accuracies(before: Model, after: Model, samples: Any, read_as: SampleOptions) -> tuple[float, float]:
     """Return the accuracy (0 to 1) of a float model and of its int8 model on labelled samples.
-
-    Args:
-        before: the float model, from `read`.
-        after: the int8 model, from `read`, whose inputs have the same shapes.
-        samples: as for `quantize_model`.
-        read_as: scale, offset and labels of the samples.
 
     Raises:
         CompileError: there are no labels, the inputs differ, or the models are no classifiers.

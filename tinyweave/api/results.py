@@ -378,11 +378,6 @@ class Fit:
 def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int = 0) -> dict[str, float]:
     """Return the amounts by which measurements exceed limits; each is 0 if within the limit, unlimited or unknown.
 
-    Args:
-        profile: the measurements.
-        more_ram: bytes of RAM of other code in the program, such as the C that reads the input from a camera.
-        more_flash: bytes of Flash of this code.
-
     Returns:
         `ram` and `flash` in bytes, `latency_ms` in milliseconds.
     """

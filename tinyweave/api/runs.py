@@ -70,13 +70,7 @@ def verify_plan(
 def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
-    """Run samples in sequence on an emulated core and return the outputs of each, one array per network output.
-
-    Args:
-        folder: folder that holds the C of the plan.
-        inputs: samples, each with one array per network input.
-        core: the emulated core.
-    """
+    """Run samples in sequence on an emulated core and return the outputs of each, one array per network output."""
     built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []

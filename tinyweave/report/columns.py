@@ -73,12 +73,6 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
 
     If the lines are too wide, the gaps are narrowed; then the columns in `dispensable` (their headers) are dropped one after
     the other.
-
-    Args:
-        rows: rows of cells, the header first.
-        right: indices of the columns that align right.
-        width: width in characters.
-        dispensable: headers of columns that may be dropped, the first one first.
     """
     lines = list[str]()
     for count in range(len(dispensable) + 1):

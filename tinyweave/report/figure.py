@@ -61,16 +61,7 @@ def _step_name(number: int, step: Record) -> str:
 
 
 def _panel(title: str, order: Record, producers: Record, colour: dict[str, str], *, largest: int, top: int) -> list[str]:
-    """Return the SVG elements of one panel.
-
-    Args:
-        title: title of the panel.
-        order: the order, its steps and its peak, from the record.
-        producers: tensor -> layer that computes it.
-        colour: tensor -> colour.
-        largest: bytes at the top of the scale.
-        top: y coordinate of the panel in pixels.
-    """
+    """Return the SVG elements of one panel."""
     end, bottom = WIDTH - RIGHT - NAMES, top + HEAD + PANEL
     steps, at = order["steps"], order["step"] or 0
     column = (end - LEFT) / max(1, len(steps))
@@ -115,15 +106,7 @@ def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
 
 
 def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -> list[str]:
-    """Return faint horizontal lines at round numbers of bytes, each with a label unless it would cover the label of the peak.
-
-    Args:
-        largest: bytes at the top of the panel.
-        bottom: y coordinate of 0 bytes in pixels.
-        end: x coordinate of the right end.
-        peak: y coordinate of the peak.
-        panel: height of the panel.
-    """
+    """Return faint horizontal lines at round numbers of bytes, with labels except where they would cover that of the peak."""
     unit = 1 << max(0, (largest // 3).bit_length() - 1)
     lines = []
     for count in range(0, largest + 1, unit):

@@ -24,12 +24,6 @@ def advice_record(verb: str, model: Model, limits: Limits, options: Options, fou
 
     `advice` has complete commands with changed options, the best first. `remedies` has changes of the network. `least` has the
     least RAM and Flash that were reached, if both are too small.
-
-    Args:
-        verb: the name of the command.
-        limits: the limits that the plan exceeds.
-        options: values of all options of the command.
-        found: the advice.
     """
     advice = []
     for proposal in found.proposals:

@@ -44,17 +44,7 @@ def record(
     row_source: str | None = None,
     row_source_flash: int | None = None,
 ) -> Record:
-    """Return the record of one model: a dict for json.dumps, with None for values that are unknown.
-
-    Args:
-        plan: its plan; None if it is not planned.
-        profile: measurements of the plan; None if it is not built.
-        verification: comparison of the outputs with the reference; None if it was not run.
-        device: the device; None if there is no board.
-        limits: RAM, Flash and time limits; None for no limits.
-        row_source: camera or JPEG format of the option `--source`, such as `jpeg:640x480`.
-        row_source_flash: measured bytes of Flash of the row source; None if unknown.
-    """
+    """Return the record of one model: a dict for json.dumps, with None for values that are unknown."""
     graph = model.graph
     core = profile.core if profile else device.core if device else ""
     took = (profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
@@ -290,11 +280,6 @@ def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], s
 
     The keys `ram`, `flash`, `latency_ms` and `fits` describe the plan of the changed network; they are None if it was not
     planned. `share` is the estimated fraction that must remain of the weights, or of each side of the input image.
-
-    Args:
-        command: the command to type; None if there is none.
-        changes: option changes as text.
-        shape: shape of the network's input, for a smaller input; else None.
     """
     planned = remedy.planned
     need = {"ram": None, "flash": None, "latency_ms": None, "fits": None}
@@ -425,12 +410,7 @@ def _fit(board: results.Fit) -> Record:
 
 
 def _standing(device: Device, ram: int, flash: int) -> Record:
-    """Return a device with, for RAM and Flash, the bytes that a model needs, the limit, and the bytes left (negative: missing).
-
-    Args:
-        ram: bytes of RAM that the model needs.
-        flash: bytes of Flash that it needs.
-    """
+    """Return a device with the RAM and Flash that a model needs, the limits, and the bytes left; negative if missing."""
     parts = {
         key: {"total": size, "limit": limit, "left": None if limit is None else limit - size}
         for key, size, limit in (("ram", ram, device.ram), ("flash", flash, device.flash))

@@ -27,10 +27,6 @@ KINDS = {  # a key that only one kind of record has -> the name of its definitio
 def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:
     """Read a record from a JSON file and check it.
 
-    Args:
-        path: path of the file.
-        wanted: description of the right file, for messages.
-
     Returns:
         The name of the record's definition in schema.json, and the record.
 

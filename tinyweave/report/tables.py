@@ -105,13 +105,7 @@ def _rows(
     live: Sequence[int],
     counts: Sequence[int],
 ) -> list[LayerRow]:
-    """Return the rows of the layer table.
-
-    Args:
-        order: (step, op index) of each row.
-        live: live bytes of each step.
-        counts: multiply-accumulates of each op, by index.
-    """
+    """Return the rows of the layer table."""
     return [
         LayerRow(
             step=step,

@@ -126,14 +126,7 @@ def _show_indented(out: Console, lines: Sequence[str]) -> None:
 
 
 def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles: Sequence[str], head: str = "dim") -> None:
-    """Show table lines, the first of which is the header, with a bar after each other line.
-
-    Args:
-        lines: the header and the other lines.
-        counts: value of each bar, for all lines but the header.
-        styles: style of each line but the header.
-        head: style of the header.
-    """
+    """Show table lines, the first of which is the header, with a bar after each other line."""
     room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
     largest, blocks = max(counts, default=0), _draws_blocks(out)
     out.print(Text(lines[0], style=head))
