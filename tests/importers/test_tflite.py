@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -449,10 +450,7 @@ def test_real_models_survive_the_round_trip_through_tflite(shared: Path) -> None
 @pytest.mark.shared
 @pytest.mark.litert
 @pytest.mark.parametrize("part", range(PARTS))
-def test_rewritten_real_models_give_the_same_outputs_in_litert(part: int, shared: Path) -> None:
-    pytest.importorskip("ai_edge_litert")
-    from tinyweave.simulate import litert
-
+def test_rewritten_real_models_give_the_same_outputs_in_litert(part: int, shared: Path, litert: ModuleType) -> None:
     runs_in_reference = {m["file"] for m in json.loads((shared / "models/index.json").read_text()) if m["ref_ok"]}
     rng = np.random.default_rng(7)
     compared = 0
