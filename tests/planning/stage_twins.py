@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from tinyweave.planning.fuse.row_access import RowGraph
-from tinyweave.planning.liveness import lifetimes
 from tinyweave.planning.order.order_search import without_views
-from tinyweave.planning.search.problem import NEVER, Problem, problem_of
+from tinyweave.planning.search.of_graph import problem_of
+from tinyweave.planning.search.problem import Problem
+from tinyweave.planning.search.stage_cycles import StageCycles
 from tinyweave.planning.search.stage_growth import grow_stages_in_python
 from tinyweave.planning.search.stages import SOURCE, Stages, as_columns, grow_stages_in_c
 from tinyweave.support import toolchain
@@ -28,6 +30,5 @@ def same_in_c_and_python(problem: Problem) -> Stages:
 
 def untiled(row_graph: RowGraph, order: Sequence[int]) -> Problem:
     """Return the problem of a graph without tiles, in which no op runs unfused."""
-    graph, none = row_graph.graph, [[] for _ in order]
-    lives = lifetimes(graph, [(index,) for index in order], without_views(graph), by_rows=row_graph.streamed_outputs)
-    return problem_of(row_graph, order, lives, [NEVER] * len(none), none)
+    problem = problem_of(StageCycles(row_graph, [[] for _ in order], ""), order, without_views(row_graph.graph), partition=())
+    return replace(problem, partition=None)

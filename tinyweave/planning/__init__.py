@@ -3,7 +3,7 @@
 A graph and a Request (options and limits) become Problems. The search returns a Solution of one of them, which becomes a Plan
 and is verified by `check`.
 
-Problem: ops in one order, tensors, row accesses and tiles as integers (`search.problem`); it can be saved and reloaded.
+Problem: ops in one order, tensors, kernels, row accesses and tiles as integers; it can be saved, reloaded and solved.
 Step: the time in which one op or one fused stage runs.
 Stage: one op, or several consecutive ops that are fused. Fused ops run row by row; the tensors between them are line buffers.
 Line buffer: a ring buffer of the last few rows of a tensor ("rings" in plan files).
@@ -32,6 +32,8 @@ from .memories import distribute_over_maps
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import PlanSearch, SpaceCache, front, plan
 from .request import Limits, Objective, Request
+from .search.pareto import Query, solve
+from .search.problem import Problem
 from .serialize import from_json, to_json
 from .strategies import RECOMPUTING, STRATEGIES
 
@@ -45,7 +47,9 @@ __all__ = [
     "Place",
     "Plan",
     "PlanSearch",
+    "Problem",
     "Progress",
+    "Query",
     "Request",
     "SpaceCache",
     "Stage",
@@ -61,6 +65,7 @@ __all__ = [
     "plan_in_order",
     "plan_in_stages",
     "scratch_name",
+    "solve",
     "to_json",
     "trades_flash",
 ]

@@ -56,8 +56,6 @@ def plan_in_order(
     """Return the checked plan that runs the ops unfused, in the given order.
 
     Args:
-        order: indices of its ops.
-        memory: name of the memory.
         max_distance: largest overlap distance to use, in bytes. A kernel may overwrite an operand if its output starts at least
             the kernel's overlap distance below the operand. By default no output overlaps an operand.
         share: whether views, such as outputs of reshapes, share the memory of their input; otherwise they are copies.
@@ -84,10 +82,6 @@ def plan_in_stages(
     Args:
         stages: indices of the ops of each stage, in order. A stage is fused if it has several ops or a streamed input or
             output.
-        memory: name of the memory.
-        streamed_inputs: network inputs that arrive row by row.
-        tiles: ops of a stage that run together, some columns at a time.
-        streamed_outputs: network outputs that leave row by row.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
     streams = StreamedIO(streamed_inputs, streamed_outputs)
@@ -115,11 +109,6 @@ def lay_out(
     The ops of a stage share one scratch buffer, and its tiles one tile buffer, because they run one after the other.
 
     Args:
-        stages: indices of the ops of each stage, in order.
-        shared: which tensors share memory.
-        memory: name of the memory.
-        streams: network inputs and outputs that are streamed.
-        tiles: ops of a stage that run together, some columns at a time.
         max_distance: largest overlap distance to use, in bytes; NO_OVERLAP lets no output overlap an operand.
     """
     variants = variants_in(graph, shared, kernels)

@@ -72,7 +72,6 @@ def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
     """Explain where an activation or buffer is placed, and why the op that writes it runs on its kernel.
 
     Args:
-        tensor: the name of an activation, or of a scratch or tile buffer.
         core: the core for which kernels are explained; "" to leave kernels out.
 
     Raises:

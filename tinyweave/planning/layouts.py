@@ -36,9 +36,9 @@ class LayoutSearch:
     A plan space has all splits of one order of the ops into stages.
     """
 
-    def __init__(self, spaces: Sequence[PlanSpace]) -> None:
-        """Create the Pareto search over these plan spaces."""
-        self.spaces = spaces
+    def __init__(self, spaces: Sequence[PlanSpace], *, relocates: bool = True) -> None:
+        """Create the Pareto search over these plan spaces. If not `relocates`, no tensor is relocated."""
+        self.spaces, self.relocates = spaces, relocates
         self.pareto = ParetoSearch([space.search for space in spaces])
 
     def plan(
@@ -81,8 +81,8 @@ class LayoutSearch:
         """Return the plan of a solution; if it relocates tensors, also the plan without relocations."""
         space = self.spaces[solution.space]
         return [
-            Candidate(each, sum(each.arena.values()), solution.cycles + _relocation_cycles(each, space.search.cycles_of))
-            for each in space.lay_out(solution)
+            Candidate(each, sum(each.arena.values()), solution.cycles + _relocation_cycles(each, space.cycles_of))
+            for each in space.lay_out(solution, relocates=self.relocates)
         ]
 
     def _best(self, objective: PathObjective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
@@ -141,8 +141,8 @@ class LayoutSearch:
 
     def _no_plan(self) -> CompileError:
         """Return the error if no plan exists; it names the op that reads a streamed input but cannot run row by row."""
-        search = self.spaces[-1].search
-        return not_by_rows(search.row_graph, search.order)
+        space = self.spaces[-1]
+        return not_by_rows(space.cycles_of.row_graph, space.search.order)
 
 
 def pareto_front(items: Sequence[Item], costs: Callable[[Item], tuple[int, int]]) -> list[Item]:

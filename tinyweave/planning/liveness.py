@@ -33,7 +33,6 @@ def lifetimes(
     """Return the lifetime of each tensor that owns memory, in the order of their first use.
 
     Args:
-        stages: the ops of each step, by index.
         owner: tensor -> the tensor that owns its memory; tensors without memory are absent.
         by_rows: streamed inputs and outputs, which are alive only in the steps that read or write them.
     """

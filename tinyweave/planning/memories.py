@@ -31,8 +31,6 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, least:
     """Return `plan` with its buffers distributed over several memories; all are in the first memory if they fit there.
 
     Args:
-        plan: a plan in one memory.
-        memories: name -> bytes, the fastest memory first.
         overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
         least: whether few bytes in all memories together matter more than little traffic to slow memories.
         checked: whether to check the result; if not, the caller must check it.
@@ -70,7 +68,6 @@ def distribute_over_maps(
     """Return `plan` distributed over the first memory map that holds it, or over the one with the least excess.
 
     Args:
-        plan: a plan in one memory.
         maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
         overlap: whether outputs may overlap operands as the rules of the plan allow (`rules_of`).
         least: as for `distribute`.

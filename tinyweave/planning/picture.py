@@ -18,7 +18,6 @@ def memory_picture(
     """Return one table per memory as lines of text: the offset of each buffer, and a # in each step in which it is alive.
 
     Args:
-        plan: the plan to show.
         labels: buffer name -> text to print instead of the name.
         max_columns: most columns for steps; if the plan has more steps, each column stands for several consecutive steps.
         only: names of the buffers to show; None for all.

@@ -38,8 +38,8 @@ from .layouts import LayoutSearch, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
-from .search.pareto import COSTS, PathObjective
-from .search.problem import NEVER
+from .search.pareto import COSTS, PathObjective, Query
+from .search.problem import NEVER, Problem
 from .strategies import PlanSpace, PlanSpaces, SearchedOrders, least_bytes, scaled_macs, streamed_io
 
 DEFAULT = Request()
@@ -65,11 +65,6 @@ def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None 
 
     If there are memory maps, the plan uses the first one that holds it, else the one with the least excess. If the best plan
     exceeds the Flash limit, the planner uses a smaller kernel set. Cycles are estimates from shapes.
-
-    Args:
-        graph: the network after the passes.
-        request: see `Request`.
-        progress: called for each plan that is laid out.
 
     Raises:
         CompileError: the strategy is unknown or cannot stream what the request asks for.
@@ -165,6 +160,18 @@ class PlanSearch:
         if limits.maps:
             best = self._in_memories(best, objective, limits, progress)
         return replace(check(best) if checked else best, objective=objective)
+
+    def problem_of(self, plan: Plan) -> tuple[Problem, Query]:
+        """Return the problem and the request whose solution became a plan, which this search must have made.
+
+        To report a fault of the planner, save both: `solve` needs neither the model nor its weights.
+        """
+        spaces = (space for each in self._spaces.values() for of in each.known.values() for space in of)
+        for space in spaces:
+            for (stages, _), plans in space.plans.items():
+                if any(each.stages is plan.stages for each in plans):
+                    return space.search.problem, ("fastest", max(stage.bytes for stage in stages), NEVER)
+        raise ValueError("the plan is of another search")
 
     def _in_one_memory(self, objective: Objective, limits: Limits, byte_limit: int, progress: Progress | None) -> Plan:
         """Return the best plan in one memory, which holds `byte_limit` bytes. It is not checked."""
@@ -289,7 +296,7 @@ class PlanSearch:
         spaces = self._spaces_of(kernel_set)
         if self.request.strategy in ("best", "unfused") and not any(self._streams):
             unfused = spaces.of("unfused", None)
-            yield "size", LayoutSearch([replace(each, relocates=False) for each in unfused])
+            yield "size", LayoutSearch(unfused, relocates=False)
             yield "size", LayoutSearch(unfused)
         yield "speed", LayoutSearch(spaces.of(self.request.strategy, self.request.max_mac_overhead))
 
@@ -367,7 +374,7 @@ class PlanSearch:
 
     def _cycles(self, plan: Plan) -> int:
         """Return the estimated cycles by which plans are compared; 0 if the core has no cycle model."""
-        cycles_of = self.spaces()[0].search.cycles_of
+        cycles_of = self.spaces()[0].cycles_of
         return round(cycles_to_compare(plan, cycles_of.core, cycles_of.reads)) if cycles_of.core else 0
 
 

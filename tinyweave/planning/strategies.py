@@ -30,10 +30,12 @@ from .place.place import TRIES
 from .plan import Plan, Stage
 from .request import Request
 from .search.channels_once import Known, best_channels_once
+from .search.of_graph import problem_of
 from .search.orders import orders_of, stage_cycles_of
 from .search.pareto import ParetoSearch
 from .search.path_search import ChosenStage, PathSearch, Solution
 from .search.problem import NEVER
+from .search.stage_cycles import StageCycles
 
 STRATEGIES = ("best", "unfused", "layer", "patch", "msf")
 RECOMPUTING = ("patch", "msf")  # may recompute without limit if the request sets none
@@ -89,25 +91,29 @@ class PlanSpace:
     """All solutions (splits into stages) of one order of the ops with one kernel set, and how to give their buffers offsets.
 
     If `nested`, outputs of splits and slices are part of their input's buffer, and inputs of concatenations part of their
-    output's. If not `overlap`, no output overlaps an operand of its op. If not `relocates`, no tensor is relocated. If `fast`,
-    placement is greedy and no tensor is relocated.
+    output's. If not `overlap`, no output overlaps an operand of its op. If `fast`, placement is greedy and no tensor is
+    relocated. `plans` caches the results of `lay_out`.
     """
 
     search: PathSearch
+    cycles_of: StageCycles
     memory: str
     kernel_set: Sequence[KernelRule]
     streams: StreamedIO
     nested: bool = False
     overlap: bool = True
-    relocates: bool = True
     fast: bool = False
     channels_once: Mapping[str, int] = field(default_factory=dict)  # map -> leading channels computed once, others twice
-    _plans: dict[Sequence[ChosenStage], list[Plan]] = field(default_factory=dict, init=False)
+    plans: dict[tuple[Sequence[ChosenStage], bool], list[Plan]] = field(default_factory=dict, init=False)
 
-    def lay_out(self, solution: Solution) -> list[Plan]:
-        """Return the plan of a solution and, if it relocates tensors, the plan without relocations; unchecked and cached."""
-        if (stages := solution.stages) not in self._plans:
-            graph = self.search.row_graph.graph
+    def lay_out(self, solution: Solution, *, relocates: bool = True) -> list[Plan]:
+        """Return the plan of a solution and, if it relocates tensors, the plan without relocations; unchecked and cached.
+
+        If not `relocates`, no tensor is relocated.
+        """
+        stages, key = solution.stages, (solution.stages, relocates)
+        if key not in self.plans:
+            graph = self.cycles_of.row_graph.graph
             kernels = self.kernel_set[0]
             if len(self.kernel_set) > 1:
                 chosen = ((i, name) for stage in stages for i, name in zip(stage.ops, stage.kernels, strict=True) if name)
@@ -122,10 +128,10 @@ class PlanSpace:
                 max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
                 streams=self.streams,
             )
-            tries, moves = 0 if self.fast else TRIES, self.overlap and self.relocates and not self.fast
+            tries, moves = 0 if self.fast else TRIES, self.overlap and relocates and not self.fast
             plans = place_layout(layout, moves=moves, tries=tries)
-            self._plans[stages] = [replace(plan, channels_once=self.channels_once) for plan in plans]
-        return self._plans[stages]
+            self.plans[key] = [replace(plan, channels_once=self.channels_once) for plan in plans]
+        return self.plans[key]
 
 
 def recomputable_macs(macs: int, overhead: float) -> int:
@@ -222,16 +228,16 @@ class PlanSpaces:
         """
         self.orders, self.memory, self.kernel_set = orders, memory, kernel_set
         self.graph, self.streams, self.fast = orders.graph, orders.streams, orders.fast
-        self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
+        self.known: dict[tuple[str, float | None], list[PlanSpace]] = {}  # by strategy and overhead
 
     def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
         """Return the plan spaces of a strategy, whose plans execute at most `overhead` times the MACs of the network.
 
         None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
         """
-        if (strategy, overhead) not in self._known:
-            self._known[strategy, overhead] = self._of(strategy, overhead)
-        return self._known[strategy, overhead]
+        if (strategy, overhead) not in self.known:
+            self.known[strategy, overhead] = self._of(strategy, overhead)
+        return self.known[strategy, overhead]
 
     def _of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
         name = _parsed(strategy)[0]
@@ -261,14 +267,15 @@ class PlanSpaces:
         """Return the plan space of one order of the ops of `graph`, which is the network or one with rematerialised tensors.
 
         `shared` says which tensors share memory. `overlap`, `nested` and `channels_once` are fields of PlanSpace. `fusion` are
-        keywords of PathSearch, which say which fused stages are searched.
+        keywords of problem_of, which say which fused stages are searched.
         """
         has_cycles = not self.fast or len(self.kernel_set) > 1
         cycles_of = stage_cycles_of(
             graph, order, shared, kernels=self.kernel_set, streams=self.streams, overlap=overlap, has_cycles=has_cycles
         )
         return PlanSpace(
-            PathSearch(cycles_of, order, shared.owner, **fusion),
+            PathSearch(problem_of(cycles_of, order, shared.owner, **fusion)),
+            cycles_of,
             self.memory,
             self.kernel_set,
             self.streams,
@@ -327,12 +334,13 @@ class PlanSpaces:
         for each in unfused:
             if each.nested or not each.overlap:
                 continue
-            row_graph, order = each.search.row_graph, each.search.order
-            space_of = partial(self._space, self.graph, order, shared_in(self.graph, order, parts=False))
+            row_graph, order = each.cycles_of.row_graph, each.search.order
+            shared = shared_in(self.graph, order, parts=False)
+            space_of = partial(self._space, self.graph, order, shared)
             if name == "msf":
                 spaces.append(space_of(budget=budget, one_tile_per_stage=True))
                 continue
-            step_bytes = [each.search.cycles_of.kernels[index][0].unfused_bytes for index in order]
+            step_bytes = [each.cycles_of.kernels[index][0].unfused_bytes for index in order]
             stages = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
             if not stages and not self.streams.streamed_inputs:
                 stages = [Stage(ops) for ops in unfused_stages(order)]  # a single op can stream its output too

@@ -37,11 +37,13 @@ from tinyweave.planning.fuse.row_schedule import plan_macs, schedule_stage
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.plan import RowTiming
 from tinyweave.planning.search import stage_growth, stages
+from tinyweave.planning.search.of_graph import problem_of
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.planning.search.path_search import PathSearch
-from tinyweave.planning.search.problem import Problem, tensor_numbers
+from tinyweave.planning.search.problem import Problem
 from tinyweave.planning.search.stage_growth import growing
+from tinyweave.planning.search.tiles import tensor_numbers
 
 SEEDS = range(30)
 
@@ -133,7 +135,7 @@ def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int
     graph = random_network(seed, 7, growers=BY_ROW, live=2)
     row_graph, order = row_graph_of(graph), file_order(graph)
     shared = shared_in(graph, order, parts=False)
-    found = ParetoSearch([PathSearch(stage_cycles_of(graph, order, shared), order, shared.owner)]).least_bytes()
+    found = ParetoSearch([PathSearch(problem_of(stage_cycles_of(graph, order, shared), order, shared.owner))]).least_bytes()
     assert found is not None
     path = found.stages
     chosen = plan_in_stages(graph, [stage.ops for stage in path], tiles=[tile for stage in path for tile in stage.tiles])
@@ -254,7 +256,7 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
         grown.clear()
         shared = shared_in(graph, file_order(graph), parts=False)
         cycles_of = stage_cycles_of(graph, file_order(graph), shared)
-        found = ParetoSearch([PathSearch(cycles_of, file_order(graph), shared.owner)]).least_bytes()
+        found = ParetoSearch([PathSearch(problem_of(cycles_of, file_order(graph), shared.owner))]).least_bytes()
         assert found is not None
         bytes_.append(found.bytes)
         counts.append(len(grown))
@@ -288,7 +290,8 @@ def test_stages_are_the_same_in_c_and_python(
     streams = StreamedIO(graph.inputs if brought else ())
     cycles_of = stage_cycles_of(graph, file_order(graph), shared, streams=streams)
     for budget in (0, macs(graph) // 4, 10 * macs(graph)):
-        PathSearch(cycles_of, file_order(graph), shared.owner, budget=budget, one_tile_per_stage=one_tile_per_stage)
+        kinds = {"budget": budget, "one_tile_per_stage": one_tile_per_stage}
+        PathSearch(problem_of(cycles_of, file_order(graph), shared.owner, **kinds))
     assert len(found) == 3
 
 

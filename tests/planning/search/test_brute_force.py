@@ -16,6 +16,7 @@ from tinyweave.ops import macs
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import StreamedIO
 from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
+from tinyweave.planning.search.of_graph import problem_of
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.planning.search.path_search import PathSearch
@@ -73,7 +74,7 @@ def compare_with_all_plans(graph: Graph, *, brought: bool) -> None:
         kernels += [KernelRule(CORE, copying=names), KernelRule(CORE, frugal=names)]
         shared = shared_in(graph, order, parts=False)
         cycles_of = stage_cycles_of(graph, order, shared, kernels=kernels, streams=StreamedIO(streamed))
-        search = PathSearch(cycles_of, order, shared.owner, budget=budget)
+        search = PathSearch(problem_of(cycles_of, order, shared.owner, budget=budget))
         front = [(found.bytes, found.cycles) for found in ParetoSearch([search]).front()]
         for bytes_, cycles, again in space_points:
             assert again > budget or any(b <= bytes_ and c <= cycles for b, c in front), (bytes_, cycles, again)

@@ -12,6 +12,7 @@ from tinyweave.ir import Graph
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import WHOLE
 from tinyweave.planning.kernel_choice import PORTABLE, KernelRule
+from tinyweave.planning.search.of_graph import problem_of
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import NEVER
@@ -27,7 +28,7 @@ def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:
     order = sources[-1].search.order
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, kernels=[PORTABLE, CORE])
-    return graph, PathSearch(cycles_of, order, shared.owner, budget=budget)
+    return graph, PathSearch(problem_of(cycles_of, order, shared.owner, budget=budget))
 
 
 def all_paths(space: PathSearch) -> list[tuple[int, int, int]]:
@@ -35,9 +36,9 @@ def all_paths(space: PathSearch) -> list[tuple[int, int, int]]:
     stages, options = space.stages, dict[int, list[tuple[int, int, int, int]]]()
     for number, span in enumerate(stages.stage.tolist()):
         space._compute_exactly(number)
-        for option in space.options[number]:
-            bytes_, macs = int(space.min_bytes[number]) + option.bytes, int(stages.recomputed_macs[number])
-            options.setdefault(int(stages.begin[span]), []).append((int(stages.end[span]), bytes_, option.cycles, macs))
+        for more, cycles, *_ in space.options[number]:
+            bytes_, macs = int(space.min_bytes[number]) + more, int(stages.recomputed_macs[number])
+            options.setdefault(int(stages.begin[span]), []).append((int(stages.end[span]), bytes_, cycles, macs))
     for single in space.unfused:
         step = space.order.index(single.ops[0])
         options.setdefault(step, []).append((step + 1, single.bytes, single.cycles, 0))
@@ -72,5 +73,5 @@ def test_ties_of_cycles_are_broken_by_the_least_fusion(seed: int) -> None:
     graph, known = random_space(seed, 0)
     shared = shared_in(graph, known.order, parts=False)
     cycles_of = stage_cycles_of(graph, known.order, shared, has_cycles=False)
-    solution = PathSearch(cycles_of, known.order, shared.owner).fastest(NEVER)
+    solution = PathSearch(problem_of(cycles_of, known.order, shared.owner)).fastest(NEVER)
     assert solution is not None and all(len(stage.ops) == 1 and not stage.tiles for stage in solution.stages)

@@ -119,12 +119,6 @@ def distances(
 
     The output must start at least this distance below the owner. Owners that must not be overlapped are left out. An op with
     several outputs, not counting state, has an empty dict.
-
-    Args:
-        variants: the name of each op's kernel, "" for ops without code.
-        owner: activation -> the tensor that owns its memory.
-        max_distance: larger distances are left out.
-        offset: activation -> where it begins in its owner, if not at 0.
     """
     by_op = []
     for op, name in zip(graph.ops, variants, strict=True):
@@ -153,14 +147,7 @@ def rules(
     distances: Sequence[Mapping[str, int]],
     buffers: Iterable[Buffer],
 ) -> list[Rule]:
-    """Return the rules by which the output of each stage may overlap operands whose last use is that stage.
-
-    Args:
-        stages: indices of the ops of each stage.
-        owner: activation -> the tensor that owns its memory.
-        distances: for each stage, owner of an operand's memory -> overlap distance in bytes.
-        buffers: the buffers of all owners.
-    """
+    """Return the rules by which the output of each stage may overlap operands whose last use is that stage."""
     allowed = []
     home = {buffer.name: buffer for buffer in buffers}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
@@ -181,8 +168,6 @@ def saved_bytes(
     """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step.
 
     Args:
-        owner: activation -> the tensor that owns its memory.
-        distance: for each op, owner of an operand's memory -> overlap distance in bytes.
         last_used: the owners of memory whose last use is this step.
     """
     target = owner[graph.ops[index].outputs[0]]

@@ -38,8 +38,6 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int], *, 
     where possible. Splits are treated in order, joins from last to first, since the input of a join may itself be joined.
 
     Args:
-        owner: activation -> the tensor that owns its memory, with views only.
-        order: indices of the ops in the order in which they run.
         parts: whether all tensors may be inside others. If not, only the rows of a streamed window may, inside their state.
     """
     shared, free = Aliases(dict(owner), {}, frozenset()), set[int]()

@@ -241,13 +241,7 @@ def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
 
 
 def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None = None) -> Region:
-    """Check that a row of a tensor is intact, report the read, and return the region of the whole row.
-
-    Args:
-        fused: the simulated stage.
-        op: the op that reads; None for the caller of the model.
-        cols: the columns that are read; None for all.
-    """
+    """Check that a row of a tensor is intact, report the read, and return the region of the whole row."""
     region = fused.place(name, row)
     if not fused.intact(name, row):
         raise UnsoundPlanError(f"{op.name if op else 'the caller'} reads row {row} of '{name}', which is not intact")
@@ -361,11 +355,6 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
 def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
     """Return the rows that one iteration of a tile reads, from tensors outside the tile and from tensors inside it.
 
-    Args:
-        fused: the state of the simulated stage.
-        tile: the tile, a group of ops that run together.
-        rows: the rows of the tile's output that the iteration computes.
-
     Returns:
         Two lists. The first has (reading op, tensor, row) for each row that is read from outside. The second has (start, count)
         for each read of `count` rows of an inside tensor; `start` is relative to the first row of the tensor in this iteration.
@@ -446,12 +435,6 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
 
 def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> tuple[Rectangle, int]:
     """Shift the columns of an inner tensor that a tile holds to the columns that the readers of the next block need.
-
-    Args:
-        fused: the simulated stage.
-        name: the inner tensor.
-        fields: rows and columns that each reader needs.
-        end: one past the last column that the tile holds; 0 if it holds none.
 
     Returns:
         The rows and columns that are still to be computed, and one past the last column that the tile then holds.

@@ -30,7 +30,6 @@ def patches(
     in patches.
 
     Args:
-        order: indices of the ops in execution order.
         step_bytes: RAM of each step if its op runs unfused.
         budget: the most multiply-accumulates that the patches may recompute.
         grid: n for n x n patches, 0 to try all n.

@@ -92,14 +92,7 @@ def _repeats(x: Tensor, out: Tensor, operands: Sequence[Tensor]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RowGraph:
-    """A graph together with the kernels, tiles and streams of a plan, and the input rows that each op then reads.
-
-    Args:
-        variants: the name of each op's kernel.
-        streamed_inputs: network inputs that arrive row by row.
-        tiles: groups of ops that run together, a few rows and columns at a time.
-        streamed_outputs: network outputs that leave row by row.
-    """
+    """A graph together with the kernels, tiles and streams of a plan, and the input rows that each op then reads."""
 
     graph: Graph
     variants: Sequence[str]
@@ -200,12 +193,7 @@ _IN_USE: WeakKeyDictionary[Graph, WeakValueDictionary[tuple[tuple[str, ...], Str
 
 
 def shared_row_graph(graph: Graph, variants: tuple[str, ...], streams: StreamedIO) -> RowGraph:
-    """Return a row graph without tiles; calls with equal arguments return the same object, with its caches, while it is in use.
-
-    Args:
-        variants: the name of each op's kernel.
-        streams: network inputs and outputs that are streamed.
-    """
+    """Return a row graph without tiles; calls with equal arguments return the same object, with its caches, while in use."""
     in_use, key = _IN_USE.setdefault(graph, WeakValueDictionary()), (variants, streams)
     row_graph = in_use.get(key) or RowGraph(graph, variants, streams.streamed_inputs, (), streams.streamed_outputs)
     return in_use.setdefault(key, row_graph)
@@ -270,7 +258,6 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
 
     Args:
         axis: 0 for rows, 1 for columns.
-        rows: output rows that the tile computes in total; None for all.
 
     Returns:
         Two mappings. The first is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols`
@@ -368,7 +355,6 @@ def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) ->
     The figure is negative if the op skips rows that no later op needs.
 
     Args:
-        tile: the tile, or a single op as a tile.
         rows: output rows that the tile computes. None for all; then the last op, which recomputes nothing, is left out.
     """
     across = tile_spans(row_graph, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}

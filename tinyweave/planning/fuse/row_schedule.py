@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from math import gcd, prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,24 +29,76 @@ from ..plan import Node, Plan, RowSchedule, RowTiming, Stage, Tile
 from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_sizes
 
 
+class StageRows(NamedTuple):
+    """The rows that the nodes of a fused stage read and compute. A node is a tile (given by its last op) or another op.
+
+    Attributes:
+        reads: node -> the rows that it reads per iteration; the nodes are in the order in which they run.
+        makes: node -> the tensor that it computes.
+        rows_per_iteration: tile -> rows that it computes per iteration; other nodes compute one.
+        streamed: the streamed inputs that the stage reads.
+        inner: the tensors that only this stage reads, without its output.
+        height: tensor -> its rows; tensors of one row may be absent.
+        last_rows: output rows of the last node; if it accumulates row by row, its input rows.
+        bytes, row_bytes, is_streamed, is_accumulated: of the output.
+    """
+
+    reads: Mapping[int, Sequence[Access]]
+    makes: Mapping[int, str]
+    rows_per_iteration: Mapping[int, int]
+    streamed: Collection[str]
+    inner: Collection[str]
+    height: Mapping[str, int]
+    last_rows: int
+    bytes: int
+    row_bytes: int
+    is_streamed: bool
+    is_accumulated: bool
+
+
+Operand = tuple[str, int, int, bool]
+"""A tensor from outside a fused stage: the owner of its memory, its rows, the bytes of a row, and whether it is in place.
+
+It is in place if the stage's last op runs outside tiles and reads each byte before it writes the byte at the same offset.
+"""
+
+
 def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> RowSchedule | None:
     """Return the row schedule of a fused stage of `ops`, in this order, or None if they cannot form a stage."""
-    timings = row_timings(row_graph, ops)
-    if timings is None:
+    stage = stage_rows(row_graph, ops)
+    timings = None if stage is None else row_timings(stage)
+    if stage is None or timings is None:
         return None
-    accesses = stage_accesses(row_graph, ops)
     readers: dict[str, list[tuple[int, Window]]] = {}
-    for index, reads in accesses.items():
+    for index, reads in stage.reads.items():
         for read in reads:
             readers.setdefault(read.tensor, []).append((index, read.window))
-    node_of = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in timings}
-    inner = {name: node for name, node in node_of.items() if row_graph.readers[name] <= set(ops) and node != ops[-1]}
-    line_buffers = {name: _line_buffer_rows(readers[name], timings, node) for name, node in inner.items()}
-    if (out := row_graph.graph.ops[ops[-1]].outputs[0]) in row_graph.streamed_outputs:
+    inner = [(name, node) for node in timings if (name := node if isinstance(node, str) else stage.makes[node]) in stage.inner]
+    line_buffers = {name: _line_buffer_rows(readers[name], timings, node) for name, node in inner}
+    if (out := stage.makes[ops[-1]]) in row_graph.streamed_outputs:
         line_buffers[out] = timings[ops[-1]].largest_iteration
-    tiles = [tile_sizes(row_graph, tile) for tile in row_graph.tiles if tile.ops[-1] in accesses]
+    tiles = [tile_sizes(row_graph, tile) for tile in row_graph.tiles if tile.ops[-1] in stage.reads]
     sizes = {name: size for of_tile in tiles for name, size in of_tile.items()}
     return RowSchedule(timings, line_buffers, sizes)
+
+
+def stage_rows(row_graph: RowGraph, ops: Sequence[int]) -> StageRows | None:
+    """Return the rows that a fused stage of `ops`, in this order, reads and computes; None if they cannot form a stage."""
+    reads = stage_accesses(row_graph, ops)
+    if not reads or any(row_graph.accumulator_bytes[index] for index in ops[:-1]):
+        return None
+    users, makes = set(ops), {index: row_graph.graph.ops[index].outputs[0] for index in reads}
+    streamed = dict.fromkeys(
+        read.tensor for accesses in reads.values() for read in accesses if read.tensor in row_graph.streamed_inputs
+    )
+    if any(not row_graph.readers[name] <= users for name in streamed):
+        return None
+    inner = {name for name in (*streamed, *makes.values()) if row_graph.readers[name] <= users and name != makes[ops[-1]]}
+    tile_rows = {tile.ops[-1]: tile.rows for tile in row_graph.tiles if tile.ops[0] in users}
+    out, last = row_graph.graph.output(row_graph.graph.ops[ops[-1]]), ops[-1]
+    of_output = out.bytes, row_bytes(out) if out.name in row_graph.height else 0, out.name in row_graph.streamed_outputs
+    sums = row_graph.accumulator_bytes[last] > 0
+    return StageRows(reads, makes, tile_rows, streamed, inner, row_graph.height, row_graph.rows[last], *of_output, sums)
 
 
 def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[Access, ...]]:
@@ -64,27 +117,15 @@ def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[A
     return accesses
 
 
-def row_timings(row_graph: RowGraph, ops: Sequence[int]) -> dict[Node, RowTiming] | None:
+def row_timings(stage: StageRows) -> dict[Node, RowTiming] | None:
     """Return when each op, tile and streamed input of a stage computes (or receives) its rows; None if it cannot be a stage.
 
     Ops and tiles are listed by their (last) op's index, streamed inputs by name.
     """
-    reads = stage_accesses(row_graph, ops)
-    if not reads or any(row_graph.accumulator_bytes[index] for index in ops[:-1]):
-        return None
-    users, last = set(ops), ops[-1]
-    brought = dict.fromkeys(
-        read.tensor for accesses in reads.values() for read in accesses if read.tensor in row_graph.streamed_inputs
-    )
-    if any(not row_graph.readers[name] <= users for name in brought):
-        return None
-    nodes: list[Node] = [*brought, *reads]
-    tile_rows = {tile.ops[-1]: tile.rows for tile in row_graph.tiles if tile.ops[0] in users}
-    rows_per_iteration: dict[Node, int] = {node: tile_rows.get(node, 1) if isinstance(node, int) else 1 for node in nodes}
-    node_of: dict[str, Node] = {name: name for name in brought} | {
-        row_graph.graph.ops[index].outputs[0]: index for index in reads
-    }
-    inner = {name for name, node in node_of.items() if row_graph.readers[name] <= users and node != last}
+    reads, last = stage.reads, list(stage.reads)[-1]
+    nodes: list[Node] = [*stage.streamed, *reads]
+    rows_per_iteration = {node: stage.rows_per_iteration.get(node, 1) if isinstance(node, int) else 1 for node in nodes}
+    node_of: dict[str, Node] = {name: name for name in stage.streamed} | {name: node for node, name in stage.makes.items()}
     strides = [max(read.window.stride for read in accesses) for accesses in reads.values()]
     every: dict[Node, int] = {last: prod(strides)}  # a multiple of all strides, so that all divisions below are exact
     for index in reversed(list(reads)):
@@ -99,7 +140,7 @@ def row_timings(row_graph: RowGraph, ops: Sequence[int]) -> dict[Node, RowTiming
             ticks = every[index] // window.stride * window.up * rows_per_iteration[source]
             if every.setdefault(source, ticks) != ticks:
                 return None  # two paths of different strides lead to the source
-    rows = rows_needed(row_graph, reads, node_of, inner, rows_per_iteration)
+    rows = rows_needed(stage, node_of, rows_per_iteration)
     if min(rows.values()) < 1:
         return None
     timings = {node: RowTiming(0, every[node], rows[node], rows_per_iteration[node]) for node in nodes}
@@ -111,34 +152,21 @@ def single_op(index: int) -> Tile:
     return Tile((index,), 0)
 
 
-def rows_needed(
-    row_graph: RowGraph,
-    reads: Mapping[int, Sequence[Access]],
-    node_of: Mapping[str, Node],
-    inner: Collection[str],
-    rows_per_iteration: Mapping[Node, int],
-) -> dict[Node, int]:
+def rows_needed(stage: StageRows, node_of: Mapping[str, Node], rows_per_iteration: Mapping[Node, int]) -> dict[Node, int]:
     """Return how many rows each node (op, tile or streamed input) of a stage must compute.
 
     The last node computes all its rows, and so do nodes whose tensor another stage reads. All other nodes compute only the rows
-    that the stage itself reads.
-
-    Args:
-        reads: node -> the input rows that it reads.
-        node_of: tensor -> the node that computes it.
-        inner: tensors that only this stage reads.
-        rows_per_iteration: node -> rows that it computes per iteration.
+    that the stage itself reads. `node_of` is tensor -> the node that computes it.
     """
-    rows = {node: 0 if name in inner else row_graph.height.get(name, 1) for name, node in node_of.items()}
-    last = list(reads)[-1]
-    rows[last] = row_graph.rows[last]
-    for index in reversed(list(reads)):
+    rows = {node: 0 if name in stage.inner else stage.height.get(name, 1) for name, node in node_of.items()}
+    rows[list(stage.reads)[-1]] = stage.last_rows
+    for index in reversed(list(stage.reads)):
         more = rows_per_iteration[index] - 1
-        for x, window in reads[index]:
+        for x, window in stage.reads[index]:
             if (source := node_of.get(x)) is not None:
                 by_row = window._replace(stride=window.stride // (more + 1))  # `window` is that of an iteration of several rows
                 last_row = by_row.first(rows[index] - 1 - more) + window.extent
-                rows[source] = max(rows[source], min(row_graph.height[x], last_row))
+                rows[source] = max(rows[source], min(stage.height[x], last_row))
     return rows
 
 
@@ -199,56 +227,56 @@ def distances(
 
     The keys are the owners of the inputs' memory. The output may overlap an input only if this stage is the input's last use.
     """
-    accesses = stage_accesses(row_graph, ops)
-    inner = {row_graph.graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
-    names = {read.tensor for reads in accesses.values() for read in reads} - inner
-    by_owner: dict[str, int] = {}
-    for name in sorted(names):
-        readers = [(index, read.window) for index, reads in accesses.items() for read in reads if read.tensor == name]
-        by_owner[owner[name]] = max(by_owner.get(owner[name], 0), _distance(row_graph, timings, ops[-1], name, readers))
+    graph, stage, last = row_graph.graph, stage_rows(row_graph, ops), ops[-1]
+    assert stage is not None, "the stage has timings"
+    inner = {graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
+    names = {read.tensor for accesses in stage.reads.values() for read in accesses} - inner
+    is_tiled = any(last in tile.ops for tile in row_graph.tiles)
+    in_place = {read.tensor for read in stage.reads[last]} & row_graph.in_place[last] if names and not is_tiled else ()
+    operands = {x: (owner[x], row_graph.height[x], row_bytes(graph.tensors[x]), x in in_place) for x in names}
+    return distances_to(stage, timings, operands)
+
+
+def distances_to(stage: StageRows, timings: Mapping[Node, RowTiming], operands: Mapping[str, Operand]) -> dict[str, int]:
+    """Return the overlap distances of a stage's output to some operands, by name: owner of an operand's memory -> bytes."""
+    by_owner = dict[str, int]()
+    for name, operand in sorted(operands.items()):
+        readers = [(node, read.window) for node, accesses in stage.reads.items() for read in accesses if read.tensor == name]
+        by_owner[operand[0]] = max(by_owner.get(operand[0], 0), _distance(stage, timings, operand, readers))
     return by_owner
 
 
-def output_bytes(row_graph: RowGraph, timings: Mapping[Node, RowTiming], last: int) -> int:
-    """Return the buffer bytes of a stage's output: the whole tensor, or the rows of one iteration if it is streamed.
-
-    `last` is the stage's last op.
-    """
-    out = row_graph.graph.output(row_graph.graph.ops[last])
-    return timings[last].largest_iteration * row_bytes(out) if out.name in row_graph.streamed_outputs else out.bytes
+def output_bytes(stage: StageRows, timing: RowTiming) -> int:
+    """Return the buffer bytes of a stage's output: the whole tensor, or the rows of an iteration if it is streamed."""
+    return timing.largest_iteration * stage.row_bytes if stage.is_streamed else stage.bytes
 
 
 def _distance(
-    row_graph: RowGraph,
-    timings: Mapping[Node, RowTiming],
-    last: int,
-    x: str,
-    readers: Sequence[tuple[int, Window]],
+    stage: StageRows, timings: Mapping[Node, RowTiming], operand: Operand, readers: Sequence[tuple[int, Window]]
 ) -> int:
-    """Return the bytes by which the output of op `last` must start below tensor `x` to overwrite only rows that were read.
+    """Return the bytes by which a stage's output must start below an operand to overwrite only rows that were read.
 
-    `readers` are (node, window) for each op or tile of the stage that reads x. `timings` say when each node computes its rows.
+    `readers` are (node, window) for each node of the stage that reads the operand.
     """
-    graph = row_graph.graph
-    out, size, timing_of_last = graph.output(graph.ops[last]), row_bytes(graph.tensors[x]), timings[last]
-    if row_graph.accumulator_bytes[last]:  # written all at once, with the last row
-        iterations, written = np.array([timing_of_last.iterations - 1]), np.array([out.bytes])
-    elif out.name in row_graph.streamed_outputs:  # each iteration may write the whole line buffer
+    last, (_, rows, size, is_in_place) = list(stage.reads)[-1], operand
+    timing_of_last = timings[last]
+    if stage.is_accumulated:  # written all at once, with the last row
+        iterations, written = np.array([timing_of_last.iterations - 1]), np.array([stage.bytes])
+    elif stage.is_streamed:  # each iteration may write the whole line buffer
         iterations = np.arange(timing_of_last.iterations)
-        written = np.full(timing_of_last.iterations, output_bytes(row_graph, timings, last))
+        written = np.full(timing_of_last.iterations, output_bytes(stage, timing_of_last))
     else:
         iterations = np.arange(timing_of_last.iterations)
-        written = np.minimum((iterations + 1) * timing_of_last.rows_per_iteration, timing_of_last.rows) * row_bytes(out)
+        written = np.minimum((iterations + 1) * timing_of_last.rows_per_iteration, timing_of_last.rows) * stage.row_bytes
     distance = 0
     for index, window in readers:
         timing = timings[index]
         if index == last:  # an in-place kernel has read the input row when it writes the output row
-            in_place = x in row_graph.in_place[index] and all(index not in tile.ops for tile in row_graph.tiles)
-            done = iterations + (in_place and bool(written[0] == size))
+            done = iterations + (is_in_place and bool(written[0] == size))
         else:
             begun = (timing_of_last.first + iterations * timing_of_last.every - timing.first) // timing.every + 1
             done = np.minimum(np.maximum(begun, 0), timing.iterations)
-        oldest = np.clip(window.first(done), 0, row_graph.height[x])
+        oldest = np.clip(window.first(done), 0, rows)
         distance = max(distance, int(np.where(done < timing.iterations, written - oldest * size, 0).max()))
     return distance
 
@@ -289,14 +317,7 @@ def distances_by_stage(
     offset: Mapping[str, int] | None = None,
     max_distance: int = ANY_DISTANCE,
 ) -> list[Mapping[str, int]]:
-    """Return, for each stage, the overlap distance of its output to each input: owner of the input's memory -> bytes.
-
-    Args:
-        stages: the stages, as from `schedule_stages`.
-        owner: tensor -> the tensor that owns its memory.
-        offset: tensor -> where it begins in its owner, if not at 0.
-        max_distance: larger distances of unfused ops are left out.
-    """
+    """Return, for each stage, the overlap distance of its output to each input: owner of the input's memory -> bytes."""
     by_op = distances_of_ops(row_graph.graph, row_graph.variants, owner, max_distance, offset)
     return [
         by_op[stage.ops[0]] if stage.schedule is None else distances(row_graph, stage.schedule.timings, stage.ops, owner)

@@ -103,13 +103,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], saved: Saved | None) -> OrderProblem:
-    """Return the problem of ordering a graph's ops; its `sequences` are still empty.
-
-    Args:
-        owner: activation -> the tensor that owns its memory.
-        scratch: bytes per op; empty if no op needs scratch.
-        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
-    """
+    """Return the problem of ordering a graph's ops; its `sequences` are still empty."""
     count = len(graph.ops)
     state = {name for name in owner.values() if graph.tensors[name].role == "state"}
     owners: list[list[str]] = []

@@ -82,14 +82,7 @@ def live_bytes(
     scratch: Sequence[int] = (),
     saved: Saved | None = None,
 ) -> list[int]:
-    """Return the RAM of each step of an order in bytes: live tensors and scratch, minus the bytes saved by overlaps.
-
-    Args:
-        order: indices of the ops.
-        owner: activation -> the tensor that owns its memory.
-        scratch: bytes per op (not per step); empty if no op needs scratch.
-        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
-    """
+    """Return the RAM of each step of an order in bytes: live tensors and scratch, minus the bytes saved by overlaps."""
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
     step_bytes = [sum(map(size.__getitem__, names)) for names in live]
@@ -117,11 +110,7 @@ def best_order(
     deterministic unless `seconds` end the search.
 
     Args:
-        owner: activation -> the tensor that owns its memory, as by `overlap.views`.
-        scratch: bytes per op.
-        saved: bytes that an op saves by overlapping its output with operands; None if outputs overlap no operands.
         sets: how many sets of ops the search visits at most.
-        seconds: time limit.
     """
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)

@@ -83,8 +83,6 @@ def place(
     """Return the smallest placement found, and a lower bound.
 
     Args:
-        buffers: buffers of one memory.
-        rules: which of them may overlap although both are alive.
         tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
         enough: arena size in bytes at which the search ends.
         known: offsets of a known placement, returned if no better one is found.

@@ -62,9 +62,6 @@ def find_relocation(
     """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if the search fails.
 
     Args:
-        buffers: buffers of one memory.
-        rules: which of them may overlap although both are alive.
-        capacity: bytes of the arena.
         present: two collections of names of buffers that are alive before the first step: the buffers that stay alive
             throughout (state), which are placed at the bottom, and all others (inputs).
         movable: whether a buffer (by name) may be relocated before a step.
@@ -137,15 +134,7 @@ def _fit(search: _Search, states: list[_State], step: int, starting: Sequence[in
 
 
 def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """Return the state that follows `state` if one more buffer is placed before step `step`.
-
-    Args:
-        state: the state before.
-        others: (offset, buffer) of each other live buffer.
-        step: the step; -1 for buffers that are alive before the first step.
-        item: (offset, buffer) of the placed buffer.
-        cost: bytes copied if the buffer is relocated from another offset, plus CALL; 0 for a new buffer.
-    """
+    """Return the state that follows `state` if one more buffer is placed before step `step`."""
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 

@@ -17,6 +17,7 @@ from ..fuse.rematerialise import candidates, with_channels_once
 from ..fuse.row_access import StreamedIO
 from ..liveness import lifetimes
 from ..order.order_search import file_order, without_views
+from .of_graph import problem_of
 from .orders import stage_cycles_of
 from .pareto import ParetoSearch
 from .path_search import PathSearch
@@ -43,9 +44,7 @@ def best_channels_once(
     Maps of which no channel is computed twice are left out.
 
     Args:
-        streamed_inputs: network inputs that arrive row by row.
         budgets: multiply-accumulates that may be recomputed, also by tiles, in rising order.
-        known: a cache for this graph and these streamed inputs, which is filled.
     """
     costs, results = known or ({}, {})
     parts = _ops_around_maps(graph, streamed_inputs) if any(budgets) else {}
@@ -123,17 +122,13 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
     """Return the least peak RAM of all ways to split a network into fused stages and unfused ops.
 
     The ops run in the order of the imported file, with portable kernels.
-
-    Args:
-        streamed_inputs: network inputs that arrive row by row, and so are never whole in RAM.
-        budget: multiply-accumulates that the tiles of a solution may recompute.
-        byte_limit: if the peak exceeds this limit, the result is NEVER.
     """
     order = file_order(graph)
     streams = StreamedIO(tuple(streamed_inputs))
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, streams=streams, has_cycles=False)
-    found = ParetoSearch([PathSearch(cycles_of, order, shared.owner, budget=budget)]).least_bytes(byte_limit)
+    problem = problem_of(cycles_of, order, shared.owner, budget=budget)
+    found = ParetoSearch([PathSearch(problem)]).least_bytes(byte_limit)
     return NEVER if found is None else found.bytes
 
 

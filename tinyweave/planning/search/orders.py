@@ -8,14 +8,15 @@ from functools import partial
 
 from ...ir import Graph
 from ...kernels.layer_cycles import cost_model_core
-from ...kernels.table import BY_NAME
+from ...kernels.table import BY_NAME, code_bytes
 from ..alias.overlap import ANY_DISTANCE, distances, saved_bytes
 from ..alias.subtensors import Aliases
 from ..assemble import NO_OVERLAP
 from ..fuse.row_access import WHOLE, StreamedIO, shared_row_graph
 from ..kernel_choice import PORTABLE, KernelRule, scratch_of, variants_in
 from ..order.order_search import best_order, file_order, live_bytes
-from .stage_cycles import Kernel, StageCycles
+from .problem import Kernel
+from .stage_cycles import StageCycles
 
 
 def stage_cycles_of(
@@ -31,10 +32,7 @@ def stage_cycles_of(
     """Return the kernels that each op of a graph may use in an order of the ops, with their RAM and cycles.
 
     Args:
-        order: indices of its ops.
-        shared: which tensors share memory.
         kernels: rules, each of which gives each op one kernel that it may use; the rule for portable kernels first.
-        streams: network inputs and outputs that are streamed.
         overlap: whether outputs may overlap operands of their op.
         has_cycles: whether to estimate cycles; if not, all are 0.
     """
@@ -49,7 +47,9 @@ def stage_cycles_of(
         saved = partial(saved_bytes, not_streamed, shared.owner, distance)
         for index, size in zip(order, live_bytes(not_streamed, order, shared.owner, scratch, saved), strict=True):
             if variants[index] not in [kernel.name for kernel in per_op[index]]:
-                per_op[index].append(Kernel(variants[index], scratch[index], size))
+                name = variants[index]
+                flash = (BY_NAME[name].flash(graph, graph.ops[index]), code_bytes([name])) if name else (0, 0)
+                per_op[index].append(Kernel(name, scratch[index], *flash, size))
     row_graph = shared_row_graph(graph, variants_in(graph, shared, portable), streams)
     fastest = kernels[-1]
     return StageCycles(row_graph, per_op, cost_model_core(fastest.core) if has_cycles else "", fastest.reads)

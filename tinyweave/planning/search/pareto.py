@@ -14,11 +14,23 @@ from typing import Literal, NamedTuple, TypeVar
 
 from ..plan import Plan
 from .path_search import PathSearch, Solution
-from .problem import NEVER
+from .problem import NEVER, Problem
 
 PathObjective = Literal["size", "balanced", "speed"]
 """What to minimise: bytes, then cycles; bytes times cycles; cycles, then bytes."""
 MOST_QUERIES = 200  # per choice; a count rather than a time, so that every machine makes the same plan
+
+
+Query = tuple[Literal[PathObjective, "fastest"], int, int]
+"""Which solution to find: an objective, and limits of bytes and cycles. Objective `fastest` minimises the cycles alone."""
+
+
+def solve(problem: Problem, request: Query) -> Solution | None:
+    """Return the solution of a problem that a request asks for; None if no solution is within its limits.
+
+    This is the search of every plan. Equal problems and requests have equal solutions.
+    """
+    return ParetoSearch([PathSearch(problem)]).best(*request)
 
 
 class Candidate(NamedTuple):
@@ -88,11 +100,15 @@ class ParetoSearch:
                 best = found
         return best
 
-    def best(self, objective: PathObjective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
+    def best(
+        self, objective: Literal[PathObjective, "fastest"], byte_limit: int = NEVER, cycles: int = NEVER
+    ) -> Solution | None:
         """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if no solution fits."""
         fastest = self.fastest(byte_limit)
         if fastest is None or fastest.cycles > cycles:
             return None
+        if objective == "fastest":
+            return fastest
         if objective == "speed":
             return self.least_bytes(byte_limit, fastest.cycles)
         least = self.least_bytes(byte_limit, cycles)

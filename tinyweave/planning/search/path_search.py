@@ -14,26 +14,24 @@ buffer per stage, of any size that one of its kernels needs; for each op, the fa
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ops import macs_per_op
-from ..fuse.row_access import recomputed_macs, tile_accesses, tile_buffer_bytes
-from ..fuse.row_schedule import is_fused
-from ..liveness import lifetimes
-from ..plan import Stage, Tile
-from .problem import NEVER, TileCandidate, numbered, problem_of, tensor_numbers
+from ..plan import Tile
+from .problem import NEVER, Cycles, Kernel, Problem, TileCost
 from .shortest_path import CutGraph
-from .stage_cycles import Cycles, PerScratchSize, StageCycles
 from .stage_growth import FusedStage, Tiling, bytes_saved_by_tile, growing, stage_memory
-from .stage_overlap import dying_in, overlap_in_stage
+from .stage_overlap import overlap_in_stage
 from .stages import Stages, as_columns, grow_stages
-from .tiles import NARROWEST, tile_candidates
 
+PerScratchSize = NDArray[np.int64]
+"""An entry per scratch size: the cycles of an op if it has its fastest kernel that needs no more scratch."""
+UNUSABLE = 1 << 40  # cycles if no kernel of the op needs so little scratch
 TIES = 1 << 14  # an edge costs cycles * TIES + ties; TIES is larger than the sum of `ties` on any path
+ALL = -1  # rows of an op, if it computes all
 TIE_OF_TILED = 8  # ties of a tiled op; a fused one has 1: equally fast paths should fuse and tile little
 
 
@@ -56,76 +54,52 @@ class Solution(NamedTuple):
     space: int = 0  # the number of its plan space, if several are searched
 
 
-class _Option(NamedTuple):
-    """A choice of scratch size and largest tile buffer of a stage, both in bytes, and the stage's cycles with this choice.
-
-    `bytes` is how much more RAM the stage needs with this option than with its smallest option.
-    """
-
-    bytes: int
-    cycles: int
-    scratch: int
-    tile: int
-
-
-T = TypeVar("T", ChosenStage, _Option)
+Option = tuple[int, int, int, int]
+"""A choice of scratch size and largest tile buffer of a stage: (more bytes than with its smallest option, the stage's cycles,
+bytes of scratch, bytes of the tile buffer)."""
+T = TypeVar("T", ChosenStage, Option)
 
 
 class PathSearch:
     """The search for the fastest split of one order of the ops into stages within any byte limit.
 
     The edges of the graph that it searches are fused stages and unfused ops. The columns min_bytes, min_cycles, recomputed_macs
-    and ties have an entry per edge.
-
-    Args:
-        cycles_of: the network, and the kernels that each op may use, with their cycles.
-        order: indices of the ops.
-        owner: tensor -> the tensor that owns its memory.
-        budget: multiply-accumulates that a solution may recompute.
-        fuses: whether ops may be fused.
-        one_tile_per_stage: whether each fused stage is a single tile, as strategy `msf` demands.
-        partition: all ops in stages: the only fused stages allowed, whose tiles keep their width; None for any.
+    and ties have an entry per edge. All kernels of a stage share one scratch buffer, so the more scratch a stage has, the
+    faster kernels its ops may use: `scratch_sizes` are the sizes that some kernel needs.
     """
 
-    def __init__(
-        self,
-        cycles_of: StageCycles,
-        order: Sequence[int],
-        owner: Mapping[str, str],
-        *,
-        budget: int = 0,
-        fuses: bool = True,
-        one_tile_per_stage: bool = False,
-        partition: Sequence[Stage] | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem) -> None:
         """List the unfused ops and the fused stages: the edges of a graph whose paths are splits of the ops into stages."""
-        self.cycles_of, self.order, self.owner, self.budget = cycles_of, tuple(order), owner, budget
-        self.row_graph, self.may_widen = cycles_of.row_graph, partition is None
-        self.lives = lifetimes(
-            self.row_graph.graph, [(index,) for index in order], owner, by_rows=self.row_graph.streamed_outputs
-        )
-        self._known_bytes: dict[Tile, int] = {}  # of tiles' buffers
-        self.options: dict[int, list[_Option]] = {}  # of exact stages: Pareto-optimal, fewest bytes first
-        fused = {index for stage in partition or () if is_fused(self.row_graph, stage.ops) for index in stage.ops}
-        self.unfused = [op for step, index in enumerate(order) if index not in fused for op in self._unfused_ops(step)]
-        self.tiles = list[Tile]()  # by their number in the problem, at their smallest width
-        if partition is not None:
-            self.stages = self._stages_of(partition)
-        else:
-            self.stages = self._grown(one_tile_per_stage=one_tile_per_stage) if fuses else as_columns(())
+        self.problem, self.order = problem, tuple(op.op_index for op in problem.ops)
+        self.tiles = [tile for ending in problem.tiles for tile in ending]
+        self.last_step = [step for step, ending in enumerate(problem.tiles) for _ in ending]  # of each tile
+        self.usable = [[kernel for kernel in op.kernels if kernel.is_by_rows] for op in problem.ops]
+        sizes = sorted({0, *(kernel.scratch for op in problem.ops for kernel in op.kernels)})
+        self.scratch_sizes = np.array(sizes, np.int64)
+        by_scratch = [sorted(range(len(of)), key=[kernel.scratch for kernel in of].__getitem__) for of in self.usable]
+        self._by_scratch = [  # for each op, its usable kernels sorted by scratch, and how many of them fit in each scratch size
+            (numbers, np.searchsorted([of[number].scratch for number in numbers], self.scratch_sizes, side="right"))
+            for numbers, of in zip(by_scratch, self.usable, strict=True)
+        ]
+        self._known: dict[tuple[int, Cycles], PerScratchSize] = {}
+        self.options: dict[int, list[Option]] = {}  # of exact stages: Pareto-optimal, fewest bytes first
+        begins = zip((0, *(problem.partition or ())), problem.partition or (), strict=False)
+        fused = {step for begin, end in begins if self._is_fused(begin, end) for step in range(begin, end)}
+        self.unfused = [op for step in range(len(problem.ops)) if step not in fused for op in self._unfused_ops(step)]
+        self.stages = grow_stages(problem) if problem.partition is None else self._given_stages(problem.partition)
         self._set_lower_bounds()
 
     def fastest(self, byte_limit: int) -> Solution | None:
         """Return the fastest solution that needs at most `byte_limit` bytes, or None if no solution fits."""
         # per edge, the index of the largest scratch size within the limit
-        level = np.searchsorted(self.cycles_of.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
+        level = np.searchsorted(self.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
         cost = self.min_cycles[np.arange(len(level)), level] * TIES + self.ties
-        cost[(level < 0) | (self.recomputed_macs > self.budget)] = NEVER
+        cost[(level < 0) | (self.recomputed_macs > self.problem.budget)] = NEVER
         for edge in self.options:
             if cost[edge] < NEVER:
                 cost[edge] = self._cost(edge, byte_limit)
         while True:
-            path = self.graph.shortest(cost, self.budget)
+            path = self.graph.shortest(cost, self.problem.budget)
             if path is None:
                 return None
             inexact = [edge for edge in path if edge < len(self.stages.stage) and edge not in self.options]
@@ -136,70 +110,25 @@ class PathSearch:
                 self._compute_exactly(edge)
                 cost[edge] = self._cost(edge, byte_limit)
 
+    def _is_fused(self, begin: int, end: int) -> bool:
+        """Return whether a stage of the steps [begin, end) is fused: it has several ops, or one that must be fused."""
+        return end > begin + 1 or self.problem.ops[begin].unfused_bytes >= NEVER
+
     def _unfused_ops(self, step: int) -> list[ChosenStage]:
         """Return the unfused op of a step with each of its Pareto-optimal kernels; empty if the op must be fused.
 
         An op must be fused if it reads a streamed input or writes a streamed output.
         """
-        index, less = self.order[step], 0
-        if is_fused(self.row_graph, (index,)):
-            return []
-        for name in (*self.row_graph.streamed_inputs, *self.row_graph.streamed_outputs):  # never whole in RAM
-            if max(self.lives[name].begin, 0) <= step < self.lives[name].end:
-                less += self.row_graph.graph.tensors[name].bytes
-        kernels, cycles = self.cycles_of.kernels[index], self.cycles_of.once
+        kernels, index = self.problem.ops[step].kernels, (self.order[step],)
         return _pareto_front(
-            [ChosenStage(k.unfused_bytes - less, cycles(index, k.name), (index,), (), (k.name,)) for k in kernels]
+            [ChosenStage(k.unfused_bytes, k.cycles, index, (), (k.name,)) for k in kernels if k.unfused_bytes < NEVER]
         )
 
-    def _grown(self, *, one_tile_per_stage: bool) -> Stages:
-        """Return the fused stages that may need less RAM than the largest of their ops does unfused.
-
-        Append all tile candidates to `self.tiles`. With `one_tile_per_stage`, all ops of a stage form a single tile. Otherwise,
-        a stage may have several tiles or none, and the ops outside tiles exchange rows through line buffers.
-        """
-        row_graph, order, tensors = self.row_graph, self.order, self.row_graph.graph.tensors
-        least = dict[int, int]()  # op -> bytes of its smallest kernel
-        for each in self.unfused:
-            least[each.ops[0]] = min(each.bytes, least.get(each.ops[0], NEVER))
-        unfused_bytes = [least.get(index, NEVER) for index in order]
-        inputs = sum(tensors[name].bytes for name, life in self.lives.items() if life.begin < 0)
-        inputs -= sum(tensors[name].bytes for name in row_graph.streamed_inputs)
-        never_fused = [size for size, index in zip(unfused_bytes, order, strict=True) if row_graph.accesses[index] is None]
-        # up to twice the network's work, tiles do not depend on the budget: a larger budget never leads to other tiles
-        mac_limit = max(self.budget, sum(macs_per_op(row_graph.graph, clipped=True))) if self.budget else 0
-        candidates = tile_candidates(row_graph, order, mac_limit, any_length=one_tile_per_stage)
-        for end, ending in enumerate(candidates, 1):
-            for each_tile in ending:
-                self.tiles.append(Tile(order[each_tile.first : end], NARROWEST, each_tile.rows))
-                self._known_bytes[self.tiles[-1]] = each_tile.bytes
-        floor = -1 if one_tile_per_stage else max([inputs, *never_fused])  # lower bound on the bytes of every solution
-        return grow_stages(
-            problem_of(
-                row_graph,
-                order,
-                self.lives,
-                unfused_bytes,
-                candidates,
-                arena_floor=floor,
-                one_tile_per_stage=one_tile_per_stage,
-            )
-        )
-
-    def _stages_of(self, partition: Sequence[Stage]) -> Stages:
-        """Return the fused stages of `partition` (all ops in stages), each with a single choice of tiles: its own."""
-        row_graph, stages, begin = self.row_graph, list[FusedStage](), 0
-        by_last = {tile.ops[-1]: tile for stage in partition for tile in stage.tiles or ()}
-        numbers = tensor_numbers(row_graph)
-        candidates: list[list[TileCandidate]] = [[] for _ in self.order]
-        for step, tile in ((step, by_last[index]) for step, index in enumerate(self.order) if index in by_last):
-            macs, reads = sum(recomputed_macs(row_graph, tile).values()), tile_accesses(row_graph, tile.ops, tile.rows) or ()
-            first, by_rows = step + 1 - len(tile.ops), numbered(reads, numbers)
-            candidates[step].append(TileCandidate(first, tile.rows, self._buffer_bytes(tile), macs, by_rows))
-        problem = problem_of(row_graph, self.order, self.lives, [NEVER] * len(self.order), candidates)
-        for ops in (stage.ops for stage in partition):
-            end = begin + len(ops)
-            if is_fused(row_graph, ops):
+    def _given_stages(self, partition: Sequence[int]) -> Stages:
+        """Return the fused stages of `partition` (the ends of all stages), each with a single choice of tiles: its own."""
+        problem, stages = self.problem, list[FusedStage]()
+        for begin, end in zip((0, *partition), partition, strict=False):
+            if self._is_fused(begin, end):
                 grown, tiling = None, Tiling()
                 for upto, _, growth in growing(problem, begin, end):
                     tiling = tiling.continued()
@@ -208,9 +137,38 @@ class PathSearch:
                     grown = stage_memory(growth, begin, end) if upto == end else None
                 assert grown is not None, "a partition has all readers of a streamed input in one stage"
                 stages.append(grown._replace(tilings=(tiling,)))
-            begin = end
-        self.tiles = [by_last[index] for index in self.order if index in by_last]
         return as_columns(stages)
+
+    def _per_scratch_size(self, step: int, cycles: Cycles) -> PerScratchSize:
+        """Return the fewest cycles of an op for each scratch size; `cycles` has an entry per usable kernel."""
+        if (step, cycles) not in self._known:
+            by_scratch, at = self._by_scratch[step]
+            self._known[step, cycles] = np.minimum.accumulate([UNUSABLE, *(cycles[number] for number in by_scratch)])[at]
+        return self._known[step, cycles]
+
+    def _row_cycles(self, step: int, rows: int = ALL) -> Cycles:
+        """Return the cycles of an op that runs row by row outside all tiles, for each of its usable kernels."""
+        op = self.problem.ops[step]
+        times = 1 if op.accumulator_bytes else op.rows if rows == ALL else rows
+        return tuple(times * kernel.row_cycles for kernel in self.usable[step])
+
+    def _untiled(self, step: int, rows: int = ALL) -> PerScratchSize:
+        """Return the fewest cycles of an op that runs row by row outside all tiles, for each scratch size."""
+        return self._per_scratch_size(step, self._row_cycles(step, rows))
+
+    def _tiled(self, number: int, cols: int, rows: int = ALL) -> PerScratchSize:
+        """Return the fewest cycles of all ops of a tile together, for each scratch size.
+
+        `rows` are the output rows of its last op to compute in total.
+        """
+        total = np.zeros(len(self.scratch_sizes), np.int64)
+        for step, cycles in enumerate(self._tile_cost(number, cols, rows)[1], self.tiles[number].first):
+            total += self._per_scratch_size(step, cycles)
+        return total
+
+    def _tile_cost(self, number: int, cols: int, rows: int = ALL) -> TileCost:
+        """Return the bytes of a tile's buffer, and the cycles of each of its ops; none if the cycles are unknown."""
+        return self.problem.cost(number, cols, rows) if self.problem.has_cycles else (self.tiles[number].bytes, ())
 
     def _set_lower_bounds(self) -> None:
         """Set the arrays min_bytes, min_cycles, recomputed_macs and ties, and the graph whose paths are searched.
@@ -220,16 +178,16 @@ class PathSearch:
         """
         stages, unfused, count = self.stages, self.unfused, len(self.stages.stage)
         begin, end = stages.begin[stages.stage], stages.end[stages.stage]
-        step_of = {index: step for step, index in enumerate(self.order)}
+        step_of, count_of_ops = {index: step for step, index in enumerate(self.order)}, len(self.order)
         steps = np.array([step_of[each.ops[0]] for each in unfused], np.int64)
         fused_bytes = stages.bytes[stages.stage] - stages.saved + stages.tile_bytes - stages.most_overlap[stages.stage]
         self.min_bytes = np.concatenate([fused_bytes, np.array([each.bytes for each in unfused], np.int64)])
         self.recomputed_macs = np.concatenate([stages.recomputed_macs, np.zeros(len(unfused), np.int64)])
         self.graph = CutGraph(
-            np.concatenate([begin, steps]), np.concatenate([end, steps + 1]), self.recomputed_macs, len(self.order)
+            np.concatenate([begin, steps]), np.concatenate([end, steps + 1]), self.recomputed_macs, count_of_ops
         )
-        zeros = np.zeros(len(self.cycles_of.scratch_sizes), np.int64)
-        by_rows = (self.cycles_of.untiled(i) if self.row_graph.accesses[i] is not None else zeros for i in self.order)
+        zeros = np.zeros(len(self.scratch_sizes), np.int64)
+        by_rows = (self._untiled(step) if self.usable[step] else zeros for step in range(count_of_ops))
         before = np.cumsum([zeros, *by_rows], axis=0)  # prefix sums over the steps
         self.min_cycles = np.zeros((len(self.min_bytes), len(zeros)), np.int64)
         untiled = before[stages.end] - before[stages.begin] - self._cycles_of_unread_rows()
@@ -239,16 +197,18 @@ class PathSearch:
         for level in range(len(zeros)):
             self.min_cycles[:count, level] += _sums(added[kinds, level], stages.tiles_at)
         self.ties = np.zeros(len(self.min_bytes), np.int64)
-        sizes = np.array([len(tile.ops) for tile in self.tiles] or [0], np.int64)
+        sizes = np.array(
+            [last + 1 - tile.first for tile, last in zip(self.tiles, self.last_step, strict=True)] or [0], np.int64
+        )
         self.ties[:count] = end - begin + TIE_OF_TILED * _sums(sizes[stages.tiles], stages.tiles_at)
 
     def _cycles_of_unread_rows(self) -> NDArray[np.int64]:
         """Return the cycles that each stage saves by not computing rows that no op reads, as an array [stage, scratch size]."""
-        stages, untiled = self.stages, self.cycles_of.untiled
-        saved = np.zeros((len(stages.begin), len(self.cycles_of.scratch_sizes)), np.int64)
+        stages = self.stages
+        saved = np.zeros((len(stages.begin), len(self.scratch_sizes)), np.int64)
         for stage in np.flatnonzero(np.diff(stages.fewer_at)).tolist():
             for step, rows in stages.fewer(stage).items():
-                saved[stage] += untiled(self.order[step]) - untiled(self.order[step], rows)
+                saved[stage] += self._untiled(step) - self._untiled(step, rows)
         return saved
 
     def _cycles_added_by_tiles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -260,64 +220,59 @@ class PathSearch:
             The additional cycles of each kind at its best width, as an array [kind, scratch size], and the kind of each entry
             of `stages.tiles`.
         """
-        stages, known, added = self.stages, dict[tuple[int, tuple[int | None, ...]], int](), list[PerScratchSize]()
+        stages, known, added = self.stages, dict[tuple[int, tuple[int, ...]], int](), list[PerScratchSize]()
         stage_of_tile = np.repeat(stages.stage, np.diff(stages.tiles_at))
         stage_of_tile[np.diff(stages.fewer_at)[stage_of_tile] == 0] = -1  # all stages that compute all rows count as one
         base = len(stages.begin) + 1
         codes, inverse = np.unique(stages.tiles * base + stage_of_tile + 1, return_inverse=True)  # of (tile, stage) pairs
         kinds = list[int]()
         for number, stage in (divmod(code, base) for code in codes.tolist()):
-            tile, fewer = self.tiles[number], stages.fewer(stage - 1) if stage else {}
-            by_op = {self.order[step]: rows for step, rows in fewer.items()}
-            key = number, tuple(by_op.get(index) for index in tile.ops)
+            last, fewer = self.last_step[number], stages.fewer(stage - 1) if stage else {}
+            steps = range(self.tiles[number].first, last + 1)
+            key = number, tuple(fewer.get(step, ALL) for step in steps)
             if key not in known:
                 known[key] = len(added)
-                tiled = np.min([self.cycles_of.tiled(wide, by_op.get(tile.ops[-1])) for wide in self._widths(tile)], axis=0)
-                added.append(tiled - np.sum([self.cycles_of.untiled(index, by_op.get(index)) for index in tile.ops], axis=0))
+                tiled = np.min([self._tiled(number, cols, fewer.get(last, ALL)) for cols in self._widths(number)], axis=0)
+                added.append(tiled - np.sum([self._untiled(step, fewer.get(step, ALL)) for step in steps], axis=0))
             kinds.append(known[key])
-        shape = -1, len(self.cycles_of.scratch_sizes)
+        shape = -1, len(self.scratch_sizes)
         return np.array(added, np.int64).reshape(shape), np.array(kinds, np.int64)[inverse]
 
-    def _widths(self, tile: Tile) -> list[Tile]:
-        """Return the tile and, if tiles may be widened, tiles of 2, 4, ... times as many columns, up to the whole width."""
-        width = self.row_graph.graph.output(self.row_graph.graph.ops[tile.ops[-1]]).shape[2]
-        widths = [tile]
-        while self.cycles_of.core and self.may_widen and widths[-1].cols < width:
-            widths.append(Tile(tile.ops, min(2 * widths[-1].cols, width), tile.rows, tile.cached))
+    def _widths(self, number: int) -> list[int]:
+        """Return the columns of a tile and, if tiles may be widened, 2, 4, ... times as many, up to the whole width."""
+        problem, widths = self.problem, [self.tiles[number].cols]
+        width = problem.tensors[problem.ops[self.last_step[number]].output].cols
+        while problem.has_cycles and problem.partition is None and widths[-1] < width:
+            widths.append(min(2 * widths[-1], width))
         return widths
-
-    def _buffer_bytes(self, tile: Tile) -> int:
-        if tile not in self._known_bytes:
-            self._known_bytes[tile] = tile_buffer_bytes(self.row_graph, tile)
-        return self._known_bytes[tile]
 
     def _compute_exactly(self, edge: int) -> None:
         """Replace the lower bounds of the stage of an edge by its exact RAM, and list its Pareto-optimal options.
 
         An option is a choice of scratch size and tile widths. More scratch or wider tiles let the stage run faster in more RAM.
         """
-        cycles_of, (begin, end), tiles, fewer = self.cycles_of, self._span(edge), self._tiles(edge), self._fewer(edge)
-        ops, size = self.order[begin:end], int(self.stages.tile_bytes[edge])
-        shared = overlap_in_stage(self.row_graph, ops, self.owner, dying_in(self.row_graph, self.lives, begin, end), tiles)
-        least_scratch = max(min(kernel.scratch for kernel in cycles_of.usable[index]) for index in ops)
+        (begin, end), fewer = self._span(edge), self._fewer(edge)
+        tiles, size = self.stages.tiles_of(edge), int(self.stages.tile_bytes[edge])
+        shared = overlap_in_stage(self.problem, begin, end, {self.last_step[number]: self.tiles[number] for number in tiles})
+        least_scratch = max(min(kernel.scratch for kernel in self.usable[step]) for step in range(begin, end))
         self.min_bytes[edge] += int(self.stages.most_overlap[self.stages.stage[edge]]) - shared + least_scratch
-        tiled = {index for tile in tiles for index in tile.ops}
-        scratch_sizes = np.unique([kernel.scratch for index in ops for kernel in cycles_of.usable[index]])
+        tiled = {step for number in tiles for step in range(self.tiles[number].first, self.last_step[number] + 1)}
+        scratch_sizes = np.unique([kernel.scratch for step in range(begin, end) for kernel in self.usable[step]])
         scratch_sizes = scratch_sizes[scratch_sizes >= least_scratch]
-        levels = np.searchsorted(cycles_of.scratch_sizes, scratch_sizes)
-        widths = [(self._widths(tile), fewer.get(tile.ops[-1])) for tile in tiles]
-        tile_sizes = sorted({max(size, self._buffer_bytes(wide)) for of_tile, _ in widths for wide in of_tile} or {0})
+        levels = np.searchsorted(self.scratch_sizes, scratch_sizes)
+        widths = [[(number, cols, fewer.get(self.last_step[number], ALL)) for cols in self._widths(number)] for number in tiles]
+        tile_sizes = sorted({max(size, self._tile_cost(*key)[0]) for of_tile in widths for key in of_tile} or {0})
         cycles = np.zeros((len(tile_sizes), len(scratch_sizes)), np.int64)
-        for index in ops:
-            if index not in tiled:
-                cycles += cycles_of.untiled(index, fewer.get(index))[levels]
-        for of_tile, rows in widths:
-            buffer_bytes = [self._buffer_bytes(wide) for wide in of_tile]  # rise with the width
-            fewest = np.minimum.accumulate([cycles_of.tiled(wide, rows)[levels] for wide in of_tile], axis=0)
+        for step in range(begin, end):
+            if step not in tiled:
+                cycles += self._untiled(step, fewer.get(step, ALL))[levels]
+        for of_tile in widths:
+            buffer_bytes = [self._tile_cost(*key)[0] for key in of_tile]  # rise with the width
+            fewest = np.minimum.accumulate([self._tiled(*key)[levels] for key in of_tile], axis=0)
             cycles += fewest[np.searchsorted(buffer_bytes, tile_sizes, side="right") - 1]
         self.options[edge] = _pareto_front(
             [
-                _Option(tile_size - size + scratch - least_scratch, int(cycles[x, y]), scratch, tile_size)
+                (tile_size - size + scratch - least_scratch, int(cycles[x, y]), scratch, tile_size)
                 for x, tile_size in enumerate(tile_sizes)
                 for y, scratch in enumerate(scratch_sizes.tolist())
             ]
@@ -327,47 +282,54 @@ class PathSearch:
         stage = self.stages.stage[edge]
         return int(self.stages.begin[stage]), int(self.stages.end[stage])
 
-    def _tiles(self, edge: int) -> list[Tile]:
-        return [self.tiles[each] for each in self.stages.tiles_of(edge)]
-
     def _fewer(self, edge: int) -> dict[int, int]:
-        """Return the ops that compute only some rows of their output, in the fused stage that `edge` stands for.
+        """Return the steps whose op computes only some rows of its output, in the fused stage that `edge` stands for.
 
         Returns:
-            Op index -> number of rows to compute, for each op whose output is read only in part within the stage.
+            step -> number of rows to compute, for each op whose output is read only in part within the stage.
         """
-        return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.stage[edge])).items()}
+        return self.stages.fewer(int(self.stages.stage[edge]))
 
-    def _option(self, edge: int, byte_limit: int) -> _Option:
+    def _option(self, edge: int, byte_limit: int) -> Option:
         """Return the fastest option (scratch size and tile widths) of the fused stage of `edge` within `byte_limit` bytes.
 
         `_compute_exactly` must have computed the stage's options. The limit must be at least the stage's min_bytes.
         """
         options = self.options[edge]
-        return options[bisect_right(options, byte_limit - int(self.min_bytes[edge]), key=lambda option: option.bytes) - 1]
+        return options[bisect_right(options, byte_limit - int(self.min_bytes[edge]), key=lambda option: option[0]) - 1]
 
     def _cost(self, edge: int, byte_limit: int) -> int:
         if self.min_bytes[edge] > byte_limit:
             return NEVER
-        return self._option(edge, byte_limit).cycles * TIES + int(self.ties[edge])
+        return self._option(edge, byte_limit)[1] * TIES + int(self.ties[edge])
 
     def _chosen(self, edge: int, byte_limit: int) -> ChosenStage:
         """Return the stage or unfused op of an edge, with the tiles and kernels that are fastest within `byte_limit` bytes."""
         if edge >= len(self.stages.stage):
             return self.unfused[edge - len(self.stages.stage)]
-        option, cycles_of = self._option(edge, byte_limit), self.cycles_of
+        more_bytes, stage_cycles, scratch, tile_bytes = self._option(edge, byte_limit)
         (begin, end), fewer = self._span(edge), self._fewer(edge)
-        ops = self.order[begin:end]
-        level = int(np.searchsorted(cycles_of.scratch_sizes, option.scratch))
+        level = int(np.searchsorted(self.scratch_sizes, scratch))
         cycles, tiles = dict[int, Cycles](), list[Tile]()
-        for tile in self._tiles(edge):
-            rows = fewer.get(tile.ops[-1])
-            able = [wide for wide in self._widths(tile) if self._buffer_bytes(wide) <= option.tile]
-            tiles.append(min(able, key=lambda wide: (int(cycles_of.tiled(wide, rows)[level]), -wide.cols)))
-            cycles |= cycles_of.in_tile(tiles[-1], rows)
-        cycles |= {index: cycles_of.by_rows(index, fewer.get(index)) for index in ops if index not in cycles}
-        names = tuple(cycles_of.fastest(index, cycles[index], option.scratch) for index in ops)
-        return ChosenStage(int(self.min_bytes[edge]) + option.bytes, option.cycles, ops, tuple(tiles), names)
+        for number in self.stages.tiles_of(edge):
+            tile, last = self.tiles[number], self.last_step[number]
+            rows = fewer.get(last, ALL)
+            able = [cols for cols in self._widths(number) if self._tile_cost(number, cols, rows)[0] <= tile_bytes]
+            width = min(able, key=lambda cols: (int(self._tiled(number, cols, rows)[level]), -cols))
+            tiles.append(Tile(self.order[tile.first : last + 1], width, tile.rows, tile.is_cached))
+            of_ops = self._tile_cost(number, width, rows)[1] or [
+                (0,) * len(self.usable[step]) for step in range(tile.first, end)
+            ]
+            cycles |= dict(zip(range(tile.first, last + 1), of_ops, strict=False))
+        cycles |= {step: self._row_cycles(step, fewer.get(step, ALL)) for step in range(begin, end) if step not in cycles}
+        names = tuple(_fastest(self.usable[step], cycles[step], scratch) for step in range(begin, end))
+        return ChosenStage(int(self.min_bytes[edge]) + more_bytes, stage_cycles, self.order[begin:end], tuple(tiles), names)
+
+
+def _fastest(kernels: Sequence[Kernel], cycles: Cycles, scratch: int) -> str:
+    """Return the name of the fastest kernel that needs at most `scratch` bytes; ties are broken by less scratch."""
+    pairs = zip(kernels, cycles, strict=True)
+    return min((taken, kernel.scratch, kernel.name) for kernel, taken in pairs if kernel.scratch <= scratch)[2]
 
 
 def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -378,9 +340,9 @@ def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def _pareto_front(options: Sequence[T]) -> list[T]:
-    """Return the options that are Pareto-optimal in bytes and cycles, the fewest bytes first."""
+    """Return the options that are Pareto-optimal in bytes and cycles, their first two fields, the fewest bytes first."""
     kept = list[T]()
     for option in sorted(options):
-        if not kept or option.cycles < kept[-1].cycles:
+        if not kept or option[1] < kept[-1][1]:
             kept.append(option)
     return kept

@@ -33,11 +33,9 @@ class Tiling(NamedTuple):
 
     Attributes:
         saved: line-buffer bytes that the tiles save.
-        tile_bytes: bytes of the largest tile buffer.
         recomputed_macs: multiply-accumulates that the tiles recompute.
         output_buffer: by how many bytes `saved` shrinks if the stage continues after a tile: then the tile's output needs a
             line buffer of several rows.
-        tiles: numbers of the tiles in the problem.
     """
 
     saved: int = 0
@@ -71,8 +69,6 @@ class FusedStage(NamedTuple):
     """The steps [begin, end) as a fused stage, with its RAM and its possible tilings.
 
     Attributes:
-        begin: the first step.
-        end: one past the last step.
         bytes: RAM of all tensors that are alive in the stage, without tiles.
         most_overlap: upper bound on the output bytes that reuse the memory of tensors whose last use is in the stage.
         fewer_rows: step -> rows to compute, for ops whose output is read only in part.
@@ -115,8 +111,6 @@ class GrowingStage:
     """A stage that begins at step `begin` and grows by one op at a time.
 
     Attributes:
-        problem: the network.
-        begin: the first step.
         tensors: the tensors that the stage computes or streams in, by number.
         unread: tensors that earlier ops of the stage compute and no op of it reads yet. The stage may end only if there are
             none besides its last output.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...ops.window import Window
 from ...support import toolchain
 from . import stage_growth
-from .problem import Problem, ProblemOp, ProblemTensor, RowRead, TileCandidate
+from .problem import Problem, ProblemTensor, RowRead
 from .stage_growth import FusedStage, grow_stages_in_python, longest_stage
 
 FEW = 6  # ops: for so small a problem Python is as fast as C
@@ -98,13 +98,16 @@ class _Vector(ctypes.Structure):
 
 NUMBERS = ("op_count", "tensor_count", "longest_stage", "most_tilings", "most_ticks", "arena_floor", "one_tile_per_stage")
 READ_COLUMNS = ("at", "tensor", *Window._fields)
+OF_TENSORS = ProblemTensor._fields[1:11]
+OF_OPS = ("output", "rows", "accumulator_bytes", "unfused_bytes")
+OF_TILES = ("first", "rows", "bytes", "recomputed_macs")
 COLUMNS = (
-    *(f"tensor_{name}" for name in ProblemTensor._fields[1:]),
-    *(f"op_{name}" for name in ProblemOp._fields[1:-1]),
+    *(f"tensor_{name}" for name in OF_TENSORS),
+    *(f"op_{name}" for name in OF_OPS),
     "op_is_by_rows",
     *(f"op_reads_{name}" for name in READ_COLUMNS),
     "tile_at",
-    *(f"tile_{name}" for name in TileCandidate._fields[:-1]),
+    *(f"tile_{name}" for name in OF_TILES),
     *(f"tile_reads_{name}" for name in READ_COLUMNS),
 )
 
@@ -135,16 +138,14 @@ def grow_stages_in_c(problem: Problem) -> Stages | None:
 
 def _in_c(problem: Problem) -> _Problem:
     """Return the problem as a struct for stage_growth.c, with an array per field of tensors, ops and tiles."""
-    tensors, ops = list(zip(*problem.tensors, strict=True)), list(zip(*problem.ops, strict=True))
     tiles = [tile for ending in problem.tiles for tile in ending]
-    by_field = list(zip(*tiles, strict=True)) or [()] * len(TileCandidate._fields)
     lists: list[Iterable[int]] = [
-        *tensors[1:],
-        *ops[1:-1],
+        *([getattr(tensor, name) for tensor in problem.tensors] for name in OF_TENSORS),
+        *([getattr(op, name) for op in problem.ops] for name in OF_OPS),
         [op.reads is not None for op in problem.ops],
         *_read_columns([op.reads or () for op in problem.ops]),
         problem.tile_at,
-        *by_field[:-1],
+        *([getattr(tile, name) for tile in tiles] for name in OF_TILES),
         *_read_columns([tile.reads for tile in tiles]),
     ]
     columns = [np.array(column, np.int64) for column in lists]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..fuse.row_access import RowGraph, recomputed_macs, tile_accesses, tile_buffer_bytes
+from ..fuse.row_access import Access, RowGraph, recomputed_macs, tile_accesses, tile_buffer_bytes
 from ..plan import Tile
-from .problem import TileCandidate, numbered, tensor_numbers
+from .problem import RowRead, TileCandidate
 
 LONGEST_TILE = 6  # ops
 NARROWEST = 1  # columns
 TILE_ROWS = (1, 2, 4, 8)  # heights
+
+
+def tensor_numbers(row_graph: RowGraph) -> dict[str, int]:
+    """Return a mapping from the name of each activation to its number in a `Problem`."""
+    names = (name for name, tensor in row_graph.graph.tensors.items() if tensor.data is None)
+    return {name: number for number, name in enumerate(names)}
+
+
+def numbered(reads: Sequence[Access], numbers: Mapping[str, int]) -> tuple[RowRead, ...]:
+    """Return row accesses as (number of the tensor, window of rows), for a `Problem`; `numbers` is tensor name -> number."""
+    return tuple((numbers[read.tensor], read.window) for read in reads)
 
 
 def tile_candidates(
@@ -24,7 +35,6 @@ def tile_candidates(
     chains of ops.
 
     Args:
-        order: indices of the ops.
         mac_budget: multiply-accumulates that a tile may recompute.
         any_length: whether tiles may have any number of ops, instead of at most LONGEST_TILE. Then all are one row high.
     """
