@@ -53,9 +53,8 @@ def test_every_constant_output_compiles(values: list[int], tmp_path: Path) -> No
 
 
 def test_words_are_hexadecimal_beside_the_header_that_describes_them() -> None:
-    words = np.array([[1, 0xFEDCBA98]], np.uint32)
-    expected = "/* [1][2], layout: tw_line.h */\nstatic const uint32_t words[2] = {0x00000001, 0xfedcba98};\n"
-    assert c.array("uint32_t", "words", words, "tw_line.h") == expected
+    text = c.array("uint32_t", "w", np.array([[1, 0xFEDCBA98]], np.uint32), "tw_line.h")
+    assert text == "/* [1][2], layout: tw_line.h */\nstatic const uint32_t w[2] = {0x00000001, 0xfedcba98};\n"
 
 
 @pytest.mark.parametrize("digits", range(1, 12))

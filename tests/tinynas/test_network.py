@@ -10,7 +10,7 @@ from cases.mobile import bottlenecks, fusion_chains, narrow_mobilenet, published
 
 from tinynas.arch import blocks, layers, macs
 from tinynas.network import to_graph
-from tinynas.published.mobile import mcunet_320kb, mcunet_512kb, proxyless_mobile
+from tinynas.published.mobile import mcunet_320kb, mcunet_512kb, mnasnet_b1, proxyless_mobile
 from tinynas.published.resnet import resnet
 from tinyweave import ops
 from tinyweave.ops import macs_original
@@ -30,6 +30,10 @@ def test_bottlenecks_recovers_the_blocks_from_their_layers() -> None:
     narrow = narrow_mobilenet(48)
     assert bottlenecks(layers(narrow)) == narrow
     assert sum(block.residual for block in narrow) == 10
+
+
+def test_channels_of_mnasnet_are_multiples_of_8_near_the_width() -> None:
+    assert [group.width for group in mnasnet_b1(width=0.9).groups] == [16, 24, 40, 72, 88, 176, 288]
 
 
 @pytest.mark.shared
