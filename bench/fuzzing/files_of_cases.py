@@ -178,7 +178,7 @@ def quantised(path: Path, folder: Path) -> tuple[Path, tuple[int, str, str]]:
     samples = {name: np.stack([draw(tensor.shape, tensor.dtype, rng) for _ in range(8)]) for name, tensor in tensors}
     np.savez(folder / "samples.npz", **samples)
     out = folder / f"{path.stem}_int8.tflite"
-    return out, command("quantize", path, "--calibrate", folder / "samples.npz", "-o", out)
+    return out, command("quantize", path, "--inputs", folder / "samples.npz", "-o", out)
 
 
 def fault_of(code: int, out: str, err: str) -> str:

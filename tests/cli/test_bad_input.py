@@ -46,7 +46,7 @@ from tinyweave.ir import CompileError, Graph, Op
         (("inspect", "{chain}", "--shape", "image=1,0"), "--shape image=1,0 has the extent 0"),
         (("plan", "{chain}", "--shape", "a=1", "--shape", "a=2"), "--shape gives 'a' twice"),
         (("reorder", "{chain}", "--shape", "nothing=1"), "the model has no input 'nothing'; its inputs are "),
-        (("quantize", "{chain}", "--calibrate", "{folder}", "--shape", "nothing=1"), "the model has no input 'nothing'"),
+        (("quantize", "{chain}", "--inputs", "{folder}", "--shape", "nothing=1"), "the model has no input 'nothing'"),
         (("inspect", "{folder}/empty.tflite"), "empty.tflite: not a readable"),
         (("inspect", "{folder}/noise.tflite"), "noise.tflite: not a readable"),
         (("inspect", "{folder}/cut.tflite"), "cut.tflite: "),

@@ -104,7 +104,7 @@ def test_inspect_of_a_float_network_estimates_its_int8_form(capsys, tmp_path):
     printed = capsys.readouterr().out
     for said in (
         "a float model: 4 ops on float32, for which there are no kernels; make it int8\n",
-        "    tinyweave quantize float.tflite --calibrate SAMPLES\nthen all of 6 ops are supported; estimated as int8",
+        "    tinyweave quantize float.tflite --inputs SAMPLES\nthen all of 6 ops are supported; estimated as int8",
         f"  RAM: {record['int8']['arena']:,} B (arena alone",
         f"  Flash: about {least:,} to {most:,} B\nboards that it fits: ",
     ):

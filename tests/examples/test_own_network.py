@@ -54,7 +54,7 @@ def test_a_network_goes_from_its_framework_to_right_answers_in_c(
     if page == "ONNX.md":  # the command line takes the file that the script wrote
         monkeypatch.chdir(tmp_path)
         np.save("samples.npy", np.random.default_rng(0).normal(size=(16, 3, 32, 32)).astype(np.float32))
-        (block,) = (block for block in blocks(ROOT / "docs" / "ONNX.md") if "--calibrate" in block.text)
+        (block,) = (block for block in blocks(ROOT / "docs" / "ONNX.md") if "--inputs" in block.text)
         assert [main(words_of(command)[1:]) for command in commands(block)] == [0, 0]
         assert Path("firmware/net_int8.h").is_file()
 

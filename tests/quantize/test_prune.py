@@ -228,7 +228,7 @@ def test_the_command_writes_a_file_and_reports_the_removed_channels(capsys: Any,
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 8, 8, 3)).astype(np.float32))
     plain = tw.prune(model, np.load(tmp_path / "x.npy"), ram="1m", epochs=0)
     out, limit = tmp_path / "small.tflite", plain.needs[0].flash - 500
-    options = (model, "--calibrate", tmp_path / "x.npy", "--flash", limit, "--epochs", "0", "-o", out)
+    options = (model, "--inputs", tmp_path / "x.npy", "--flash", limit, "--epochs", "0", "-o", out)
     assert run("prune", *options) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"wrote {out}") and "norm lost" in printed and "pruned and trained" not in printed
@@ -254,6 +254,6 @@ def test_faulty_input_is_refused_in_one_line(
 ) -> None:
     np.save(tmp_path / "x.npy", np.zeros((4, 8, 8, 3), np.float32))
     out = tmp_path / "small.tflite"
-    assert run("prune", model, "--calibrate", tmp_path / "x.npy", "-o", out, *arguments) == 2
+    assert run("prune", model, "--inputs", tmp_path / "x.npy", "-o", out, *arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.count("\n") == 1 and message in printed.err and not out.exists()

@@ -140,7 +140,7 @@ def test_a_quantised_model_is_verified_on_an_emulated_core(model: Path) -> None:
 def test_the_command_writes_a_file_that_other_commands_accept(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=IMAGES, y=np.arange(60) % 5)
     out = tmp_path / "small.tflite"
-    options = ("--calibrate", tmp_path / "x.npz", "--scale", "1/255", "-o", out, "--samples", 30)
+    options = ("--inputs", tmp_path / "x.npz", "--scale", "1/255", "-o", out, "--samples", 30)
     assert run("quantize", model, *options) == 0
     printed = capsys.readouterr().out
     for words in ("wrote ", "input: x int8 1x8x8x3, real = ", "from 30 samples", "on 60 samples", " dB", "the same class: "):
@@ -157,7 +157,7 @@ def test_the_command_writes_a_file_that_other_commands_accept(capsys: Any, model
 
 def test_the_report_shows_blame_and_improvements(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", IMAGES)
-    options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--equalize", "--blame")
+    options = ("--inputs", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--equalize", "--blame")
     assert run("quantize", model, *options, "--correct-bias") == 0
     printed = capsys.readouterr().out
     assert "equalised channels: " in printed and "corrected biases: " in printed and "what would help" in printed
@@ -175,7 +175,7 @@ def test_with_a_limit_the_report_shows_bytes_and_db_per_layer(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     np.save(tmp_path / "x.npy", IMAGES)
-    options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr")
+    options = ("--inputs", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr")
     assert run("quantize", model, *options, "8") == 0
     lines = capsys.readouterr().out.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("what is not int8: "))
@@ -196,7 +196,7 @@ def test_an_improvement_that_breaks_a_limit_is_dropped_and_reported(
 ) -> None:
     monkeypatch.setattr(ptq, "meets_limits", lambda graph, limits, measures: False)
     np.save(tmp_path / "x.npy", IMAGES)
-    options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr", "8")
+    options = ("--inputs", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr", "8")
     options += ("--correct-bias",)
     assert run("quantize", model, *options) == 0
     assert re.search(r"corrected biases: \+[\d.]+ dB at the output, left out: a limit would be missed", capsys.readouterr().out)
@@ -254,26 +254,26 @@ def test_other_commands_refuse_a_float_model_and_advise_to_quantise(
     assert run(verb, model, *folder) == 2
     line = capsys.readouterr().err
     assert line.count("\n") == 1 and "it is a float model: 4 ops compute on float32" in line
-    assert f"make it int8 with 'tinyweave quantize {model} --calibrate SAMPLES'" in line
+    assert f"make it int8 with 'tinyweave quantize {model} --inputs SAMPLES'" in line
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("{model}", "--calibrate", "{folder}/none.npy"), "No such file"),
-        (("{model}", "--calibrate", "{folder}"), "holds no samples"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--scale", "red"), "--scale red is no number"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--offset", "1/0"), "--offset 1/0 is no number"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--method", "best"), "the method best is unknown"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "much"), "'much' is not a size"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "100"), "B of Flash are needed, 100 allowed"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "-3"), "--min-sqnr -3 is not an SQNR"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "150"), "the limit cannot be kept"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "-1"), "--max-accuracy-drop -1 is not a loss"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "1"), "the samples have no labels"),
-        (("{small}", "--calibrate", "{folder}/a.npz"), "it is quantised already"),
-        (("{folder}/a.npz", "--calibrate", "{folder}/a.npz"), "not a readable .tflite"),
-        (("{model}",), "Missing option '--calibrate'"),
+        (("{model}", "--inputs", "{folder}/none.npy"), "No such file"),
+        (("{model}", "--inputs", "{folder}"), "holds no samples"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--scale", "red"), "--scale red is no number"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--offset", "1/0"), "--offset 1/0 is no number"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--method", "best"), "the method best is unknown"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--flash", "much"), "'much' is not a size"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--flash", "100"), "B of Flash are needed, 100 allowed"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--min-sqnr", "-3"), "--min-sqnr -3 is not an SQNR"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--min-sqnr", "150"), "the limit cannot be kept"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--max-accuracy-drop", "-1"), "--max-accuracy-drop -1 is not a loss"),
+        (("{model}", "--inputs", "{folder}/a.npz", "--max-accuracy-drop", "1"), "the samples have no labels"),
+        (("{small}", "--inputs", "{folder}/a.npz"), "it is quantised already"),
+        (("{folder}/a.npz", "--inputs", "{folder}/a.npz"), "not a readable .tflite"),
+        (("{model}",), "Missing option '--inputs'"),
     ],
 )
 def test_faulty_input_is_refused_in_one_line(

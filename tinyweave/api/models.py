@@ -267,7 +267,7 @@ def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError
     others = [error for error in reasons if ON_FLOAT not in error.why]
     real = f"it is a float model: {floats} op{'s compute' if floats > 1 else ' computes'} on float32"
     if not others:
-        return CompileError(real, f"make it int8 with 'tinyweave quantize {shlex.quote(str(path))} --calibrate SAMPLES'")
+        return CompileError(real, f"make it int8 with 'tinyweave quantize {shlex.quote(str(path))} --inputs SAMPLES'")
     kinds = Counter(error.op.kind for error in others if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())

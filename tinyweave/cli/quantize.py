@@ -86,8 +86,8 @@ def quantise_options(
 def quantize(
     model: ModelFile,
     *,
-    calibrate: Annotated[
-        Path, option("--calibrate PATH", "Samples: a folder of images, wav or .npy files, or one .npy or .npz file.")
+    inputs: Annotated[
+        Path, option("--inputs PATH", "Samples: a folder of images, wav or .npy files, or one .npy or .npz file.")
     ],
     out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_int8.tflite.")] = None,
     chosen: Options,
@@ -98,11 +98,11 @@ def quantize(
     Chooses the ranges of tensors from samples, usually 100 to 200 of them. Then compares the int8 network with the float
     network on all samples. The file that it writes is the input of all other commands.
 
-    Example: tinyweave quantize net.tflite --calibrate photos --scale 1/255 -o net_int8.tflite
+    Example: tinyweave quantize net.tflite --inputs photos --scale 1/255 -o net_int8.tflite
     """
     path = out or model.with_name(f"{model.stem}_int8.tflite")
     with steps.errors_name(model), steps.progress_bar() as report:
-        done = api.quantize(model, calibrate, **read_as(chosen), progress=report)
+        done = api.quantize(model, inputs, **read_as(chosen), progress=report)
     files.write_file(path, done.file)
     record = quantisation.quantisation_record(done, path)
     steps.show(record, lambda: [quantisation.show_quantisation], as_json=as_json)
@@ -114,7 +114,7 @@ def quantize(
 def prune(
     model: ModelFile,
     *,
-    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; training needs hundreds.")],
+    inputs: Annotated[Path, option("--inputs PATH", "Samples, as for `quantize`; training needs hundreds.")],
     ram: Annotated[str | None, option("--ram SIZE", "RAM limit of the plan with the least RAM: bytes, or as 32k.")] = None,
     flash: Annotated[str | None, option("--flash SIZE", "Flash limit of the same plan: bytes, or as 64k.")] = None,
     out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,
@@ -130,12 +130,12 @@ def prune(
     Removes the channels with the smallest weights from the layers where this most reduces the bytes above the limits.
     Then trains the smaller network with int8 rounding to reproduce the float model's outputs.
 
-    Example: tinyweave prune net.tflite --calibrate photos --scale 1/255 --ram 32k -o small.tflite
+    Example: tinyweave prune net.tflite --inputs photos --scale 1/255 --ram 32k -o small.tflite
     """
     path = out or model.with_name(f"{model.stem}_pruned.tflite")
     with steps.errors_name(model), steps.progress_bar() as report:
         about: dict[str, Any] = {"ram": ram, "flash": flash, "epochs": epochs, "rate": rate}
-        done = api.prune(model, calibrate, **read_as(chosen), **about, progress=report)
+        done = api.prune(model, inputs, **read_as(chosen), **about, progress=report)
     files.write_file(path, done.file)
     record = quantisation.pruning_record(done, path)
     steps.show(record, lambda: [quantisation.show_pruning], as_json=as_json)

@@ -74,8 +74,8 @@ def _remedy_command(remedy: Remedy, model: Model, limits: Limits, chosen: Option
     target = {name: chosen[name] for name in ("device", *LIMITS)}
     sizes = {name: chosen[name] or getattr(limits, name) for name in ("ram", "flash")}
     words = {
-        "quantize": ["FLOAT_MODEL", "--calibrate", "SAMPLES", *option_words({"flash": sizes["flash"]})],
-        "prune": ["FLOAT_MODEL", "--calibrate", "SAMPLES", *option_words({name: sizes[name] for name in remedy.over})],
+        "quantize": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({"flash": sizes["flash"]})],
+        "prune": ["FLOAT_MODEL", "--inputs", "SAMPLES", *option_words({name: sizes[name] for name in remedy.over})],
         "search": ["--task", _task_of(model), "--data", "FOLDER", *option_words(target), "-o", "found"],
     }
     return " ".join(map(quoted, ["tinyweave", remedy.way, *words[remedy.way]])) if remedy.way in words else None

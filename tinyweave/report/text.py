@@ -203,7 +203,7 @@ def _show_float(out: Console, record: Record) -> None:
     """Show what a float model needs as int8, or why it has no int8 form."""
     as_int8, floats = record["int8"], sum(ON_FLOAT in entry["reason"] for entry in record["unsupported"])
     heading(out, f"a float model: {counted(floats, 'op')} on float32, for which there are no kernels; make it int8")
-    out.print(Text(f"    tinyweave quantize {quoted(record['model']['file'])} --calibrate SAMPLES"))
+    out.print(Text(f"    tinyweave quantize {quoted(record['model']['file'])} --inputs SAMPLES"))
     if as_int8["reason"] is not None:
         if floats == len(record["unsupported"]):  # else the table of the others follows
             show_lines(out, [f"it has no int8 form: {as_int8['reason']}"])
