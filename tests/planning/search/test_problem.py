@@ -12,6 +12,7 @@ from cases.graphs import Net
 from fuzz.generate import BY_ROW, HEADED, random_network
 
 from tinyweave import api
+from tinyweave.api.models import check_kernels
 from tinyweave.ir import CompileError, Graph
 from tinyweave.planning import Limits, PlanSearch, Problem, Request, solve
 from tinyweave.planning.place.relocation_ops import is_move
@@ -77,7 +78,8 @@ def test_the_saved_problems_of_real_models_have_the_solutions_of_their_plans(mod
     graphs = list[Graph]()
     for path in sorted((shared / "models").glob("*.tflite"), key=lambda path: path.stat().st_size)[models]:
         with suppress(CompileError):  # some models are refused
-            graphs.append(api.load(path).graph)
+            check_kernels(model := api.load(path))
+            graphs.append(model.graph)
     assert len(graphs) >= (models.stop - models.start) * 5 // 6
     for graph in graphs:
         assert_solved(graph, Request(core="cortex-m4"))
