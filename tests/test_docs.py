@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -380,6 +381,24 @@ def test_the_figures_of_a_table_are_printed_by_its_script(name: str, shared: Pat
 def ran(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a script once for all tables with its figures."""
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.mark.sweep
+def test_ram_md_gives_the_bytes_of_deeplab_without_its_last_op(shared: Path) -> None:
+    """RAM.md compares them with a streamed output."""
+    model = tw.load(shared / "models" / "google-coral__test_data__deeplabv3_mnv2_dm05_pascal_quant.tflite")
+    *ops, last = model.graph.ops
+    named = {name for op in ops for name in (*op.inputs, *op.outputs)}
+    tensors = {name: tensor for name, tensor in model.graph.tensors.items() if name in named}
+    cut = replace(model, graph=replace(model.graph, ops=tuple(ops), outputs=last.inputs[:1], tensors=tensors))
+    (said,) = re.findall(
+        r"needs\n([\d,]+) B instead of ([\d,]+) .*?, and ([\d,]+) with", (ROOT / "docs" / "RAM.md").read_text()
+    )
+    needed = [
+        sum(tw.plan(cut, optimize="size", stream_outputs=outputs, stream_inputs=inputs).arena.values())
+        for outputs, inputs in ((True, False), (False, False), (True, True))
+    ]
+    assert [f"{count:,}" for count in needed] == list(said) and last.kind == "arg_max"
 
 
 def missing(table: str, printed: str) -> list[str]:
