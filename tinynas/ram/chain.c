@@ -1,6 +1,6 @@
 /* Peak RAM of the best plan for a chain of ops on square maps with residual connections, computed without a graph.
  *
- * Builds the same `problem` that problem.py and tiles.py of planning/search build from the network's graph, and searches it with
+ * Builds the same `problem` that of_graph.py and tiles.py of planning/search build from the network's graph, and searches it with
  * least_bytes.c. tests/tinynas/test_arena.py compares the results on random networks. Step k reads tensor k and writes tensor k + 1.
  *
  * All columns of the problem are slices of one block of memory. Building it takes O(steps * heights * longest_tile * rows) time. */

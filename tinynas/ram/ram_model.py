@@ -1,7 +1,7 @@
 """Peak RAM of a chain of ops on square maps, computed in C without a graph. In: Steps, one per op. Out: bytes.
 
 `least_bytes` equals `plan(graph, "best").lower_bound` of the same network. chain.c builds the planning problem that
-planning/search/problem.py builds from a graph, and the planner's own C searches it: stage_growth.c and least_bytes.c.
+planning/search/of_graph.py builds from a graph, and the planner's own C searches it: stage_growth.c and least_bytes.c.
 """
 
 from __future__ import annotations

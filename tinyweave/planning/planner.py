@@ -162,7 +162,7 @@ class PlanSearch:
         return replace(check(best) if checked else best, objective=objective)
 
     def problem_of(self, plan: Plan) -> tuple[Problem, Query]:
-        """Return the problem and the request whose solution became a plan, which this search must have made.
+        """Return the problem and the query (`fastest` within its bytes) whose solution became a plan that this search has made.
 
         To report a fault of the planner, save both: `solve` needs neither the model nor its weights.
         """

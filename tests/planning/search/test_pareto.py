@@ -317,9 +317,9 @@ def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str
     """Moves that placement adds are not counted."""
     graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out
 
-    def noted(space: strategies.PlanSpace, solution: Solution) -> list[Plan]:
+    def noted(space: strategies.PlanSpace, solution: Solution, **more: bool) -> list[Plan]:
         found.append(solution)
-        return lay_out(space, solution)
+        return lay_out(space, solution, **more)
 
     for overhead, objective in product((1.0, 1.5), ("size", "balanced", "speed")):
         found.clear()
@@ -338,9 +338,9 @@ def test_the_search_counts_the_bytes_of_the_resulting_plan(seed: int, schedule: 
     """They differ only by the alignment of buffers and distances. Plans with one kernel per op, with scratch, are included."""
     graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out
 
-    def noted(space: strategies.PlanSpace, solution: Solution) -> list[Plan]:
+    def noted(space: strategies.PlanSpace, solution: Solution, **more: bool) -> list[Plan]:
         found.append(solution)
-        return lay_out(space, solution)
+        return lay_out(space, solution, **more)
 
     monkeypatch.setattr(strategies.PlanSpace, "lay_out", noted)
     makers = (

@@ -22,7 +22,7 @@ class Aliases(NamedTuple):
     """Which tensor owns the memory of each activation, and at which offset the activation begins in it.
 
     `free` are the indices of ops that need no code, because their outputs are already in place; reshapes are not listed.
-    `parts` is the argument of `with_parts`.
+    `parts` says whether all tensors may be inside others, as the argument of `with_parts`.
     """
 
     owner: dict[str, str]  # activation -> the tensor that owns its memory

@@ -50,7 +50,7 @@ class Twins(NamedTuple):
     shifts: tuple[int, ...]
 
     def within(self, ops: int) -> Twins:
-        """Return the branches that are part of a set of ops."""
+        """Return the twins that lie wholly in a set of ops (a bit mask)."""
         return self._replace(shifts=tuple(shift for shift in self.shifts if not self.branch << shift & ~ops))
 
     def canonical(self, ops: int) -> int:

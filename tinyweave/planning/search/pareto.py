@@ -22,15 +22,15 @@ MOST_QUERIES = 200  # per choice; a count rather than a time, so that every mach
 
 
 Query = tuple[Literal[PathObjective, "fastest"], int, int]
-"""Which solution to find: an objective, and limits of bytes and cycles. Objective `fastest` minimises the cycles alone."""
+"""Which solution to find: an objective, and limits of bytes and cycles. `fastest` minimises cycles, `speed` then bytes."""
 
 
-def solve(problem: Problem, request: Query) -> Solution | None:
-    """Return the solution of a problem that a request asks for; None if no solution is within its limits.
+def solve(problem: Problem, query: Query) -> Solution | None:
+    """Return the solution of a problem that a query asks for; None if no solution is within its limits.
 
-    This is the search of every plan. Equal problems and requests have equal solutions.
+    This is the search of every plan. Equal problems and queries have equal solutions.
     """
-    return ParetoSearch([PathSearch(problem)]).best(*request)
+    return ParetoSearch([PathSearch(problem)]).best(*query)
 
 
 class Candidate(NamedTuple):
