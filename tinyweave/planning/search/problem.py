@@ -181,7 +181,7 @@ def _check(problem: Problem) -> None:
     tiles = [(step, tile) for step, ending in enumerate(problem.tiles) for tile in ending]
     reads = [*(read for op in problem.ops for read in op.reads or ()), *(read for _, tile in tiles for read in tile.reads)]
     named = [*(tensor[1:] for tensor in problem.tensors), *((*op[1:5], *op.in_place) for op in problem.ops)]
-    kernels = [kernel[1:] for op in problem.ops for kernel in op.kernels]
+    kernels = [row[1:] for op in problem.ops for row in op.kernels]
     fields = named, kernels, reads, tiles, list(problem.costs.items()), [problem.budget, problem.arena_floor]
     if any(not isinstance(number, int) or abs(number) > NEVER for number in _numbers(fields)):
         raise ValueError(f"a number is no integer from -{NEVER} to {NEVER}")
