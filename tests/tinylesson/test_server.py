@@ -184,11 +184,15 @@ def test_ctrl_c_while_the_server_starts_says_one_line(tmp_path: Path) -> None:
             taken.bind(("127.0.0.1", 0))
             port = str(taken.getsockname()[1])
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
         with subprocess.Popen([*command, port], cwd=tmp_path, start_new_session=True, **pipes) as process:
-            assert process.stdout is not None and port in process.stdout.readline()
-            time.sleep(delay)
-            os.killpg(process.pid, signal.SIGINT)
-            _, complaints = process.communicate(timeout=60)
+            try:
+                assert process.stdout is not None and port in process.stdout.readline()
+                time.sleep(delay)
+                os.killpg(process.pid, signal.SIGINT)
+                _, complaints = process.communicate(timeout=60)
+            finally:
+                process.kill()
         assert (complaints, process.returncode) == ("tinyweave: interrupted\n", 130)
 
 
