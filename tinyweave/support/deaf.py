@@ -32,6 +32,10 @@ class _Deaf(SpawnProcess):
         with deaf(signal.SIGINT):
             super().start()
 
+    def run(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows cannot block it
+        super().run()
+
 
 class DeafContext(SpawnContext):
     """A context of `multiprocessing` whose processes are new interpreters in which SIGINT is blocked."""

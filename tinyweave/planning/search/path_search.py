@@ -83,10 +83,11 @@ class PathSearch:
         ]
         self._known: dict[tuple[int, Cycles], PerScratchSize] = {}
         self.options: dict[int, list[Option]] = {}  # of exact stages: Pareto-optimal, fewest bytes first
-        begins = zip((0, *(problem.partition or ())), problem.partition or (), strict=False)
-        fused = {step for begin, end in begins if self._is_fused(begin, end) for step in range(begin, end)}
+        ends = problem.partition or ()
+        given = [span for span in zip((0, *ends), ends, strict=False) if self._is_fused(*span)]
+        fused = {step for span in given for step in range(*span)}
         self.unfused = [op for step in range(len(problem.ops)) if step not in fused for op in self._unfused_ops(step)]
-        self.stages = grow_stages(problem) if problem.partition is None else self._given_stages(problem.partition)
+        self.stages = grow_stages(problem) if problem.partition is None else self._given_stages(given)
         self._set_lower_bounds()
 
     def fastest(self, byte_limit: int) -> Solution | None:
@@ -124,19 +125,18 @@ class PathSearch:
             [ChosenStage(k.unfused_bytes, k.cycles, index, (), (k.name,)) for k in kernels if k.unfused_bytes < NEVER]
         )
 
-    def _given_stages(self, partition: Sequence[int]) -> Stages:
-        """Return the fused stages of `partition` (the ends of all stages), each with a single choice of tiles: its own."""
+    def _given_stages(self, spans: Sequence[tuple[int, int]]) -> Stages:
+        """Return fused stages by their steps [begin, end), each with a single choice of tiles: those of the problem."""
         problem, stages = self.problem, list[FusedStage]()
-        for begin, end in zip((0, *partition), partition, strict=False):
-            if self._is_fused(begin, end):
-                grown, tiling = None, Tiling()
-                for upto, _, growth in growing(problem, begin, end):
-                    tiling = tiling.continued()
-                    for number, tile_of in enumerate(problem.tiles[upto - 1], problem.tile_at[upto - 1]):
-                        tiling = tiling.with_tile(number, tile_of, *bytes_saved_by_tile(growth, tile_of, upto))
-                    grown = stage_memory(growth, begin, end) if upto == end else None
-                assert grown is not None, "a partition has all readers of a streamed input in one stage"
-                stages.append(grown._replace(tilings=(tiling,)))
+        for begin, end in spans:
+            grown, tiling = None, Tiling()
+            for upto, _, growth in growing(problem, begin, end):
+                tiling = tiling.continued()
+                for number, tile_of in enumerate(problem.tiles[upto - 1], problem.tile_at[upto - 1]):
+                    tiling = tiling.with_tile(number, tile_of, *bytes_saved_by_tile(growth, tile_of, upto))
+                grown = stage_memory(growth, begin, end) if upto == end else None
+            assert grown is not None, "a partition has all readers of a streamed input in one stage"
+            stages.append(grown._replace(tilings=(tiling,)))
         return as_columns(stages)
 
     def _per_scratch_size(self, step: int, cycles: Cycles) -> PerScratchSize:

@@ -87,7 +87,7 @@ class TileCandidate(NamedTuple):
     recomputed_macs: int  # multiply-accumulates beyond computing each row once
     reads: tuple[RowRead, ...]  # of tensors from outside the tile, per iteration
     cols: int = 1  # of the last op's output at a time, at least
-    is_cached: bool = True  # whether it keeps columns rather than recompute them
+    is_cached: bool = True  # whether it keeps columns of inner tensors for the next columns of the output
 
 
 TileCost = tuple[int, tuple[Cycles, ...]]
@@ -107,7 +107,7 @@ class Problem:
         one_tile_per_stage: whether each fused stage is a single tile, as the strategy `msf` demands.
         budget: multiply-accumulates that a solution may recompute.
         has_cycles: whether the cycles of kernels are known; if not, all count as 0.
-        partition: the last steps of the only stages allowed (exclusive), whose tiles keep their width; None for any stages.
+        partition: of the only stages allowed, the step after the last of each; their tiles keep their width. None for any.
         costs: of tile candidates that the search may use, known so far.
         cost_of: computes other costs from the graph; None if the problem was loaded: then it has all costs.
     """
