@@ -90,7 +90,7 @@ def test_an_interrupted_search_says_that_the_same_command_continues(tmp_path, ca
     pytest.importorskip("torch", reason="needs torch")
     monkeypatch.setattr("tinynas.prepare.task_of", Mock(side_effect=KeyboardInterrupt))
     assert run("search", "--task", "sensors", "--data", tmp_path, "--device", "stm32f412", "-o", "found") == 130
-    assert capsys.readouterr().err == "tinyweave: the same command continues the run in 'found'\n"
+    assert capsys.readouterr().err == "tinyweave: the same command continues the run in 'found'\ntinyweave: interrupted\n"
 
 
 def test_signals_are_handled_before_anything_slow_is_imported():

@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app.find(next((word for word in words if not word.startswith("-")), None))
         code = app(words, prog_name="tinyweave", standalone_mode=False) or 0
         sys.stdout.flush()
+        if code == INTERRUPTED:  # so typer returns a KeyboardInterrupt
+            raise KeyboardInterrupt
         return code
     except ir.CompileError as error:
         return _bad_input(str(error))
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _bad_input(f"{_file_of(error)}: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
+        if not received_signals:  # else the caller says which signal it was
+            print("tinyweave: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception:
         _heed_signal()
@@ -97,11 +101,7 @@ def _heed_signal() -> None:
 
 
 def _file_of(error: OSError) -> str:
-    """Return the file that an OSError is about, as text.
-
-    A full disk without a file name means standard output. It is then redirected to the null device, so that the flush at exit
-    does not fail.
-    """
+    """Return the file that an OSError is about, as text; a full disk without a file name means standard output."""
     if error.filename is not None:
         return os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
     if error.errno not in FULL:
