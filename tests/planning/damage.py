@@ -100,10 +100,6 @@ def moved(old: Plan, **offsets: int) -> Plan:
     return replace(old, offsets=now, arena=tops)
 
 
-def end_of(old: Plan, buffer: str) -> int:
-    return old.offsets[buffer] + next(b.bytes for b in old.buffers if b.name == buffer)
-
-
 def onto(old: Plan, buffer: str, other: str, more: int = 0) -> Plan:
     """Return the plan with a buffer at the offset of another one, plus `more` bytes."""
     return moved(old, **{buffer: old.offsets[other] + more})

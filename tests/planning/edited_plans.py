@@ -17,25 +17,15 @@ from cases.maps import segmentation
 from cases.tiny import NETWORKS
 from fuzz.random_plans import Trial, build, failure, network
 
-from tinyweave.api.models import load_file
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import Plan, Request, Tile, from_json, plan, plan_in_stages, to_json
 from tinyweave.planning.memories import distribute
-from tinyweave.simulate import compare, emulated, host, target
 
-DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 ODD = (0, 1, -1, 7, 255, 1 << 20, 1 << 40, 1.5, None, True, "", "sram", "a b", "x */ y", "a\nb", [], {})
 STEPS = (1, -1, 4, -4, 8, 64)
 LONGEST_LINE = 600  # characters of a refusal
 Edit = tuple[str, str]  # what was changed, and the text of the file
-
-
-def digits() -> tuple[Graph, Plan]:
-    """Return a network with rows and tiles, planned with kernels of a Cortex-M4."""
-    graph = load_file(DIGITS).graph
-    return graph, plan(graph, Request(core="cortex-m4"))
 
 
 def streams() -> tuple[Graph, Plan]:
@@ -64,11 +54,9 @@ def memories() -> tuple[Graph, Plan]:
 
 
 PLANS: dict[str, Callable[[], tuple[Graph, Plan]]] = {
-    "digits": digits,
     "streams": streams,
     "enlarged": enlarged,
     "memories": memories,
-    "moves": lambda: drawn(34, "cortex-m7"),
     "state": lambda: drawn(28, "cortex-m4"),
 }
 
@@ -225,26 +213,3 @@ def faults(accepted: Sequence[tuple[str, Plan]]) -> list[str]:
         library = build(Path(folder), wanted)
         found = [failure(library, trial) for trial in wanted]
     return [f"{about}: {text}" for (about, _), text in zip(accepted, found, strict=True) if text]
-
-
-def fault_on(made: Plan, core: str) -> str:
-    """Return what is wrong about the C of a plan on this machine with sanitizers and on an emulated core, "" if nothing is."""
-    name, cases = "edited", compare.samples(made.graph, 5, 0)
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as path:
-        folder = Path(path)
-        for file, text in emit(made, name, Origin("edited.tflite", "0" * 64)).files.items():
-            (folder / file).write_text(text)
-        # without optimisation the sanitizers find as much, and the build is fast
-        program = host.build(folder, name, sanitize=True, optimize="-O0")
-        try:
-            builds = [target.Build(made, folder, name, target.HOST, False, program), target.build(made, folder, name, core)]
-            runs = [compare.run_samples(built, cases) for built in builds]
-            return compare.verdict(compare.truth(made.graph, cases), cases, runs).first_difference or ""
-        except CompileError as error:
-            return str(error)
-
-
-def core_of(made: Plan) -> str:
-    """Return an emulated core that has the instructions of all kernels of a plan, or the nearest one."""
-    special = [set(row.cores) for row in (BY_NAME[name] for name in made.variants if name) if row.cores]
-    return emulated.nearest(*sorted(set.intersection(*special) if special else ()), "cortex-m4")

@@ -1,4 +1,4 @@
-"""Each raise statement of the check is reached by a plan with one damage."""
+"""Each raise statement of the check is reached by a plan with one damage, or by a violation of test_violations.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from cases.maps import block
 from fuzz.faster_kernels import with_kernels_of
 from planning.damage import FOLDER, PLANS, made, moved, placed, ringed, rows_of, schedule_rows
 from planning.damages import DAMAGES
+from planning.row_violations import ROW_RULES
+from planning.test_violations import violations
+from planning.violations import RULES
 
 from tinyweave.planning import Plan, Tile, check, plan_in_stages
 from tinyweave.planning.check import Touched, UnsoundPlanError
@@ -31,11 +34,15 @@ def statements() -> dict[tuple[str, int], str]:
     return found
 
 
-def refusal(name: str) -> tuple[str, tuple[str, int]]:
-    """Return the check's message for a damaged plan, and the file and line that raised it."""
+def damaged(name: str) -> Plan:
     plan_name, damage, _ = DAMAGES[name]
+    return damage(made(plan_name))
+
+
+def refusal(plan: Plan) -> tuple[str, tuple[str, int]]:
+    """Return the check's message for an unsound plan, and the file and line that raised it."""
     with pytest.raises(UnsoundPlanError) as error:
-        check(damage(made(plan_name)))
+        check(plan)
     last = error.traceback[-1]
     return str(error.value), (Path(last.path).name, last.lineno + 1)
 
@@ -47,12 +54,13 @@ def test_the_undamaged_plans_are_sound(name: str) -> None:
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_plan_is_refused(name: str) -> None:
-    message, _ = refusal(name)
+    message, _ = refusal(damaged(name))
     assert DAMAGES[name][2] in message
 
 
 def test_every_raise_statement_of_the_check_is_reached() -> None:
-    lines = {refusal(name)[1] for name in DAMAGES}
+    violated = [found[0].plan for rule in (*RULES, *ROW_RULES) for found in violations(rule).values()]
+    lines = {refusal(plan)[1] for plan in (*map(damaged, DAMAGES), *violated)}
     left = {line: text for line, text in statements().items() if line not in lines}
     assert not left
     assert lines <= set(statements())

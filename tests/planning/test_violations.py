@@ -79,12 +79,19 @@ def wrong_verdict(violation: Violation) -> str:
     return "" if text and re.search(violation.says, text) else f"{violation.rule}: {text or 'accepted'}"
 
 
-@pytest.mark.parametrize("most", [MOST, pytest.param(None, marks=pytest.mark.sweep, id="all")])
-@pytest.mark.parametrize("rule", [*RULES, *ROW_RULES], ids=lambda rule: rule.__name__)
-def test_the_smallest_violations_are_refused(rule: Callable[[Plan], Iterator[Violation]], most: int | None) -> None:
+@cache
+def violations(rule: Callable[[Plan], Iterator[Violation]]) -> dict[str, list[Violation]]:
+    """Return the violations of a rule in all plans, by name."""
     drawn: dict[str, list[Violation]] = {}
     for violation in (violation for each in plans() for violation in rule(each)):
         drawn.setdefault(violation.rule, []).append(violation)
+    return drawn
+
+
+@pytest.mark.parametrize("most", [MOST, pytest.param(None, marks=pytest.mark.sweep, id="all")])
+@pytest.mark.parametrize("rule", [*RULES, *ROW_RULES], ids=lambda rule: rule.__name__)
+def test_the_smallest_violations_are_refused(rule: Callable[[Plan], Iterator[Violation]], most: int | None) -> None:
+    drawn = violations(rule)
     assert drawn and min(map(len, drawn.values())) >= 2
     for name, found in drawn.items():
         some = random.Random(name).sample(found, min(len(found), most or len(found)))
