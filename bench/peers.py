@@ -5,24 +5,21 @@ flags. Out, worst ratio first: each recorded layer (--all: every layer of these 
 instructions and estimated cycles on an emulated core, beside the other engine's; whole networks with arena, Flash and
 instructions; a table that Plumerai published for the STM32F746, beside our estimates. "Times fewer" is the other engine's
 figure divided by ours. Single layers keep their constant channels, because other engines compute them; whole networks do not.
---packages FOLDER also runs the engines that PyPI has as packages, in a virtual environment in that folder. Exit code 1 if a
-recorded layer takes more instructions or cycles than in the other engine.
+Exit code 1 if a recorded layer takes more instructions or cycles than in the other engine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from models import RECORD, lcg_samples, number, tflite_micro_arena
+from models import RECORD, lcg_samples, number
 
 from tinynas.arch import blocks, mobilenet_v2, rounded
 from tinynas.network import to_graph
@@ -38,7 +35,6 @@ from tinyweave.simulate.instruction_timing import milliseconds
 ROOT = Path(__file__).resolve().parents[1]
 CORES = ("cortex-m4", "cortex-m55")
 LEVELS = ("balanced", "speed")
-PACKAGES = ("bakenn[tflite]", "tflite-micro", "emx-onnx-cgen")
 BOARD, SIDE, WIDTH = "stm32f746", 80, 0.3  # of Plumerai's table
 
 
@@ -168,34 +164,6 @@ def print_published(published: Sequence[dict[str, Any]]) -> None:
         print(f"| {row['engine']}, published | {row['ms']} | {row['kib']} | |")
 
 
-def run_packages(folder: Path, paths: Sequence[Path]) -> None:
-    """Print what the engines of PyPI say of each network: as published, and as written again without the softmax at the end."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        for path in paths:
-            (Path(scratch) / path.name).write_bytes(to_tflite(headless(api.load(path).graph)))
-        script = RECORD.with_name("packages.py")
-        files = [str(each) for path in paths for each in (path, Path(scratch) / path.name)]
-        done = subprocess.run([python, script, *files], stdout=subprocess.PIPE, text=True, check=True)
-    versions, of_onnx, *said = done.stdout.splitlines()
-    print(f"\n{versions}\n{of_onnx}\n")
-    print("| network | TFLite Micro's arena (64-bit) | BakeNN, as published | BakeNN, rewritten |\n|---|---:|---|---|")
-    for path, published, rewritten in zip(paths, said[::2], said[1::2], strict=True):
-        print(f"| {short(path.stem)} | {tflite_micro_arena(path, str(python)):,} | {published} | {rewritten} |")
-
-
-def headless(graph: Graph) -> Graph:
-    """Return a network without the softmax at its end."""
-    *ops, last = graph.ops
-    if last.kind != "softmax":
-        return graph
-    tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in last.outputs}
-    return replace(graph, ops=tuple(ops), outputs=last.inputs[:1], tensors=tensors)
-
-
 def matches(name: str, parts: Sequence[str]) -> bool:
     return not parts or any(part in name for part in parts)
 
@@ -206,7 +174,6 @@ def main() -> int:
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--cores", default=",".join(CORES), help="comma-separated")
     parser.add_argument("--all", action="store_true", help="every layer of the models, also those without a recorded figure")
-    parser.add_argument("--packages", type=Path, metavar="FOLDER", help="also run PyPI's engines, in an environment there")
     options = parser.parse_args()
     record = json.loads(RECORD.read_text())
     for engine, about in record["engines"].items():
@@ -226,9 +193,6 @@ def main() -> int:
     print_networks(options.models, record["networks"], options.names)
     if not options.names:
         print_published(record["published"])
-    if options.packages:
-        named = dict.fromkeys(row["model"] for row in record["networks"] if matches(row["model"], options.names))
-        run_packages(options.packages, [options.models / f"{name}.tflite" for name in named])
     slower = [row for row in rows if row.ratio < 1]
     print(f"\n{sum(row.peer is not None for row in rows)} recorded layers, {len(slower)} slower than the other engine's")
     return 1 if slower else 0

@@ -6,10 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tinyweave.support.installing import install
-
 BENCH = Path(__file__).parents[2] / "bench"
 # runs each named script with --help while optional packages cannot be imported, and prints its error
 RUN = """
@@ -56,22 +52,8 @@ def test_scripts_name_a_missing_package_in_one_line() -> None:
     assert len(lines) >= 8
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--figure", "x.png"], "a PNG needs the package cairosvg; INSTALL, or give a name that ends in .svg"),
-        (["--figure", "x.jpg"], "--figure x.jpg is neither .svg nor .png; give a name that ends in .svg or .png"),
-        (["--share", "0"], "a share of 0 of the networks is out of range; give more than 0 and at most 1: 0.8 is usual"),
-    ],
-)
-def test_faulty_input_of_stage_one_is_refused_in_one_line(
-    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = BENCH / "tinynas"
-    no_cairosvg = f"import runpy, sys; sys.modules['cairosvg'] = None; sys.path[0] = {str(folder)!r}; del sys.argv[0]"
-    code = f"{no_cairosvg}; runpy.run_path(sys.argv[0], run_name='__main__')"
-    command = [sys.executable, "-c", code, str(folder / "stage_one.py"), *words]
-    monkeypatch.chdir(tmp_path)  # paths in the printed command are relative to it
+def test_faulty_input_is_refused_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCH / "code_size.py"), "kws", "--models", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = said.replace("INSTALL", install("report"))
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"stage_one.py: {said}\n")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith(f"code_size.py: cannot read '{tmp_path}/mlcommons__tiny__kws_ref_model.tflite': No such file")
