@@ -4,8 +4,7 @@ In: the examples' networks, with random weights where none are committed; with -
 for some of them, whose accuracy on their own test parts is shown; the winner of the Visual Wake Words challenge where the real
 models are. Out: per network MACs, parameters, the arena layer by layer, by patches and of the best plan, with its input in
 RAM and by rows, Flash, and an estimate of the time on an STM32F746, and so of frames a second, without the camera's
-(`camera.py`). With --resolutions: which images of a detector fit into
-the thesis' 217 kB of SRAM, layer by layer and fused (table 5.5 in small).
+(`camera.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import argparse
 import json
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import tinyweave as tw
-from tinynas.arch import Arch, blocks, from_json, macs
+from tinynas.arch import Arch, blocks, from_json
 from tinynas.network import to_graph
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
@@ -29,8 +28,6 @@ EXAMPLES, SHARED = ROOT / "examples", ROOT.parent / "shared"
 WINNER = "mit-han-lab__VWW__model_quantized.tflite"
 BOARD = "stm32f746"
 NAMES = ("keywords", "wake_words", "face_mask", "person", "winner")
-SRAM = 217_000  # of the thesis' detectors
-SIDES = range(96, 321, 16)
 THESIS = {"wake_words": (6.0, 63, 466), "face_mask": (24.5, 217, 91), "person": (21.9, 217, 131)}  # M MACs, kB, kB: table 6.1
 
 
@@ -104,20 +101,6 @@ def show(each: Row) -> None:
         print(f"{'  thesis':12} {millions:7.1f} {'':29} {f'{sram} kB':>9} {'':9} {f'{flash} kB':>9}", flush=True)
 
 
-def resolutions(net: Path) -> None:
-    """Print the largest image of a family of detectors within SRAM, layer by layer and fused."""
-    arch = from_json(net.read_text(encoding="utf-8"))
-    best: dict[str, tuple[int, int, float]] = {}
-    for side in SIDES:
-        sized = replace(arch, image=(side, side, arch.image[2]))
-        for name, size in arenas(random_model(sized, net.stem)).items():
-            if size is not None and size <= SRAM:
-                best[name] = side, size, macs(sized) / 1e6
-    print(f"{net.stem}: the largest image whose arena has at most {SRAM:,} B")
-    for name, (side, size, millions) in best.items():
-        print(f"  {name:8} {side:4} x {side:<4} {size:9,} B {millions:7.1f} M MACs")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="what the applications need, by schedule")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all if left out")
@@ -125,11 +108,7 @@ def main() -> int:
         "--trained", nargs="*", default=[], metavar="NAME=DIR", help="folders of trainings, as person=out/vision"
     )
     parser.add_argument("--models", type=Path, default=SHARED / "models", help="the real models")
-    parser.add_argument("--resolutions", action="store_true", help="which images fit into 217 kB instead")
     given = parser.parse_args()
-    if given.resolutions:
-        resolutions(EXAMPLES / "vision" / "person.json")
-        return 0
     folders = {name: Path(folder) for name, _, folder in (each.partition("=") for each in given.trained)}
     head()
     for name in given.names or NAMES:

@@ -3,32 +3,29 @@
 In: a folder of .tflite files (--models). Out: per model and core, the Cortex-M55 where QEMU is, instructions of one invoke, per
 MAC of the original network, those of TFLite Micro with CMSIS-NN and of TinyEngine, the goal, the estimated milliseconds (fewest
 to most) on a board with that core, the best record that was measured on that board, the arena with the kernels for the core and
-with those for all cores. With --kinds, per kind of op: instructions of its layers on the Cortex-M4 and the M55, op by op, no
-kernel with more constants than others. Exit code 1 when a byte differs from the reference, the arena touched is not the one
-claimed, or a goal is not reached.
+with those for all cores. Exit code 1 when a byte differs from the reference, the arena touched is not the one claimed, or a
+goal is not reached.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from models import TFLITE_MICRO, lcg_samples, number, per_mac
+from models import lcg_samples, number, per_mac
 
-from tinyweave import api, planning
+from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ops import macs_original
-from tinyweave.planning import Limits, Request
+from tinyweave.planning import Limits
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
 CORES = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")  # of TFLite Micro nothing was measured on the last two
-VECTORS, TIMES_FEWER = ("cortex-m4", "cortex-m55"), 4  # of convolutions
 
 # TFLite Micro + CMSIS-NN of August 2026, arm-none-eabi-gcc 12.2, its own flags: instructions on the emulated cores; and our
 # goal on the first, in millions
@@ -63,8 +60,8 @@ COLUMNS = (
 )
 
 
-def rows(path: Path, optimize: str, cores: Sequence[str], *, third: bool = False) -> list[list[object]]:
-    """A row for each of the cores that can be emulated here; third: of a plan within a third of TFLite Micro's arena."""
+def rows(path: Path, optimize: str, cores: Sequence[str]) -> list[list[object]]:
+    """A row for each of the cores that can be emulated here."""
     model = api.load(path)
     sample = lcg_samples(model.graph, 1)
     macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
@@ -73,8 +70,7 @@ def rows(path: Path, optimize: str, cores: Sequence[str], *, third: bool = False
     others = list(zip_longest(CORES, theirs, MEASURED_MS.get(path.stem, ())))
     for core, other, record in (row for row in others if row[0] in cores and emulated.missing(row[0]) is None):
         board = find(BOARDS[core]) if core in BOARDS else None
-        ram = TFLITE_MICRO[path.stem][0] // 3 if third and path.stem in TFLITE_MICRO else None
-        limits = Limits(ram, None, reads=api.flash_reads(board) if board else None)
+        limits = Limits(reads=api.flash_reads(board) if board else None)
         plan = api.make_plan(model, api.Request(objective=optimize, limits=limits, core=core))
         equal = api.verify_plan(model, plan, api.ProofOptions(sample, count=1), core=core).ok
         profile = api.profile_plan(model, plan, core, sample[0], device=board)
@@ -91,40 +87,18 @@ def rows(path: Path, optimize: str, cores: Sequence[str], *, third: bool = False
     return found
 
 
-def kinds(path: Path) -> bool:
-    """Prints a row per kind; whether vectors need no more than they should for convolutions."""
-    model = api.load(path)
-    (sample,), counts = lcg_samples(model.graph, 1), dict[str, Counter[str]]()
-    for core in VECTORS:
-        plan = planning.plan(model.graph, Request("unfused", limits=Limits(flash=0), core=core))
-        counts[core] = Counter()
-        for stage, count in zip(plan.stages, api.profile_plan(model, plan, core, sample).per_step, strict=True):
-            counts[core][plan.graph.ops[stage.ops[0]].kind] += count
-    plain, vectors = (counts[core] for core in VECTORS)
-    for kind, count in plain.items():
-        print(f"| {path.stem} | {kind} | {count:,} | {vectors[kind]:,} | {count / max(1, vectors[kind]):.2f} |", flush=True)
-    return TIMES_FEWER * vectors["conv_2d"] <= plain["conv_2d"]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--optimize", default="speed", help="speed, balanced, or size for the kernels of all cores")
     parser.add_argument("--cores", default=",".join(CORES), help="comma-separated")
-    parser.add_argument("--kinds", action="store_true", help="instructions by kind of op instead, on the M4 and the M55")
-    parser.add_argument(
-        "--third", action="store_true", help="plans within a third of TFLite Micro's arena, where that is known"
-    )
     options = parser.parse_args()
     chosen = [name for name in RECORDS if not options.names or any(part in name for part in options.names)]
-    if options.kinds:
-        print(f"| model | kind | {' | '.join(VECTORS)} | times fewer |\n|---|---|---|---|---|", flush=True)
-        return 0 if all(list(map(kinds, (options.models / f"{name}.tflite" for name in chosen)))) else 1
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     missed = 0
     for name in chosen:
-        for row in rows(options.models / f"{name}.tflite", options.optimize, options.cores.split(","), third=options.third):
+        for row in rows(options.models / f"{name}.tflite", options.optimize, options.cores.split(",")):
             print(f"| {' | '.join(number(cell) if type(cell) is int else str(cell or '-') for cell in row)} |", flush=True)
             equal, measured, goal = row[2], row[3], row[8]
             missed += not equal or (goal is not None and measured > goal)

@@ -3,20 +3,18 @@
 In: nothing; for more networks the published ones (--nets: mcunet/*.json). Out: a table of what the thesis prints, of what is
 exact by its own count (`patch_paper`), and what is reproduced; receptive fields and halo by layer, and networks with their
 receptive fields redistributed; tinyweave's plans of MobileNetV2 as it is and redistributed, everything counted, their bytes
-compared on this machine and on an emulated core; and, in the folder -o, figures 1-2, 4-1, 4-4 as SVG. KiB = 1024 bytes. Exit
-code 1 when a reproduced figure is not the exact one, or a byte differs.
+compared on this machine and on an emulated core. KiB = 1024 bytes. Exit code 1 when a reproduced figure is not the exact one,
+or a byte differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 import plans
-from charts import Panel, svg
 from plans import KIB, model_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,15 +22,13 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from cases.mobile import published  # noqa: E402
 
-from tinynas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
-from tinynas.published.patches import bytes_by_patch, largest_input, layer_bytes, patched_bytes, peak_bytes  # noqa: E402
+from tinynas.arch import Arch, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
+from tinynas.published.patches import bytes_by_patch, largest_input, peak_bytes  # noqa: E402
 from tinynas.published.redistribute import by_patches, patched_blocks, redistributed  # noqa: E402
 from tinyweave import api  # noqa: E402
 
 FACTOR = 8  # the first blocks, which run by patches, make the maps so many times smaller
-PATCHES = (1, 2, 4, 7, 14, 28)  # sides of patches of a 28 x 28 map
-MOST_BLOCKS, GRID = 12, 4  # of figure 4-4 a: a map is cut into 4 x 4 patches
-FLOAT_BYTES = 4
+GRID = 4  # a map is cut into 4 x 4 patches
 NET = mobilenet_v2()
 NEW = redistributed(NET, FACTOR, added=(2, 5))  # the thesis names no layers: a block of 32 channels more, and one of 160
 CHOSEN = redistributed(NET, FACTOR)
@@ -143,79 +139,14 @@ def ours(name: str, arch: Arch, core: str | None) -> int:
     return plans.table(model_of("mobilenet_v2", blocks(arch), arch.classes), rows, core, samples=1)[0]
 
 
-def per_block(found: Sequence[Block]) -> list[float]:
-    """The peak of each block, layer by layer, KiB of int8."""
-    return [max(map(layer_bytes, block.layers)) / KIB for block in found]
-
-
-def memory_panels(name: str, arch: Arch) -> list[Panel]:
-    """Per block, in fp32 as the thesis shows it and in int8."""
-    found = per_block(blocks(arch))
-    numbers = [str(at) for at in range(len(found))]
-    about = "block, 0 being the first convolution"
-    return [
-        Panel(f"{name}, fp32: KiB per block", numbers, {"layer by layer": [FLOAT_BYTES * x for x in found]}, about),
-        Panel(f"{name}, int8: KiB per block", numbers, {"layer by layer": found}, about, limit=(256, "256 KiB")),
-    ]
-
-
-def figure_1_2() -> str:
-    """With patches of 2 x 2 of the map after the fifth block; the thesis shows fp32."""
-    patched, net = patched_blocks(NET, FACTOR), blocks(NET)
-    peak = bytes_by_patch(layers(net[:patched]), 2) / KIB
-    panels = []
-    for panel, size in zip(memory_panels("MobileNetV2", NET), (FLOAT_BYTES, 1), strict=True):
-        cut = [size * peak if block < patched else None for block in range(len(net))]
-        panels.append(panel._replace(series={**panel.series, "first 5 blocks by patches, OP 2": cut}))
-    return svg("Figure 1-2: memory of MobileNetV2, 224 x 224, per block", panels)
-
-
-def figure_4_1(folder: Path) -> str:
-    panels = []
-    for name, file in (("ProxylessNAS-Mobile", "proxyless_mobile"), ("MCUNet-320KB", "mcunet-320kb-1mb_imagenet")):
-        panels += memory_panels(name, published(folder / f"{file}.json"))
-    return svg("Figure 4-1: memory of two more networks per block", panels)
-
-
-def figure_4_4() -> str:
-    net, patched = blocks(NET), patched_layers(NET)
-    found = layers(net)
-    ends = [len(layers(net[:count])) for count in range(MOST_BLOCKS + 1)]
-    sides = [-(-found[end - 1].h_out // GRID) for end in ends]  # of a patch
-    memory = [patched_bytes(found, end, side) / KIB for end, side in zip(ends, sides, strict=True)]
-    a = Panel("(a) peak, KiB", [str(at) for at in range(len(ends))], {"int8": memory}, "blocks that run by 4 x 4 patches", True)
-    runs = [by_patches(NET, patch, FACTOR) for patch in PATCHES]
-    labels = [f"{patch} ({run.fields[0]})" for patch, run in zip(PATCHES, runs, strict=True)]
-    rest = (peak_bytes(found[patched:]) / KIB, "the rest of the network")
-    by_patch = {"int8, 5 blocks by patches": [run.ram / KIB for run in runs]}
-    b = Panel("(b) peak, KiB", labels, by_patch, "OP (receptive field)", True, rest)
-    extra = {
-        name: [100 * by_patches(arch, patch, FACTOR).overhead for patch in PATCHES]
-        for name, arch in (("MobileNetV2", NET), ("redistributed", NEW))
-    }
-    c = Panel("(c) computed again, %", [str(patch) for patch in PATCHES], extra, "OP", True)
-    return svg("Figure 4-4: MobileNetV2, 224 x 224, its first blocks by patches", [a, b, c])
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nets", type=Path, default=ROOT.parent / "shared" / "nets" / "mcunet")
     parser.add_argument("--core", default=api.DEFAULT_CORE, help="the emulated core that runs the plans, '' for none")
-    parser.add_argument("-o", "--output", type=Path, help="write the figures into this folder")
     options = parser.parse_args()
     wrong = table()
     by_layer()
     others(options.nets)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        drawn = {"figure_1_2": figure_1_2(), "figure_4_4": figure_4_4()}
-        if options.nets.is_dir():
-            drawn["figure_4_1"] = figure_4_1(options.nets)
-        else:
-            print(f"no networks in {options.nets}: no figure 4-1; name their folder with --nets", file=sys.stderr)
-        for name, text in drawn.items():
-            (options.output / f"{name}.svg").write_text(text)
-        print(f"\nfigures in {options.output}: {', '.join(drawn)}")
     for name, arch in (("MobileNetV2", NET), ("redistributed, blocks chosen here", CHOSEN)):
         wrong += ours(name, arch, options.core or None)
     return 1 if wrong else 0
