@@ -25,7 +25,7 @@ def renamed(folder: Path, networks: list[str], core: str, **options: object) -> 
 def test_the_export_built_as_cpp_gives_the_reference_bytes(networks: list[str], streamed: bool, tmp_path: Path) -> None:
     needs("g++")
     files = renamed(tmp_path / "export", networks, "cortex-m4", stream_inputs=streamed)
-    switch = ["-DTW_TRACE=networks_profile_step", "-DTW_LAYER=networks_profile_layer"] if streamed else []
+    switch = ["-DTW_TRACE=networks_profile_step"] if streamed else []
     words = [*FLAGS, *switch, "-DTW_PLAIN_C", "-DTW_PRINT_OUTPUTS", "-I", tmp_path / "export" / "src"]
     run("g++", *words, *files, "-o", tmp_path / "program")
     printed = run(tmp_path / "program")

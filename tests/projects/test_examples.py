@@ -19,7 +19,7 @@ from tinyweave.projects.package import filled
 from tinyweave.report.measured import read_log
 from tinyweave.simulate import compare
 
-STRICT = "-std=c99 -pedantic -Wall -Wextra -Werror -O1 -DTW_PLAIN_C -DTW_TRACE=net_profile_step -DTW_LAYER=net_profile_layer"
+STRICT = "-std=c99 -pedantic -Wall -Wextra -Werror -O1 -DTW_PLAIN_C -DTW_TRACE=net_profile_step"
 SANITIZED = [*STRICT.split(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 

@@ -90,9 +90,9 @@ def test_writes_outside_of_the_arena_are_a_fault(
 
 
 def test_a_fault_names_the_function_and_the_step(write_model: Write) -> None:
-    folder = write_model(
-        "#ifdef TW_TRACE\nvoid TW_TRACE(int32_t step);\n#endif\n" + body("TW_TRACE(4); *(volatile int8_t *)(arena + 128) = 1;")
-    )
+    hook = "#ifdef TW_TRACE\nvoid TW_TRACE(int32_t step, int32_t layer);\n#endif\n"
+    statements = "TW_TRACE(4, -1); TW_TRACE(5, 0); *(volatile int8_t *)(arena + 128) = 1;"
+    folder = write_model(hook + body(statements))
     program = host.build(folder, "tiny", trace=True)
     with pytest.raises(
         Fault, match="tiny_invoke after step 4: access outside of the model's memory, 0 bytes past the end of sram"

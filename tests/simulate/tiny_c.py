@@ -45,9 +45,9 @@ TWO_LAYERS = """
 #include "tiny.h"
 #include "tiny_weights.h"
 #ifndef TW_TRACE
-#define TW_TRACE(step) ((void)0)
+#define TW_TRACE(step, layer) ((void)0)
 #else
-void TW_TRACE(int32_t step);
+void TW_TRACE(int32_t step, int32_t layer);
 #endif
 __attribute__((noinline)) static void dense(const int8_t *in, int8_t *out)
 {
@@ -64,11 +64,11 @@ int tiny_invoke(const tiny_memory *memory, const tiny_io *io)
     int8_t *arena = memory->sram.data;
     (void)io;
     dense(arena, arena + 32);
-    TW_TRACE(0);
+    TW_TRACE(0, -1);
     for (int32_t i = 0; i < 32; ++i) {
         arena[96 + i] = arena[32 + i] < 0 ? 0 : arena[32 + i];
     }
-    TW_TRACE(1);
+    TW_TRACE(1, -1);
     return 0;
 }
 """

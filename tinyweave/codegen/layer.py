@@ -168,7 +168,7 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
 
 @dataclass(frozen=True)
 class Traced:
-    """A layer as the trace hooks TW_TRACE and TW_LAYER of the emitted C identify it.
+    """A layer as the trace hook TW_TRACE of the emitted C identifies it.
 
     A layer that runs unfused is identified by its step; `index` is None. A layer of a fused stage is identified by the step of
     the stage and the index of the op.
@@ -180,7 +180,7 @@ class Traced:
 
 
 def traced(plan: Plan) -> list[Traced]:
-    """Return all layers that the trace hooks identify, in the order of the steps."""
+    """Return all layers that the trace hook identifies, in the order of the steps."""
     return [
         Traced(step, index if stage.schedule else None, plan.graph.ops[index].name)
         for step, stage in enumerate(plan.stages)

@@ -205,7 +205,7 @@ def _body(
         f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n#include "{name}_weights.h"\n'
         + "".join(f'#include "{file}"\n' for file in includes),
         *([_version_check(name)] if includes else []),
-        TRACE + (LAYER_TRACE if any(stage.schedule for stage in plan.stages) else ""),
+        TRACE,
         "/* Offset of each tensor from the start of its memory, in bytes, and its name in the model. */\nenum {\n"
         + "".join(f"    {line}" for line in _offsets(plan))
         + "};\n",
@@ -231,28 +231,15 @@ PARAMETERS = """\
  * The headers of the kernels explain each member. */
 """
 TRACE = """\
-/* Compile with -DTW_TRACE=function to call function(step) after each step; steps are counted from 0. */
+/* Compile with -DTW_TRACE=function to call function(step, layer) after each step, with layer -1, and after each kernel call
+ * of a stage that runs row by row. Steps and layers are counted from 0. */
 #ifdef TW_TRACE
 #ifdef __cplusplus
 extern "C"
 #endif
-void TW_TRACE(int32_t step);
+void TW_TRACE(int32_t step, int32_t layer);
 #else
-#define TW_TRACE(step) ((void)0)
-#endif
-"""
-
-
-LAYER_TRACE = """
-/* Compile with -DTW_LAYER=function to call function(layer) after each kernel call of a stage that runs row by row; layers are
- * counted from 0. */
-#ifdef TW_LAYER
-#ifdef __cplusplus
-extern "C"
-#endif
-void TW_LAYER(int32_t layer);
-#else
-#define TW_LAYER(layer) ((void)0)
+#define TW_TRACE(step, layer) ((void)0)
 #endif
 """
 
@@ -366,7 +353,7 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], core: st
     lines += [] if used else ["    (void)memory; /* every output is an input or a constant */"]
     lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
-        lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
+        lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step}, -1);"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])
 
 
@@ -387,4 +374,4 @@ def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str
         return [*c.comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
     head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
-    return [*head, *stage_lines(plan, stage, at, map_names(plan, stage, _labels(plan)), codes)]
+    return [*head, *stage_lines(plan, step, at, map_names(plan, stage, _labels(plan)), codes)]

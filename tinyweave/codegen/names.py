@@ -18,7 +18,7 @@ SECTIONS = frozenset("text data bss rodata init fini preinit_array init_array fi
 
 
 # matches the beginning of names of kernels, of their types, macros and files, except macros that the user defines
-KERNEL = re.compile(r"\b(tw|TW)(?=_(?!(?:TRACE|LAYER|PLAIN_C)\b)\w|\.[ch]\b)")
+KERNEL = re.compile(r"\b(tw|TW)(?=_(?!(?:TRACE|PLAIN_C)\b)\w|\.[ch]\b)")
 LONGEST_PREFIX = 32
 
 

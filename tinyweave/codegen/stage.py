@@ -53,17 +53,18 @@ def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
 
 
 def stage_lines(
-    plan: Plan, stage: Stage, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
+    plan: Plan, step: int, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
 ) -> list[str]:
     """Return the lines of C that run a fused stage.
 
     Args:
-        stage: The fused stage.
+        step: The index of the fused stage.
         at: Name of an activation or a scratch buffer -> C expression of its address.
         maps: Activation -> C expression of its view, from `map_names`.
         codes: Index of an op -> its C.
 
     """
+    stage = plan.stages[step]
     schedule = schedule_of(stage)
     views = [_view(plan, schedule, name, at[name], label) for name, label in maps.items() if name not in schedule.tiles]
     lines = ["{", *(f"    {line}" for view in views for line in view)]
@@ -78,9 +79,9 @@ def stage_lines(
             lines += [f"        {line}" for line in _read_row(plan, maps[node], node)]
             continue
         op = plan.graph.ops[node]
-        body = _call(codes, node)
+        body = _call(codes, step, node)
         if node in tiles:
-            calls = [line for index in tiles[node].ops for line in _call(codes, index)]
+            calls = [line for index in tiles[node].ops for line in _call(codes, step, index)]
             body = _tile(plan, schedule, tiles[node], at, maps=maps, calls=calls)
         lines.append(f"        if (tw_is_due(&{op.name}_timing, tick, &{maps[op.outputs[0]]})) {{")
         body += _write_rows(plan, op, maps, schedule.timings[node]) if op.outputs[0] in plan.streamed_outputs else []
@@ -89,11 +90,11 @@ def stage_lines(
     return [*lines, "    }", "}"]
 
 
-def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
+def _call(codes: Mapping[int, Code | None], step: int, index: int) -> list[str]:
     """Return the lines that call the kernel of a fused op, and the trace hook after it."""
     code = codes[index]
     assert code is not None
-    return [*code.call.rstrip().split("\n"), f"TW_LAYER({index});"]
+    return [*code.call.rstrip().split("\n"), f"TW_TRACE({step}, {index});"]
 
 
 def _tile(

@@ -24,8 +24,7 @@ def arduino(package: Package) -> Files:
     ]
     words = [f"{model.name}_memory\tKEYWORD1" for model in package.models]  # words that the editor highlights, with their kinds
     words += [f"{model.name}_{function}\tKEYWORD2" for model in package.models for function in FUNCTIONS]
-    flags = " ".join(f"-D{macro}" for macro in package.switch)
-    switch = f'compile with `--build-property "compiler.c.extra_flags={flags}"` of `arduino-cli`.'
+    switch = f'compile with `--build-property "compiler.c.extra_flags=-D{package.switch}"` of `arduino-cli`.'
     return {
         "library.properties": filled("arduino/library.properties", **values, headers=",".join(package.headers)),
         "keywords.txt": "\n".join([*words, ""]),

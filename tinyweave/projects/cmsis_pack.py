@@ -49,7 +49,7 @@ def cmsis_pack(package: Package) -> Files:
         f"`cpackget add tinyweave.{name}.{package.version}.pack`, then the component `Machine Learning:tinyweave:{name}`.",
         f"Without it: `cbuild {name}.csolution.yml --packs` builds the example; your project takes `{name}.clayer.yml`.",
     ]
-    switch = f"build `{name}.profile+board`, or define `{'` and `'.join(package.switch)}`."
+    switch = f"build `{name}.profile+board`, or define `{package.switch}`."
     pack: Files = {
         f"tinyweave.{name}.pdsc": filled("cmsis_pack/package.pdsc", **values, files="\n".join(listed)),
         "README.md": readme(package, f"{name}: a CMSIS-Pack", build, switch),

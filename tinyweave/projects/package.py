@@ -91,9 +91,9 @@ class Package:
         return list(dict.fromkeys(placed))
 
     @property
-    def switch(self) -> list[str]:
-        """Return the preprocessor definitions that switch the cycle profile on."""
-        return [f"TW_TRACE={self.name}_profile_step", f"TW_LAYER={self.name}_profile_layer"]
+    def switch(self) -> str:
+        """Return the preprocessor definition that switches the cycle profile on."""
+        return f"TW_TRACE={self.name}_profile_step"
 
     @property
     def regions(self) -> dict[str, AddressRange]:

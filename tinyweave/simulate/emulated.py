@@ -92,7 +92,7 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
     compiler = COMPILERS[CORES[core].isa]()
-    flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace"] if trace else [])]
+    flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace_all"] if trace else [])]
     flags += ["-DTW_PLAIN_C"] if plain else []
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", *(f"-Wl,-u,{model}_{name}" for name in FUNCTIONS)]
     files = [*toolchain.sources(Path(folder), model), FOLDER / "runtime.c"]

@@ -162,8 +162,11 @@ static void map(memory *m)
 }
 
 #ifdef TW_TRACE
-void TW_TRACE(int32_t step)
+void TW_TRACE(int32_t step, int32_t layer)
 {
+    if (layer >= 0) {
+        return; /* in a stage */
+    }
     last_step = step;
     if (!report_steps) {
         return;

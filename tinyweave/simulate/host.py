@@ -45,7 +45,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
     files = toolchain.sources(Path(folder), model)
     flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
-    flags += ["-DTW_TRACE=tw_trace"] if trace else []
+    flags += ["-DTW_TRACE=tw_trace_all"] if trace else []
     lines = ["-g"] if sanitize else []  # so that sanitizers report lines
     model_flags = [*flags, *lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
     objects = toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]])

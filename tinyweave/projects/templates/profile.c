@@ -122,23 +122,17 @@ void @{name}_profile_begin(void)
     before = cycles();
 }
 
-void @{name}_profile_step(int32_t step)
+void @{name}_profile_step(int32_t step, int32_t layer)
 {
     const uint32_t taken = cycles() - before;
-    if (last < 0) {
+    const int32_t ran = layer < 0 ? last : layer; /* the end of a stage's loop belongs to its last layer */
+    if (ran < 0) {
         in_steps[step] += taken;
     } else {
-        in_layers[last] += taken; /* the end of the stage's loop */
+        in_layers[ran] += taken;
     }
-    last = -1;
-    before = cycles(); /* what this function takes is not counted */
-}
-
-void @{name}_profile_layer(int32_t layer)
-{
-    in_layers[layer] += cycles() - before;
     last = layer;
-    before = cycles();
+    before = cycles(); /* what this function takes is not counted */
 }
 
 static void print_count(void (*print)(const char *text), uint32_t value)

@@ -1,8 +1,8 @@
 /* @{name}_profile.h - cycles by layer of an inference, for `tinyweave profile MODEL --measured log.txt`.
  *
  * Nothing is measured, and nothing of it is compiled, unless the C of the models is compiled with
- * -DTW_TRACE=@{name}_profile_step -DTW_LAYER=@{name}_profile_layer. Of layers that run together row by row each has what its
- * kernel and the code before its calls took.
+ * -DTW_TRACE=@{name}_profile_step. Of layers that run together row by row each has what its kernel and the code before its calls
+ * took.
  *
  * Cycles come from the DWT counter on Arm (v7-M and later) and from mcycle on RISC-V. If the core has no such counter, or the
  * counter stands still, as in QEMU, they come from the SDK: k_cycle_get_32() of Zephyr, ztimer of RIOT, micros() of Arduino,
@@ -25,9 +25,10 @@ typedef struct {
 } @{name}_profile_row;
 
 #ifdef TW_TRACE
-void @{name}_profile_begin(void);          /* just before invoke */
-void @{name}_profile_step(int32_t step);   /* what invoke calls after each step */
-void @{name}_profile_layer(int32_t layer); /* and after each call of a kernel in a stage that runs row by row */
+void @{name}_profile_begin(void); /* just before invoke */
+
+/* What invoke calls after each step, with layer -1, and after each call of a kernel in a stage that runs row by row. */
+void @{name}_profile_step(int32_t step, int32_t layer);
 
 /* After invoke: a line for each row. */
 void @{name}_profile_print(void (*print)(const char *text), const char *model, const @{name}_profile_row *rows, int32_t count);

@@ -12,5 +12,5 @@ $(patsubst %.c,$(BUILD_DIR)/%.o,$(notdir $(wildcard $(TINYWEAVE_@{NAME})/src/*.c
 @{place}
 # make TW_PROFILE=1 counts cycles by layer
 ifdef TW_PROFILE
-C_DEFS += -DTW_TRACE=@{name}_profile_step -DTW_LAYER=@{name}_profile_layer
+C_DEFS += -DTW_TRACE=@{name}_profile_step
 endif
