@@ -12,17 +12,13 @@ import numpy as np
 from ..ir import Graph, Op
 from ..ops import spec_of
 from ..ops.window import Size
-from .rewrite import each_op, exchange, part
-from .tensor_map import TensorMap
+from .rewrite import exchange, of_each_op, part
 from .value_ranges import taps
 
 
-def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def crop_windows(graph: Graph, op: Op) -> Graph:
     """Crop outer rows and columns of int8 and int4 filters that only multiply padding or are 0, as far as padding allows."""
-    return each_op(graph, _cropped), {}
-
-
-def _cropped(graph: Graph, op: Op) -> Graph:
     if spec_of(op).family != "convolution" or graph.input(op, 1).dtype not in ("int8", "int4"):
         return graph
     weights, (products, _, _, never) = graph.input(op, 1), taps(graph, op)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Graph, Op
-from .rewrite import each_op, exchange, part
-from .tensor_map import TensorMap
+from .rewrite import exchange, of_each_op, part
 
 
-def depthwise_to_conv(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def depthwise_to_conv(graph: Graph, op: Op) -> Graph:
     """Replace each int8 depthwise convolution that has one input channel and several filters by a conv_2d."""
-    return each_op(graph, _dense), {}
-
-
-def _dense(graph: Graph, op: Op) -> Graph:
     if op.kind != "depthwise_conv_2d":
         return graph
     x, weights = graph.input(op), graph.input(op, 1)

@@ -13,16 +13,12 @@ from ..ir import Graph, Op, limits
 from ..ops import SPECS, spec_of
 from ..ops.data_movement import pad_value
 from ..ops.layout import paddings
-from .rewrite import each_op, exchange
-from .tensor_map import TensorMap
+from .rewrite import exchange, of_each_op
 
 
-def fuse_pad(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def fuse_pad(graph: Graph, op: Op) -> Graph:
     """Remove each pad op on int8 that all its readers can replace by padding of their own."""
-    return each_op(graph, _fused), {}
-
-
-def _fused(graph: Graph, op: Op) -> Graph:
     pads = spec_of(op).family == "pad" or op.kind == "mirror_pad"
     if not pads or graph.input(op).dtype != "int8" or op.outputs[0] in graph.outputs:
         return graph

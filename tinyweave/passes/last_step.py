@@ -9,16 +9,12 @@ import numpy as np
 from ..ir import Graph, Op
 from ..ops import spec_of
 from ..ops.data_movement import PIECES, copied
-from .rewrite import each_op, exchange
-from .tensor_map import TensorMap
+from .rewrite import exchange, of_each_op
 
 
-def last_step(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def last_step(graph: Graph, op: Op) -> Graph:
     """Set the attribute `last` of int8 recurrent layers if only the final state is read, by a slice, and drop that slice."""
-    return each_op(graph, _shortened), {}
-
-
-def _shortened(graph: Graph, op: Op) -> Graph:
     # float32 layers keep all states, which calibration must see
     if spec_of(op).family != "sequence" or op.attrs["last"] or graph.output(op).dtype != "int8":
         return graph

@@ -16,16 +16,12 @@ from ..ops import SPECS
 from ..ops.data_movement import permutation
 from ..ops.layout import paddings
 from .copies_to_views import copies_all
-from .rewrite import each_op, exchange, integers, is_only_for, maker, part, same_kind, without
-from .tensor_map import TensorMap
+from .rewrite import exchange, integers, is_only_for, maker, of_each_op, part, same_kind, without
 
 
-def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def merge_moves(graph: Graph, op: Op) -> Graph:
     """Merge transposes, reshapes and copies that follow each other."""
-    return each_op(graph, _merged), {}
-
-
-def _merged(graph: Graph, op: Op) -> Graph:
     graph, op = _transposed_once(*_never_transposed(graph, op))
     if not _keeps_order(graph, op):
         return graph
@@ -70,15 +66,12 @@ def _keeps_order(graph: Graph, op: Op) -> bool:
     return SPECS[op.kind].view or copies_all(graph, op)
 
 
-def flatten_in_dense(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def flatten_in_dense(graph: Graph, op: Op) -> Graph:
     """Remove the reshape between a map [1, h, w, c] of several rows and a dense layer with h * w * c inputs.
 
     Reorder the weights if the map is transposed first (channels first). Let a mean over the columns of a map keep the axis.
     """
-    return each_op(graph, _flattened), {}
-
-
-def _flattened(graph: Graph, op: Op) -> Graph:
     view = maker(graph, graph.input(op)) if SPECS[op.kind].family == "dense" else None
     if view is None or SPECS[view.kind].family != "view" or len(graph.output(op).shape) != 2:
         return graph

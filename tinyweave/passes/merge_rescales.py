@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, Tensor, limits
 from ..ops import SPECS, activation_range, check_constraints, computed_operand, mapped, spec_of
 from ..ops.spec import ACTIVATIONS
-from .rewrite import constant, each_op, exchange, is_only_for, maker, same_kind, without
+from .rewrite import constant, each_op, exchange, is_only_for, maker, of_each_op, same_kind, without
 from .tensor_map import TensorMap
 from .value_ranges import BYTES, Range, value_ranges
 
@@ -56,12 +56,9 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
     return graph
 
 
-def read_integers(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def read_integers(graph: Graph, op: Op) -> Graph:
     """Let ops of the family `detection` read int8 or uint8 tensors in place of the floats that a dequantize makes of them."""
-    return each_op(graph, _reading_integers), {}
-
-
-def _reading_integers(graph: Graph, op: Op) -> Graph:
     if spec_of(op).family != "detection":
         return graph
     makers = (None if tensor is None else maker(graph, tensor) for tensor in graph.inputs_of(op))
@@ -115,17 +112,9 @@ def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
     return graph
 
 
-def fold_tables(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Fold elementwise ops that follow each other, from int8 to int8, into `lookup` ops.
-
-    Operands other than the tensor that passes through must be constants of one element. Ops are folded only if one of them
-    needs a table anyway.
-    """
-    return each_op(graph, _folded), {}
-
-
-def _folded(graph: Graph, op: Op) -> Graph:
-    """Fold the longest chain of two or more ops that ends with `op`, from int8 to int8, if one needs a table, into `lookup`."""
+@of_each_op
+def fold_tables(graph: Graph, op: Op) -> Graph:
+    """Fold chains of two or more functions of one int8 element, if one needs a table anyway, into a `lookup` op."""
     row = _row(graph, op)
     while row and _computed(graph, row[0]).dtype != "int8":
         del row[0]

@@ -1,24 +1,39 @@
-"""Shared helpers of the passes: visit the ops, replace ops, remove ops, add constants."""
+"""Shared helpers of the passes: make a pass of a rewrite of one op, replace ops, remove ops, add constants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant, Tensor, rebuild
+from .tensor_map import TensorMap
+
+Rewrite = Callable[[Graph, Op], Graph]
+Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 
 
-def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
+def each_op(graph: Graph, rewrite: Rewrite) -> Graph:
     """Call `rewrite(graph, op)` on the graph so far for each op in execution order that is left; return the final graph."""
     for name in [op.name for op in graph.ops]:
         op = next((op for op in graph.ops if op.name == name), None)
         if op is not None:
             graph = rewrite(graph, op)
     return graph
+
+
+def of_each_op(rewrite: Rewrite) -> Pass:
+    """Decorate a rewrite of one op, `rewrite(graph, op)`, so that it is a pass, which rewrites each op."""
+
+    @wraps(rewrite)
+    def run(graph: Graph) -> tuple[Graph, TensorMap]:
+        return each_op(graph, rewrite), {}
+
+    return run
 
 
 def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), gone: str = "") -> Graph:

@@ -8,20 +8,15 @@ from math import prod
 from ..ir import Graph, Op, rebuild
 from ..ops import spec_of
 from ..ops.elementwise import MAX_AXES, merged_axes
-from .rewrite import each_op, integers, unused
-from .tensor_map import TensorMap
+from .rewrite import integers, of_each_op, unused
 
 
-def spread_operands(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def spread_operands(graph: Graph, op: Op) -> Graph:
     """Insert a broadcast_to before elementwise ops whose two operands broadcast along too many axes for a kernel.
 
-    A kernel loops over at most MAX_AXES axes after `merged_axes`. The smaller operand is repeated first, then the other if
-    needed.
+    A kernel loops over at most MAX_AXES axes after `merged_axes`. The smaller operand is repeated first.
     """
-    return each_op(graph, _spread), {}
-
-
-def _spread(graph: Graph, op: Op) -> Graph:
     if spec_of(op).family not in ("binary", "comparison") or len(op.inputs) != 2:
         return graph
     shapes, out = [graph.input(op, index).shape for index in (0, 1)], graph.output(op).shape

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import ops
 from ..ir import UNSUPPORTED, CompileError, Graph, opaque, verify
-from .rewrite import exchange
-from .tensor_map import TensorMap
+from .rewrite import Pass, exchange
 
 ROUNDS = 20  # each round finds one op that a pass cannot rewrite
-Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 
 
 def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError]) -> Graph:
