@@ -429,6 +429,7 @@ def test_a_loaded_pt2_file_is_written_as_tflite_without_change(file: bytes, tmp_
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_an_int8_input_of_pytorch_is_read_with_its_scale(dtype: str) -> None:
+    pytest.importorskip("torch.ao.quantization.fx._decomposed")  # which defines the ops
     q, kind, limits = torch.ops.quantized_decomposed, getattr(torch, dtype), np.iinfo(dtype)
     how = (0.05, limits.min + 100, limits.min, limits.max, kind)
 

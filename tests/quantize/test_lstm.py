@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyweave import ops
-from tinyweave.importers.aten.recurrent import lstm
+from tinyweave.importers.aten.recurrent import RECURRENT
 from tinyweave.importers.channels_last import Builder, Map
 from tinyweave.ir import Graph, Quant, Tensor, verify
 from tinyweave.quantize.calibrate import largest_cell_states, power_of_two_quant
@@ -27,7 +27,7 @@ def network(seed: int = 0, forget: float = 0.0, steps: int = STEPS) -> Graph:
     shapes = (4 * CELLS, DEPTH), (4 * CELLS, CELLS), (4 * CELLS,), (4 * CELLS,)
     parameters = [rng.normal(size=shape, scale=0.5).astype(np.float32) for shape in shapes]
     parameters[2][CELLS : 2 * CELLS] += forget
-    sequence, *_ = lstm(b, x, [np.zeros(1)] * 2, parameters, True, 1, 0.0, False, False, True)
+    sequence, *_ = RECURRENT["lstm"](b, x, [np.zeros(1)] * 2, parameters, True, 1, 0.0, False, False, True)
     return ops.check(verify(b.graph("net", ["x"], [sequence.tensor])))
 
 

@@ -159,8 +159,6 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
     types = {value.name: _input_type(onnx, value) for value in given}
     known = {*inputs, *constants, ""}
     nodes = list(_nodes_of(onnx, graph, read, constants, known=known))
-    integers = [name for name, dtype in types.items() if dtype in ("int32", "int64")]
-    bytes_ = {name: dtype for name, dtype in types.items() if dtype in BYTES}
     labels = _labels(graph)
     nodes = [node for node in nodes if node.name not in labels]
     outputs = [Ref(value.name) for value in graph.output if value.name not in labels]
@@ -171,9 +169,7 @@ def _program(onnx: Any, model: Any, read: Read | None, shapes: Shapes | None) ->
     halves = {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
     used = {tensor.data_type for tensor in graph.initializer} | {value.type.tensor_type.elem_type for value in graph.input}
     tolerance = TOLERANCE if halves.isdisjoint(used) else TOLERANCE_HALF
-    return fuse_functions(
-        ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", integers, tolerance=tolerance, bytes_=bytes_)
-    )
+    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, functions, "ONNX", types, tolerance=tolerance))
 
 
 def _labels(graph: Any) -> set[str]:

@@ -44,7 +44,7 @@ NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numb
 COMPUTED = (Map, Complex)  # what the network computes, as opposed to constants
 IF = "If"  # ONNX's op that selects one of two lists of values by a condition
 MAX_LISTED = 12  # reasons that one message lists
-
+INTEGERS = ("int32", "int64")  # types of inputs that are indices, such as tokens
 
 Refused = tuple[str, str, str]  # an op that cannot be imported, its module or node, and the reason
 
@@ -79,9 +79,8 @@ class ImportedProgram:
     outputs: Sequence[Ref]
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
     framework: str  # the framework's name in messages
-    integers: Collection[str] = ()  # names of the inputs that are int32 or int64, such as tokens
+    types: Mapping[str, str]  # input -> its type; the network casts BYTES to float32, and other types than INTEGERS are floats
     states: Mapping[str, np.ndarray] = field(default_factory=dict)  # initial values of buffers that calls change and keep
-    bytes_: Mapping[str, str] = field(default_factory=dict)  # input -> "uint8" or "int8"; the network casts it to float32
     tolerance: float = TOLERANCE  # the difference of an output that rounding may make, of the output's range
 
 
@@ -100,10 +99,8 @@ def graph_of(program: ImportedProgram, name: str, runs: Mapping[str, Run] | None
             raise CompileError(f"has {prod(shape):,} elements", f"at most {MAX_ELEMENTS:,} are supported", tensor=key)
     refused: list[tuple[int, list[Refused]]] = []
     # for inputs with three axes the logical order is tried first, for inputs with four axes channels last
-    choices = [
-        [tuple(range(len(shape)))] if key in program.integers else memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1]
-        for key, shape in program.inputs.items()
-    ]
+    possible = [(program.types[key] in INTEGERS, memory_orders(len(shape))) for key, shape in program.inputs.items()]
+    choices = [orders[-1:] if is_index else orders[:: -1 if len(orders[0]) == 3 else 1] for is_index, orders in possible]
     # one choice for all states keeps the combinations few; the logical order is tried first, in which steps of a cache are rows
     of_states = [[memory_orders(first.ndim)[index] for first in program.states.values()] for index in (-1, 0)]
     of_states = of_states if program.states else [[]]
@@ -196,9 +193,10 @@ def _attempt(
     for key, shape in program.inputs.items():
         axes = [b.new_axis(extent) for extent in shape]
         dims = _edge(axes, orders[key])
-        dtype = "int32" if key in program.integers else program.bytes_.get(key, "float32")
+        dtype = "int32" if program.types[key] in INTEGERS else program.types[key]
         quant = Quant((1.0,), (0,)) if dtype in BYTES else None
-        values[key] = Map(b.add(Tensor(key, extents(dims), dtype, quant)), tuple(axes), dims)
+        tensor = Tensor(key, extents(dims), dtype if dtype in (*BYTES, "int32") else "float32", quant)
+        values[key] = Map(b.add(tensor), tuple(axes), dims)
     states = {key: _state(b, key, first, orders[key]) for key, first in program.states.items()}
     values |= {key: read for key, (read, _) in states.items()}
     roots: dict[str, str] = {}
@@ -375,6 +373,35 @@ def changed_in_place(nodes: Iterable[Node]) -> set[str]:
             roots[node.name] = root = roots.get(node.args[0].name, node.args[0].name)
             changed |= {root} if node.op.endswith("_") else set()
     return changed
+
+
+def folded(
+    calls: Iterable[Node], known: dict[str, Any], compute: Callable[[Node], Any], share: Callable[[Any, Any], bool]
+) -> tuple[list[Node], set[str]]:
+    """Compute nodes that read only constants, and add these to `known`; return the other nodes, and the stale constants.
+
+    `compute` returns NotImplemented for a node that is not computed. If such a node changes a constant in place, the constants
+    that `share` its memory are stale. Raise CompileError if a stale constant is read.
+    """
+    nodes, stale = list[Node](), set[str]()
+    for call in calls:
+        read = [ref.name for ref in refs(call)]
+        check_not_stale(read, stale)
+        made = compute(call) if known.keys() >= {*read} else NotImplemented
+        if made is not NotImplemented:
+            known[call.name] = made
+        elif not call.op.startswith("_assert"):
+            nodes.append(call)
+            changed = read[0] if call.op.endswith("_") and read and read[0] in known else None
+            stale |= {n for n, v in known.items() if n != changed and share(v, known[changed])} if changed else set()
+    return nodes, stale
+
+
+def check_not_stale(names: Iterable[str], stale: Collection[str]) -> None:
+    """Raise CompileError if one of the constants `names` is `stale`: an op of the network changed its memory in place."""
+    for name in names:
+        if name in stale:
+            raise CompileError(CHANGED, "use the out-of-place op", tensor=name)
 
 
 def refs(node: Node) -> list[Ref]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,17 +23,17 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from . import aten
-from .channels_last import BYTES
 from .function_chains import fuse_functions
 from .program import (
-    CHANGED,
     ILL_FORMED,
     ImportedProgram,
     Node,
     Ref,
     changed_in_place,
     check_computed,
+    check_not_stale,
     checked_state,
+    folded,
     graph_of,
     input_type_advice,
     line_of,
@@ -53,7 +53,9 @@ MAX_RANK = 8
 MAX_ELEMENTS = 1 << 24  # elements of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
-INTEGERS = 4, 5  # int32 and int64
+INPUTS = (FLOAT32, 1, 2, 4, 5)  # type codes of inputs: float32, uint8, int8, int32, int64
+# kind of an input that is stored in the file -> field with its name there
+SOURCES = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
 STORED = {
     1: "u1",
     2: "i1",
@@ -159,23 +161,35 @@ def _program(
     graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
     if len(graph["nodes"]) > MAX_NODES:
         raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
-    axes, sources, integers, bytes_ = dict[str, list[Axis]](), dict[str, str](), set[str](), dict[str, str]()
-    buffers = dict[str, str]()
+    metas = graph["tensor_values"]
+    axes, sources, buffers = dict[str, list[Axis]](), dict[str, str](), dict[str, str]()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
         name = _tensor_name(content["arg"], "input") if kind == "user_input" else content["arg"]["name"]
         if kind == "user_input":
-            axes[name] = _input_axes(name, graph["tensor_values"][name])
-            integers |= {name} if graph["tensor_values"][name]["dtype"] in INTEGERS else set()
-            dtype = DTYPES.get(graph["tensor_values"][name]["dtype"], "")
-            bytes_ |= {name: dtype} if dtype in BYTES else {}
+            axes[name] = _input_axes(name, metas[name])
+        elif kind in SOURCES:
+            sources[name] = content[SOURCES[kind]]
+            buffers |= {sources[name]: name} if kind == "buffer" else {}
         else:
-            fields = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
-            if kind not in fields:
-                raise CompileError(f"is an input of kind {kind}", "make all inputs tensors", tensor=name)
-            sources[name] = content[fields[kind]]
-            buffers |= {content[fields[kind]]: name} if kind == "buffer" else {}
+            raise CompileError(f"is an input of kind {kind}", "make all inputs tensors", tensor=name)
     inputs, sizes = fixed_shapes(axes, shapes, size_of)
+    outputs, updates = _outputs(signature, buffers)
+    numbers = _numbers(graph, sizes)
+    calls = [_with_numbers(made, numbers) for node in graph["nodes"] for made in _nodes(node)] + updates
+    changed = changed_in_place(calls) & {*buffers.values()}
+    states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
+    read = dict.fromkeys(ref.name for call in calls for ref in refs(call))
+    stored = {name: tensors[sources[name]] for name in read if name in sources and name not in states}
+    constants, nodes, stale = _folded(calls, stored, metas)
+    check_not_stale((ref.name for ref in outputs), stale)
+    arrays = {name: value for name, value in constants.items() if isinstance(value, np.ndarray)}
+    types = {name: _type_name(metas[name]) for name in axes}
+    return ImportedProgram(inputs, arrays, nodes, outputs, aten.OPS, "PyTorch", types, states)
+
+
+def _outputs(signature: Mapping[str, Any], buffers: Mapping[str, str]) -> tuple[list[Ref], list[Node]]:
+    """Return the outputs, and nodes that copy the new values of buffers into them; `buffers` has their names in the graph."""
     outputs, updates = list[Ref](), list[Node]()
     for spec in signature["output_specs"]:
         ((kind, content),) = spec.items()
@@ -186,32 +200,30 @@ def _program(
             outputs.append(Ref(_tensor_name(content["arg"], "output")))
         else:
             raise CompileError("the program changes its inputs", "use out-of-place ops on them")
-    numbers = _numbers(graph, sizes)
-    calls = [_with_numbers(made, numbers) for node in graph["nodes"] for made in _nodes(node)] + updates
-    changed = changed_in_place(calls) & {*buffers.values()}
-    states = {name: checked_state(sources[name], tensors[sources[name]]()) for name in sorted(changed)}
-    constants, nodes, stale, computed = dict[str, Any](), list[Node](), set[str](), 0
-    for made in calls:
-        read = [ref.name for ref in refs(made)]
-        for name in read:
-            if name in sources and name not in constants and name not in states:
-                constants[name] = tensors[sources[name]]()
-                check_computed(computed := computed + constants[name].nbytes)
-            if name in stale:
-                raise CompileError(CHANGED, "use the out-of-place op", tensor=name)
-        given = [constants[name] for name in read if name in constants]
-        if len(given) == len(read) and _is_computed(made, constants):
-            declared = graph["tensor_values"].get(made.name, {}).get("dtype")
-            constants[made.name] = value = _computed(made, constants, declared)
-            check_computed(computed := computed + new_bytes(value, given))
-        elif not made.op.startswith("_assert"):
-            nodes.append(made)
-            if made.op.endswith("_") and read and read[0] in constants:
-                stale |= {n for n, value in constants.items() if n != read[0] and _shares(value, given[0])}
-    if stale & {ref.name for ref in outputs}:
-        raise CompileError(CHANGED, "use the out-of-place op", tensor=outputs[0].name)
-    arrays = {name: value for name, value in constants.items() if isinstance(value, np.ndarray)}
-    return ImportedProgram(inputs, arrays, nodes, outputs, aten.OPS, "PyTorch", integers, states, bytes_)
+    return outputs, updates
+
+
+def _folded(
+    calls: Sequence[Node], stored: Mapping[str, Callable[[], np.ndarray]], metas: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Node], set[str]]:
+    """Compute the nodes of constants: return all constants, the other nodes, and the stale constants.
+
+    `stored` has functions that read the constants of the file, `metas` the declared type of each node.
+    """
+    constants, total = dict[str, Any](), 0
+    for name, read in stored.items():
+        constants[name] = read()
+        check_computed(total := total + constants[name].nbytes)
+
+    def compute(call: Node) -> Any:
+        nonlocal total
+        if not _is_computed(call, constants):
+            return NotImplemented
+        value = _computed(call, constants, metas.get(call.name, {}).get("dtype"))
+        check_computed(total := total + new_bytes(value, [constants[ref.name] for ref in refs(call)]))
+        return value
+
+    return constants, *folded(calls, constants, compute, _shares)
 
 
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
@@ -223,7 +235,7 @@ def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
 
 def _input_axes(name: str, meta: Mapping[str, Any]) -> list[Axis]:
     """Return the axes of the network input `name`; raise CompileError if it is neither float32 nor integers."""
-    if meta["dtype"] not in (FLOAT32, 1, 2, *INTEGERS):
+    if meta["dtype"] not in INPUTS:
         raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tflite
@@ -72,49 +72,65 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
         problems += [error] if error.op else []  # without an op: an unsupported control flow op has its own problem
 
     names = {index: variables[variable] for index, variable in main.handles.items() if variable in variables}
-    broken, written = _read_tensors(file, main, names, tensors, init, strict=problems is None), main.written
+    broken = _read_tensors(file, main, names, tensors, init, strict=problems is None)
     if shapes:
         signatures = {names[index]: file.vector(main.tensors[index], "ShapeSignature") for index in main.inputs}
         _reshape_inputs(tensors, signatures, shapes)
-    ops: list[Op] = []
-    operands = replace(NO_OPERANDS, tensors=tensors)
-    for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
+    ops, part = list[Op](), _Part(file, main, names, broken, tensors)
+    for position, kind in enumerate(main.kinds):
         if kind in WITHOUT_VALUE:
             continue
         op = Op(f"{kind.partition(' ')[0]}_{len(ops)}", kind, (), ())
-        reads, writes = main.reads[position], main.writes[position]
         try:
-            if any(index in main.handles and index not in names for index in (*reads, *writes)):
-                raise CompileError(
-                    "uses a variable that is never initialised", "export the model with its initialiser subgraph", op=op
-                )
-            if kind not in OPS:
-                raise _unknown(op)
-            for tensor_name in (names[i] for i in (*reads, *writes) if i in names):
-                if tensor_name in broken:
-                    cause = broken[tensor_name]
-                    raise CompileError(cause.why, cause.what_to_do, op=op, tensor=tensor_name)
-            op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
-            if kind == "unidirectional_sequence_lstm":
-                _check_hidden(file, main.owners[position], operator, op, tensors)
-            op = real_weights(replace(op, attrs=attributes(operator, operands, op)), tensors, file.claim)
-            made = lowered(op, tensors, len(ops))
+            made = _converted(part, position, op, len(ops))
             for each in made if shapes else ():
-                _infer_again(operands, tensors, each)
+                _infer_again(tensors, each)
             ops += made
-            continue
         except CompileError as error:
             if problems is None:
                 raise
             problems.append(error)
-            # treat an unreadable constant as absent
-            known = (names.get(i) if i in written or names.get(i) not in broken else None for i in reads)
-            op = opaque(replace(op, inputs=tuple(known), outputs=tuple(names[i] for i in writes if i in names)))
-        ops.append(op)
+            ops.append(_opaque(part, position, op))
     if not main.handles.keys().isdisjoint((*main.inputs, *main.outputs)):
         raise CompileError("a variable is an input or output of the network", "pass its value instead")
     inputs, outputs = (tuple(names[index] for index in edge) for edge in (main.inputs, main.outputs))
     return _widened(Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init)))
+
+
+class _Part(NamedTuple):
+    """A subgraph whose tensors are read: their names by index, and the errors of those that are unreadable, by name."""
+
+    file: File
+    main: _Subgraph
+    names: Mapping[int, str]
+    broken: Mapping[str, CompileError]
+    tensors: dict[str, Tensor]
+
+
+def _converted(part: _Part, position: int, op: Op, number: int) -> list[Op]:
+    """Return the ops that compute the operator at `position`, from op `number` of the graph on; `op` has its kind only."""
+    file, main, names, broken, tensors = part
+    operator, reads, writes = main.operators[position], main.reads[position], main.writes[position]
+    if any(index in main.handles and index not in names for index in (*reads, *writes)):
+        raise CompileError("uses a variable that is never initialised", "export the model with its initialiser subgraph", op=op)
+    if op.kind not in OPS:
+        raise _unknown(op)
+    for name in (names[i] for i in (*reads, *writes) if i in names):
+        if name in broken:
+            raise CompileError(broken[name].why, broken[name].what_to_do, op=op, tensor=name)
+    op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
+    if op.kind == "unidirectional_sequence_lstm":
+        _check_hidden(file, main.owners[position], operator, op, tensors)
+    op = replace(op, attrs=attributes(operator, replace(NO_OPERANDS, tensors=tensors), op))
+    return lowered(real_weights(op, tensors, file.claim), tensors, number)
+
+
+def _opaque(part: _Part, position: int, op: Op) -> Op:
+    """Return the operator at `position` as an op of the kind UNSUPPORTED; an unreadable constant becomes an absent input."""
+    names, written = part.names, part.main.written
+    known = (names.get(i) if i in written or names.get(i) not in part.broken else None for i in part.main.reads[position])
+    outputs = tuple(names[i] for i in part.main.writes[position] if i in names)
+    return opaque(replace(op, inputs=tuple(known), outputs=outputs))
 
 
 def _read_tensors(
@@ -325,17 +341,20 @@ def _reshape_inputs(tensors: dict[str, Tensor], signatures: Mapping[str, np.ndar
             Dynamic(f"{name}[{axis}]") if extent < 0 and name in shapes else stored[axis] for axis, extent in enumerate(said)
         ]
     for name, shape in fixed_shapes(axes, shapes)[0].items():
-        if (size := prod(shape) * itemsize(tensors[name].dtype)) > MAX_BYTES:
-            raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
-        tensors[name] = replace(tensors[name], shape=shape)
+        _reshape(tensors, name, shape)
 
 
-def _infer_again(operands: Graph, tensors: dict[str, Tensor], op: Op) -> None:
-    """Compute the shapes of the outputs of `op` in `tensors`, the tensors of `operands`, from the shapes of its inputs."""
-    for name, shape in zip(op.outputs, spec_of(op).infer(operands, op), strict=False):
-        if (size := prod(shape) * itemsize(tensors[name].dtype)) > MAX_BYTES:
-            raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
-        tensors[name] = replace(tensors[name], shape=shape)
+def _infer_again(tensors: dict[str, Tensor], op: Op) -> None:
+    """Compute the shapes of the outputs of `op` in `tensors` from the shapes of its inputs."""
+    for name, shape in zip(op.outputs, spec_of(op).infer(replace(NO_OPERANDS, tensors=tensors), op), strict=False):
+        _reshape(tensors, name, shape)
+
+
+def _reshape(tensors: dict[str, Tensor], name: str, shape: tuple[int, ...]) -> None:
+    """Give a tensor another shape; raise CompileError if it then has more than MAX_BYTES bytes."""
+    if (size := prod(shape) * itemsize(tensors[name].dtype)) > MAX_BYTES:
+        raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
+    tensors[name] = replace(tensors[name], shape=shape)
 
 
 def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors: Mapping[str, Tensor]) -> Op:

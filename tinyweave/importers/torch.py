@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import partial
@@ -21,16 +21,16 @@ import numpy as np
 from ..ir import CompileError, Graph
 from ..support.installing import install
 from . import aten
-from .channels_last import BYTES
 from .function_chains import fuse_functions
 from .program import (
-    CHANGED,
     ILL_FORMED,
     ImportedProgram,
     Node,
     Ref,
     changed_in_place,
+    check_not_stale,
     checked_state,
+    folded,
     graph_of,
     input_type_advice,
     line_of,
@@ -161,53 +161,37 @@ def _evaluation_mode(module: Any) -> Iterator[None]:
 def _converted(program: Any, shapes: Shapes | None = None) -> ImportedProgram:
     """Return an ExportedProgram as an ImportedProgram; torch computes nodes whose arguments are all constant."""
     torch = _torch()
-    signature = program.graph_signature
-    tensors = {**program.state_dict, **program.constants}
-    sources = {spec.arg.name: spec for spec in signature.input_specs}
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    inputs, numbers = _sizes(torch, program, [node for node in placeholders if sources[node.name].target is None], shapes)
-    known = dict[str, Any](numbers)
-    nodes, outputs, stale, integers, bytes_ = list[Node](), list[Ref](), set[str](), set[str](), dict[str, str]()
-    calls = {node.name: _node(torch, node, numbers) for node in program.graph.nodes if node.op == "call_function"}
-    updates = _buffer_updates(signature)
-    buffers = {name for name, spec in sources.items() if spec.kind.name == "BUFFER"}
-    changed = changed_in_place((*calls.values(), *updates)) & buffers
-    for node in program.graph.nodes:
-        if node.op == "placeholder":
-            spec = sources[node.name]
-            if spec.target is not None and node.name not in changed:
-                known[node.name] = tensors[spec.target]
-            elif spec.target is None:
-                integers |= {node.name} if node.meta["val"].dtype in (torch.int32, torch.int64) else set()
-                bytes_ |= {node.name: dtype} if (dtype := str(node.meta["val"].dtype).removeprefix("torch.")) in BYTES else {}
-        elif node.op == "output":
-            kinds = [spec.kind.name for spec in signature.output_specs]
-            found = [value for value, kind in zip(node.args[0], kinds, strict=True) if kind == "USER_OUTPUT"]
-            outputs = [_output(torch, value, stale) for value in found]
-        elif node.name in numbers:
-            continue
-        elif node.op == "call_function":
-            _check_not_stale(node.all_input_nodes, stale)
-            depends = any(value.name not in known for value in node.all_input_nodes)
-            if depends and _name(node).endswith("_"):
-                stale |= _overlapping(torch, known, node.args[0])
-            if not depends and not str(node.target).startswith(QUANTISED):
-                if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and _name(node) not in aten.OPS:
-                    raise CompileError(f"{_name(node)} makes random numbers", "remove it in evaluation mode")
-                with torch.no_grad():
-                    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
-                    known[node.name] = node.target(*args, **kwargs)
-            elif not str(node.target).startswith("aten._assert"):
-                nodes.append(calls[node.name])
-        else:
+    signature, made_by = program.graph_signature, {node.name: node for node in program.graph.nodes}
+    for node in made_by.values():
+        if node.op not in ("placeholder", "call_function", "output"):
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
+    sources = {spec.arg.name: spec for spec in signature.input_specs}
+    given = [node for node in made_by.values() if node.op == "placeholder" and sources[node.name].target is None]
+    inputs, numbers = _sizes(torch, program, given, shapes)
+    types = {node.name: str(node.meta["val"].dtype).removeprefix("torch.") for node in given}
+    functions = [node for node in made_by.values() if node.op == "call_function" and node.name not in numbers]
+    calls, updates = [_node(torch, node, numbers) for node in functions], _buffer_updates(signature)
+    changed = changed_in_place((*calls, *updates)) & {n for n, spec in sources.items() if spec.kind.name == "BUFFER"}
+    tensors = {**program.state_dict, **program.constants}
+    stored = {name: tensors[spec.target] for name, spec in sources.items() if spec.target is not None}
+    known = numbers | {name: value for name, value in stored.items() if name not in changed}
+
+    def compute(call: Node) -> Any:
+        node = made_by[call.name]
+        if str(node.target).startswith(QUANTISED):
+            return NotImplemented
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and call.op not in aten.OPS:
+            raise CompileError(f"{call.op} makes random numbers", "remove it in evaluation mode")
+        with torch.no_grad():
+            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
+            return node.target(*args, **kwargs)
+
+    nodes, stale = folded(calls, known, compute, partial(_share_memory, torch))
     used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
-    states = {
-        name: checked_state(sources[name].target, _array(torch, name, tensors[sources[name].target], sources))
-        for name in sorted(changed)
-    }
-    return ImportedProgram(inputs, constants, [*nodes, *updates], outputs, aten.OPS, "PyTorch", integers, states, bytes_)
+    states = {n: checked_state(sources[n].target, _array(torch, n, stored[n], sources)) for n in sorted(changed)}
+    outputs = _outputs(torch, program, stale)
+    return ImportedProgram(inputs, constants, [*nodes, *updates], outputs, aten.OPS, "PyTorch", types, states)
 
 
 def _buffer_updates(signature: Any) -> list[Node]:
@@ -220,27 +204,23 @@ def _buffer_updates(signature: Any) -> list[Node]:
     ]
 
 
-def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
-    """Return a network output, a node of the torch.fx graph, as a Ref; raise CompileError if it is no tensor, or `stale`."""
-    if not isinstance(value, torch.fx.Node):
-        raise CompileError(f"an output of the module is {value!r}, not a tensor", "return only tensors")
-    _check_not_stale([value], stale)
-    return Ref(value.name)
+def _outputs(torch: Any, program: Any, stale: Collection[str]) -> list[Ref]:
+    """Return the outputs of an ExportedProgram as Refs; raise CompileError if one is no tensor, or `stale`."""
+    (values,) = (node.args[0] for node in program.graph.nodes if node.op == "output")
+    kinds = [spec.kind.name for spec in program.graph_signature.output_specs]
+    found = [value for value, kind in zip(values, kinds, strict=True) if kind == "USER_OUTPUT"]
+    for value in found:
+        if not isinstance(value, torch.fx.Node):
+            raise CompileError(f"an output of the module is {value!r}, not a tensor", "return only tensors")
+    check_not_stale((value.name for value in found), stale)
+    return [Ref(value.name) for value in found]
 
 
-def _check_not_stale(read: Iterable[Any], stale: Collection[str]) -> None:
-    """Raise CompileError if a node in `read` is a constant whose memory an op of the network changed in place (`stale`)."""
-    for value in read:
-        if value.name in stale:
-            raise CompileError(CHANGED, "use the out-of-place op", tensor=value.name)
-
-
-def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]:
-    """Return the names of the constants in `known` that share memory with the constant `changed`, which itself is left out."""
-    leaves = torch.utils._pytree.tree_leaves
-    storages = {name: {part.untyped_storage().data_ptr() for part in leaves(value)} for name, value in known.items()}
-    name = changed.name if isinstance(changed, torch.fx.Node) else ""
-    return {other for other, parts in storages.items() if other != name and parts & storages.get(name, set())}
+def _share_memory(torch: Any, *values: Any) -> bool:
+    """Return whether two values, each a tensor, a number or a list of these, share memory."""
+    tensors = ([part for part in torch.utils._pytree.tree_leaves(value) if isinstance(part, torch.Tensor)] for value in values)
+    one, two = ({tensor.untyped_storage().data_ptr() for tensor in each} for each in tensors)
+    return not one.isdisjoint(two)
 
 
 def _sizes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,14 +23,23 @@ LSTM = "stateless_lstm"
 LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent ones included
 
 
-def _sequence_of(b: Builder, x: Map, batch_first: bool, dropout: float, train: bool) -> Map:
-    """Return a sequence of one sample as the map [1, time, features]; raise Unsupported for dropout in training mode."""
-    if dropout and train:
-        raise Unsupported("it is in training mode; call eval() first")
+class Layers(NamedTuple):
+    """The arguments of aten.lstm, aten.gru and aten.rnn_tanh behind the states."""
+
+    parameters: Sequence[np.ndarray]
+    has_biases: bool
+    layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+    batch_first: bool = False
+
+
+def _sequence_of(b: Builder, x: Map, batch_first: bool) -> Map:
+    """Return a sequence of one sample as the map [1, time, features]."""
     if len(x.axes) == 2:
         return axes.unsqueeze(b, x, 0)
-    x = x if batch_first else axes.transpose(b, x, 0, 1)
-    return x
+    return x if batch_first else axes.transpose(b, x, 0, 1)
 
 
 def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
@@ -41,12 +50,12 @@ def _output_of(b: Builder, y: Map, batch_first: bool, is_flat: bool) -> Map:
 
 
 def _layers(
-    parameters: Sequence[np.ndarray], layers: int, states: Any = ()
+    parameters: Sequence[np.ndarray], layers: int, is_computed: bool
 ) -> list[tuple[list[np.ndarray], np.ndarray | None]]:
     """Split parameters into ((weights, recurrent weights, bias, recurrent bias), projection) per layer; absent biases are 0.
 
     The op keeps the hidden state before an LSTM's projection (or None), so the recurrent weights are multiplied by the
-    projection. Raise Unsupported if there is a projection and `states` are not all 0.
+    projection. Raise Unsupported if there is a projection, and the initial states are not 0 (`is_computed`).
     """
     if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
         raise Unsupported("its weights are not constant or do not match its layers")
@@ -55,16 +64,11 @@ def _layers(
     for layer in range(layers):
         weights, recurrent, *biases = parameters[layer * each : (layer + 1) * each]
         projection = biases.pop() if len(biases) % 2 else None
-        if projection is not None and any(isinstance(state, Map) or np.any(state) for state in states):
+        if projection is not None and is_computed:
             raise Unsupported("it has a projection and an initial state; start from the state 0, or leave proj_size at 0")
         recurrent = recurrent if projection is None else recurrent @ projection
         found.append(([weights, recurrent, *(biases or [np.zeros(len(weights))] * 2)], projection))
     return found
-
-
-def _projected(b: Builder, y: Map, projection: np.ndarray | None) -> Map:
-    """Multiply the outputs of a layer, [1, time, cells], by the projection, [outputs, cells], if there is one."""
-    return y if projection is None else axes.linear(b, y, projection)
 
 
 def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
@@ -72,40 +76,34 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
 
     The function returns the output, the final hidden states and, of an LSTM, the final cell states. States are functions that
     add ops when an op reads them. `reverses` says for each direction whether time is reversed (default: by `bidirectional`).
+    Layers of an LSTM that run forward from states of 0 become TFLite's LSTM, whose cell states no op may read.
     """
 
-    def apply(
-        b: Builder,
-        x: Map,
-        states: Any,
-        parameters: Sequence[np.ndarray],
-        has_biases: bool,
-        layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool = False,
-        *,
-        reverses: Sequence[bool] = (),
-    ) -> list[Any]:
-        y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
-        reverses = reverses or (False, True)[: 1 + bidirectional]
-        given = states if kind == LSTM else [states]
-        all_parts, final = _layers(parameters, layers * len(reverses), given), list[tuple[Map, int]]()
-        cells = list[Map]()
+    def apply(b: Builder, x: Map, states: Any, given: Layers, *, reverses: Sequence[bool] = ()) -> list[Any]:
+        y, is_flat = _sequence_of(b, x, given.batch_first), len(x.axes) == 2
+        reverses = reverses or (False, True)[: 1 + given.bidirectional]
+        first_states = states if kind == LSTM else [states]
+        is_computed = any(isinstance(state, Map) or np.any(state) for state in first_states)
+        keeps_state = kind == LSTM and not any(reverses) and not is_computed
+        all_parts = _layers(given.parameters, given.layers * len(reverses), is_computed)
+        final, cells = list[tuple[Map, int]](), list[Map]()
         for first in range(0, len(all_parts), len(reverses)):
             ways = []
             for index, reverse in enumerate(reverses, first):
-                (parts, projection), initial = all_parts[index], [_initial_state(b, each, index, is_flat) for each in given]
-                output, *cell = _layer(b, kind, y, initial, parts, reverse=float(reverse), **numbers)
-                output = _projected(b, output, projection)
-                ways.append(output)
-                final.append((output, 0 if reverse else -1))
-                cells += cell
+                parts, projection = all_parts[index]
+                if keeps_state:
+                    output = _keeping_lstm(b, y, *parts)
+                else:
+                    initial = [_initial_state(b, each, index, is_flat) for each in first_states]
+                    output, *cell = _layer(b, kind, y, initial, parts, reverse=float(reverse), **numbers)
+                    cells += cell
+                ways.append(output if projection is None else axes.linear(b, output, projection))
+                final.append((ways[-1], 0 if reverse else -1))
             y = axes.concatenation(b, ways, 2) if len(ways) > 1 else ways[0]
 
-        outputs: list[Any] = [_output_of(b, y, batch_first, is_flat), lambda: _states_of(b, final, is_flat)]
-        return [*outputs, lambda: _gathered(b, cells, is_flat)] if cells else outputs
+        outputs: list[Any] = [_output_of(b, y, given.batch_first, is_flat), lambda: _states_of(b, final, is_flat)]
+        unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")
+        return [*outputs, unread if keeps_state else lambda: _gathered(b, cells, is_flat)][: 3 if kind == LSTM else 2]
 
     return apply
 
@@ -156,50 +154,17 @@ def _layer(
     return [Map(name, dims, dims) for name, dims in zip(names, all_dims, strict=True)]
 
 
-def lstm(
-    b: Builder,
-    x: Map,
-    states: Any,
-    parameters: Sequence[np.ndarray],
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool = False,
-    *,
-    reverses: Sequence[bool] = (),
-) -> list[Any]:
-    """Import an LSTM of one or several layers: return its output, its final hidden states and its final cell states.
-
-    If it runs forward from states of 0, each layer becomes TFLite's LSTM, whose cell states no op may read (a placeholder). The
-    hidden states are a function that adds the ops that gather them. `reverses` is as for `recurrent`.
-    """
-    if bidirectional or any(reverses) or any(isinstance(state, Map) or np.any(state) for state in states):
-        options = (has_biases, layers, dropout, train, bidirectional, batch_first)
-        return recurrent(LSTM)(b, x, states, parameters, *options, reverses=reverses)
-    y, is_flat = _sequence_of(b, x, batch_first, dropout, train), len(x.axes) == 2
-    finals = []
-    for parts, projection in _layers(parameters, layers):
-        (_, time, depth), out = y.axes, b.new_axis(parts[1].shape[1])
-        name = _lstm_layer(b, b.tensor(y, ((), time, depth)), y.shape[1], *parts)
-        y = _projected(b, Map(name, ((), time, out), ((), time, out)), projection)
-        finals.append((y, -1))
-
-    unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")
-    return [_output_of(b, y, batch_first, is_flat), lambda: _states_of(b, finals, is_flat), unread]
-
-
-def _lstm_layer(
-    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
-) -> str:
-    """Add an LSTM layer on `x`, [1, steps, features], and return its output, [1, steps, cells].
+def _keeping_lstm(
+    b: Builder, x: Map, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
+) -> Map:
+    """Add TFLite's LSTM on `x`, [1, steps, features], and return its output, [1, steps, cells].
 
     `weights` is [4 * cells, features], `recurrent` [4 * cells, cells]; the sum of the biases, [4 * cells] each, is stored.
     """
+    (_, time, depth), out = x.axes, b.new_axis(recurrent.shape[1])
     cells = recurrent.shape[1]
     operands: list[str | None] = [None] * LSTM_OPERANDS
-    operands[0] = x
+    operands[0] = b.tensor(x, ((), time, depth))
     for first, whole, what in (
         (tflite_lstm.WEIGHTS, weights, "weight"),
         (tflite_lstm.RECURRENT, recurrent, "recurrent"),
@@ -210,7 +175,9 @@ def _lstm_layer(
     states = [b.state((1, cells), name) for name in ("hidden", "cell")]
     operands[tflite_lstm.HIDDEN], operands[tflite_lstm.CELL] = states
     attrs = {"activation": "tanh", "cell_clip": 0.0, "time_major": False}
-    return b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=states)[0]
+    dims: tuple[Axes, ...] = ((), time, out)
+    (name,) = b.op("unidirectional_sequence_lstm", operands, [extents(dims)], attrs, states=states)
+    return Map(name, dims, dims)
 
 
 def cell(kind: str, **numbers: float) -> Callable[..., Any]:
@@ -226,7 +193,7 @@ def cell(kind: str, **numbers: float) -> Callable[..., Any]:
             _initial_state(b, axes.unsqueeze(b, each, 0) if isinstance(each, Map) else np.reshape(each, (1, 1, -1)), 0, is_flat)
             for each in given
         ]
-        step = _sequence_of(b, axes.unsqueeze(b, x, 0) if is_flat else x, False, 0, False)
+        step = _sequence_of(b, axes.unsqueeze(b, x, 0) if is_flat else x, False)
         output, *cells = _layer(b, kind, step, initial, parts, reverse=0.0, **numbers)
         found = [axes.squeeze(b, output, 0), *cells]
         found = [axes.squeeze(b, each, 0) for each in found] if is_flat else found
@@ -239,10 +206,12 @@ def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     """Return a function that calls `function`, the importer of a recurrent layer, for each sample, and joins the outputs."""
 
     def apply(b: Builder, x: Map, states: Any, *options: Any, reverses: Sequence[bool] = ()) -> list[Any]:
-        batch_first = len(options) > BATCH_FIRST and options[BATCH_FIRST]
-        at = 0 if batch_first else 1
+        given = Layers(*options)
+        if given.dropout and given.train:
+            raise Unsupported("it is in training mode; call eval() first")
+        at = 0 if given.batch_first else 1
         if len(x.axes) < 3 or x.shape[at] == 1:
-            return function(b, x, states, *options, reverses=reverses)
+            return function(b, x, states, given, reverses=reverses)
         if x.shape[at] > MAX_BATCH:
             raise Unsupported(f"its batch is {x.shape[at]}; at most {MAX_BATCH} samples are supported")
 
@@ -255,7 +224,7 @@ def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         for index in range(x.shape[at]):
             is_list = isinstance(states, (list, tuple))
             first = [sample(state, 1, index) for state in states] if is_list else sample(states, 1, index)
-            found.append(function(b, sample(x, at, index), first, *options, reverses=reverses))
+            found.append(function(b, sample(x, at, index), first, given, reverses=reverses))
 
         def joined(place: int, axis: int) -> Map:
             parts = [each[place]() if callable(each[place]) else each[place] for each in found]
@@ -268,7 +237,6 @@ def by_sample(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 
 
 MAX_BATCH = 256  # each sample becomes an op of its own
-BATCH_FIRST = 6  # index of the option `batch_first` behind the states
 TANH = {"relu": 0.0}
 RELU = {"relu": 1.0}
 AFTER = {"reset_after": 1.0}  # the hidden state is multiplied by the recurrent weights, then by the reset gate
@@ -276,7 +244,7 @@ GRU_BEFORE = by_sample(recurrent("gru", reset_after=0.0))  # ONNX's default: the
 RECURRENT: dict[str, Callable[..., Any]] = {
     "gru": by_sample(recurrent("gru", **AFTER)),
     "gru_cell": cell("gru", **AFTER),
-    "lstm": by_sample(lstm),
+    "lstm": by_sample(recurrent(LSTM)),
     "lstm_cell": cell(LSTM),
     "rnn_relu": by_sample(recurrent("simple_rnn", **RELU)),
     "rnn_relu_cell": cell("simple_rnn", **RELU),

@@ -132,12 +132,6 @@ def embedding_bag(
     return [made, *[Unavailable("only the first output of an embedding_bag is supported")] * 3]
 
 
-def blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
-    """Add depth_to_space or space_to_depth with blocks of `block` x `block` pixels; `size` is the (h, w) of the output."""
-    axes, dims = image_layout(b, x, size, b.new_axis(channels))
-    return b.map(kind, (as_nhwc(b, x),), axes, dims, {"block_size": block})
-
-
 def _image(x: Map) -> tuple[int, ...]:
     """Return the shape of a map [n, c, h, w]; raise Unsupported for other maps."""
     if len(x.axes) != 4:
@@ -145,22 +139,32 @@ def _image(x: Map) -> tuple[int, ...]:
     return x.shape
 
 
+def depth_to_space(b: Builder, x: Map, block: int) -> Map:
+    """Add depth_to_space with blocks of `block` x `block` pixels; the block index is the outer part of the channels."""
+    _, c, h, w = _image(x)
+    axes, dims = image_layout(b, x, (h * block, w * block), b.new_axis(c // block**2))
+    return b.map("depth_to_space", (as_nhwc(b, x),), axes, dims, {"block_size": block})
+
+
+def space_to_depth(b: Builder, x: Map, block: int) -> Map:
+    """Add space_to_depth with blocks of `block` x `block` pixels; the block index is the outer part of the channels."""
+    _, c, h, w = _image(x)
+    axes, dims = image_layout(b, x, (h // block, w // block), b.new_axis(c * block**2))
+    return b.map("space_to_depth", (as_nhwc(b, x),), axes, dims, {"block_size": block})
+
+
 def pixel_shuffle(b: Builder, x: Map, factor: int) -> Map:
     """Import aten.pixel_shuffle as depth_to_space; the block index is the inner part of the channels."""
     n, c, h, w = _image(x)
-    depth = c // factor**2
-    apart = view(b, x, (n, depth, factor, factor, h, w))
-    x = view(b, permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w))
-    return blocks(b, x, "depth_to_space", (h * factor, w * factor), depth, factor)
+    apart = view(b, x, (n, c // factor**2, factor, factor, h, w))
+    return depth_to_space(b, view(b, permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w)), factor)
 
 
 def pixel_unshuffle(b: Builder, x: Map, factor: int) -> Map:
     """Import aten.pixel_unshuffle as space_to_depth; the block index is the inner part of the channels."""
-    n, c, h, w = _image(x)
-    rows, columns, channels = h // factor, w // factor, c * factor**2
-    y = blocks(b, x, "space_to_depth", (rows, columns), channels, factor)
-    apart = view(b, y, (n, factor, factor, c, rows, columns))
-    return view(b, permute(b, apart, (0, 3, 1, 2, 4, 5)), (n, channels, rows, columns))
+    y = space_to_depth(b, x, factor)
+    apart = view(b, y, (y.shape[0], factor, factor, x.shape[1], *y.shape[2:]))
+    return view(b, permute(b, apart, (0, 3, 1, 2, 4, 5)), y.shape)
 
 
 def unfold(b: Builder, x: Map, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Map:

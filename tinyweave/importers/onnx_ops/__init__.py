@@ -8,11 +8,12 @@ Source: ONNX operator schemas.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..aten import attention, axes, elementwise, norms
+from ..aten import attention, axes, elementwise, norms, selecting
 from ..channels_last import Builder, Map
 from ..quantised_constants import Array, dequantised
 from ..unsupported import Unsupported
@@ -46,7 +47,7 @@ MAPPED: Mapping[str, Function] = {
     "Conv": maps.convolution,
     "ConvTranspose": maps.transposed_convolution,
     "CumSum": maps.cumsum,
-    "DepthToSpace": maps.depth_to_space,
+    "DepthToSpace": maps.blocks(selecting.depth_to_space, selecting.pixel_shuffle),
     "Div": elementwise.division,
     "Dropout": maps.dropout,
     "Equal": elementwise.binary("equal"),
@@ -68,7 +69,7 @@ MAPPED: Mapping[str, Function] = {
     "HardSigmoid": elementwise.hard_sigmoid,
     "HardSwish": maps.ignoring_attributes(elementwise.unary("hard_swish")),
     "Identity": axes.identity,
-    "InstanceNormalization": maps.instance_norm,
+    "InstanceNormalization": lambda b, x, scale, bias, *, epsilon=1e-5: norms.instance_norm(b, x, scale, bias, eps=epsilon),
     "LRN": norms.local_response_norm,
     "LSTM": maps.recurrent("lstm", (0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),
     "LayerNormalization": maps.layer_norm,
@@ -80,7 +81,7 @@ MAPPED: Mapping[str, Function] = {
     "MatMul": attention.matmul,
     "Max": maps.variadic("maximum"),
     "MaxPool": maps.pool(maps.max_pool),
-    "Mean": maps.mean_of_inputs,
+    "Mean": lambda b, *inputs: elementwise.binary("mul")(b, maps.variadic("add")(b, *inputs), np.float32(1 / len(inputs))),
     "MeanVarianceNormalization": maps.mean_variance_norm,
     "Min": maps.variadic("minimum"),
     "Mul": elementwise.binary("mul"),
@@ -114,15 +115,15 @@ MAPPED: Mapping[str, Function] = {
     "Slice": maps.slice_,
     "Softmax": maps.softmax("softmax"),
     "Softplus": maps.ignoring_attributes(elementwise.softplus),
-    "SpaceToDepth": maps.space_to_depth,
+    "SpaceToDepth": maps.blocks(selecting.space_to_depth, selecting.pixel_unshuffle),
     "Split": maps.split,
-    "Squeeze": maps.squeeze,
+    "Squeeze": lambda b, x, given=None: axes.squeeze(b, x, None if given is None else maps.constant_integers(given, "axes")),
     "Sub": elementwise.binary("sub"),
     "Sum": maps.variadic("add"),
     "ThresholdedRelu": lambda b, x, *, alpha=1.0: elementwise.threshold(b, x, alpha, 0),
-    "Tile": maps.tile,
+    "Tile": lambda b, x, repeats: selecting.repeat(b, x, maps.constant_integers(repeats, "repeats")),
     "TopK": maps.top,
-    "Transpose": maps.transpose,
+    "Transpose": lambda b, x, *, perm=None: axes.permute(b, x, range(len(x.axes))[::-1] if perm is None else perm),
     "Unsqueeze": maps.unsqueeze,
     "Where": elementwise.where,
 }
@@ -130,7 +131,7 @@ ALWAYS: Mapping[str, Function] = {
     "Constant": maps.constant,
     "If": maps.branch,
     "Shape": maps.shape_of,
-    "Size": maps.size_of,
+    "Size": lambda b, x: np.array(prod(x.shape), np.int64),
 }  # shapes are static
 # ops that move elements only: they keep a quantised constant quantised
 MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze".split())

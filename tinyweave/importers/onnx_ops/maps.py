@@ -107,8 +107,8 @@ def transposed_convolution(
 def pool(function: Function) -> Function:
     """Return a function that imports a pooling op by `function`, which adds the pool.
 
-    Its arguments are the builder, the map, and, per spatial axis, kernel, strides, paddings (before, after) and dilations, then
-    ceil_mode and the other attributes.
+    `function` gets the builder, the map, kernel, strides, paddings (before, after) and dilations per spatial axis, ceil_mode,
+    and the other attributes by name.
     """
 
     def apply(b: Builder, x: Map, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **given: Any) -> Any:
@@ -120,18 +120,15 @@ def pool(function: Function) -> Function:
     return apply
 
 
-def average_pool(
-    b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, count_include_pad: int = 0
-) -> Map:
-    """Import ONNX's AveragePool; kernel, strides, padding (before, after) and dilations have one entry per spatial axis."""
+def average_pool(b: Builder, x: Map, *window: Any, count_include_pad: int = 0) -> Map:
+    """Import ONNX's AveragePool; `window` is as for `pool`."""
+    kernel, strides, padding, dilations, ceil_mode = window
     return spatial.average_pool(b, x, kernel, strides, padding, ceil_mode, bool(count_include_pad), dilation=dilations)
 
 
-def max_pool(
-    b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
-) -> list[Any]:
-    """Import ONNX's MaxPool, with entries per spatial axis; no op may read the second output, the indices."""
-    return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
+def max_pool(b: Builder, x: Map, *window: Any, storage_order: int = 0) -> list[Any]:
+    """Import ONNX's MaxPool; `window` is as for `pool`. No op may read the second output, the indices."""
+    return [spatial.max_pool(b, x, *window), axes.INDICES_READ]
 
 
 def global_reduction(kind: str) -> Function:
@@ -169,11 +166,6 @@ def variadic(kind: str) -> Function:
     return apply
 
 
-def mean_of_inputs(b: Builder, *inputs: Any) -> Map:
-    """Import ONNX's Mean, the element-wise mean of several inputs, as a sum times 1 / count."""
-    return elementwise.binary("mul")(b, variadic("add")(b, *inputs), np.float32(1 / len(inputs)))
-
-
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
     """Import ONNX's Clip with constant limits; None means no limit."""
     limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
@@ -190,18 +182,10 @@ def prelu(b: Builder, x: Map, slope: Any) -> Map:
 
 
 def batch_norm(
-    b: Builder,
-    x: Map,
-    scale: Any,
-    bias: Any,
-    mean: Any,
-    variance: Any,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
+    b: Builder, x: Map, *parameters: Any, epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0
 ) -> Map:
-    """Import ONNX's BatchNormalization in inference mode."""
+    """Import ONNX's BatchNormalization in inference mode; the parameters are scale, bias, mean and variance."""
+    scale, bias, mean, variance = parameters
     return elementwise.batch_norm(b, x, scale, bias, mean, variance, bool(training_mode), 0.0, epsilon, False)
 
 
@@ -305,11 +289,6 @@ def group_norm(
     return norms.group_norm(b, x, num_groups, np.repeat(weight, each), np.repeat(offset, each), epsilon)
 
 
-def instance_norm(b: Builder, x: Map, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Map:
-    """Import ONNX's InstanceNormalization."""
-    return norms.instance_norm(b, x, scale, bias, eps=epsilon)
-
-
 def mean_variance_norm(b: Builder, x: Map, *, axes: Sequence[int] = (0, 2, 3)) -> Map:
     """Import ONNX's MeanVarianceNormalization over the pixels of each channel."""
     if {axis for axis in axes if x.shape[axis] > 1} != {axis for axis in range(2, len(x.axes)) if x.shape[axis] > 1}:
@@ -402,16 +381,6 @@ def flatten(b: Builder, x: Map, *, axis: int = 1) -> Map:
     return view(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
-def transpose(b: Builder, x: Map, *, perm: Sequence[int] | None = None) -> Map:
-    """Import ONNX's Transpose; without `perm` it reverses the axes."""
-    return axes.permute(b, x, range(len(x.axes))[::-1] if perm is None else perm)
-
-
-def squeeze(b: Builder, x: Map, given: Any = None) -> Map:
-    """Import ONNX's Squeeze of the axes `given`, or of all axes of extent 1 if they are absent."""
-    return axes.squeeze(b, x, None if given is None else constant_integers(given, "axes"))
-
-
 def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
     """Import ONNX's Unsqueeze: insert axes of extent 1 at the positions `given` of the output's axes."""
     positions = constant_integers(given, "axes")
@@ -426,35 +395,17 @@ def expand(b: Builder, x: Map, shape: Any) -> Map:
     return selecting.expand(b, x, np.broadcast_shapes(x.shape, tuple(constant_integers(shape, "shape"))))
 
 
-def tile(b: Builder, x: Map, repeats: Any) -> Map:
-    """Import ONNX's Tile with constant repeats."""
-    return selecting.repeat(b, x, constant_integers(repeats, "repeats"))
-
-
 def shape_of(b: Builder, x: Any, *, start: int = 0, end: int | None = None) -> Array:
     """Import ONNX's Shape: return the extents of the axes [start, end) as a constant, since shapes are static."""
     return np.array(np.shape(x) if isinstance(x, np.ndarray) else x.shape, np.int64)[start:end]
 
 
-def size_of(b: Builder, x: Any) -> Array:
-    """Import ONNX's Size: return the number of elements as a constant."""
-    return np.array(prod(x.shape), np.int64)
+def blocks(outer: Function, inner: Function) -> Function:
+    """Return a function that imports DepthToSpace or SpaceToDepth by `outer` in the mode DCR, by `inner` in the mode CRD.
 
-
-def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import ONNX's DepthToSpace; in mode DCR the block index is the outer part of the channel index, in CRD the inner."""
-    if mode == "CRD":
-        return selecting.pixel_shuffle(b, x, blocksize)
-    _, c, h, w = x.shape
-    return selecting.blocks(b, x, "depth_to_space", (h * blocksize, w * blocksize), c // blocksize**2, blocksize)
-
-
-def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import ONNX's SpaceToDepth; modes as in `depth_to_space`."""
-    if mode == "CRD":
-        return selecting.pixel_unshuffle(b, x, blocksize)
-    _, c, h, w = x.shape
-    return selecting.blocks(b, x, "space_to_depth", (h // blocksize, w // blocksize), c * blocksize**2, blocksize)
+    The functions differ in the block index, which is the outer or the inner part of the channel index.
+    """
+    return lambda b, x, *, blocksize, mode="DCR": (inner if mode == "CRD" else outer)(b, x, blocksize)
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: tuple[str, ...]) -> Function:
