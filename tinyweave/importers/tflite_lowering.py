@@ -17,6 +17,7 @@ from ..ir import CompileError, Op, Quant, Tensor
 from ..ops import detection
 from ..ops.fixed_point import round_half_away
 from ..ops.spec import ACTIVATIONS, PROBABILITY
+from ..passes.rewrite import unused
 from ..tflite_schema import NO_OPERANDS
 from .tflite_constants import real_values
 
@@ -44,10 +45,7 @@ class Lowering:
 
     def name(self, role: str) -> str:
         """Return an unused tensor name: `<op>.<role>`, with underscores appended if this is taken."""
-        name = f"{self.op.name}.{role}"
-        while name in self.tensors:
-            name += "_"
-        return name
+        return unused(f"{self.op.name}.{role}", self.tensors)
 
     def integers(self, role: str, values: Any) -> str:
         """Add an int32 constant, called `<op>.<role>` if this is unused, and return its name."""

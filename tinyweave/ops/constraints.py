@@ -50,7 +50,7 @@ def input_is_int8(graph: Graph, op: Op) -> bool:
 @on_integers
 def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
     """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
-    return is_narrow(graph.input(op))
+    return is_narrow(data(graph, op))
 
 
 @on_integers
@@ -122,6 +122,13 @@ def bias_is_constant(graph: Graph, op: Op) -> bool:
     """the bias must be a constant vector with one element per output channel, int32, or int64 for int16 data, else absent"""
     bias, is_int16 = graph.optional_input(op, 2), graph.input(op).dtype == "int16"
     return is_bias(bias, graph.output(op)) if bias is not None else not is_int16
+
+
+@on_integers
+def bias_may_be_absent(graph: Graph, op: Op) -> bool:
+    """the bias must be absent or a constant vector with one element per output channel, int32, or int64 for int16 data"""
+    bias = graph.optional_input(op, BIAS.get(op.kind, 2))
+    return bias is None or is_bias(bias, graph.output(op))
 
 
 def has_narrow_bias(graph: Graph, op: Op) -> bool:

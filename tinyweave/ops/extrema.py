@@ -32,6 +32,7 @@ from .spec import (
     Arrays,
     OpSpec,
     OptionalArrays,
+    Reference,
     Shape,
     broadcast,
     centred,
@@ -171,21 +172,18 @@ def count_is_within_the_axis(graph: Graph, op: Op) -> bool:
 
 PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)
 REDUCE = (arity(2), same_type, same_quantisation, operands_are_constant, axes_exist)
+BOOLS = (arity(2), inputs_are_bool, output_is_bool)
 _extremum = partial(OpSpec, channelwise=True, uint8="same", scale="shared")
+_pair = partial(_extremum, infer=infer_broadcast, constraints=PAIR, windows=windows_binary, family="binary")
+_reduced = partial(_extremum, infer=infer_reduce, constraints=REDUCE, family="reduction")
 
 
-def _pair(kind: str, function: Function) -> OpSpec:
-    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-        return [function(operand(arrays), operand(arrays, 1))]
-
-    return _extremum(kind, infer_broadcast, reference, PAIR, windows=windows_binary, family="binary")
+def _of_two(function: Function) -> Reference:
+    return lambda graph, op, arrays: [function(operand(arrays), operand(arrays, 1))]
 
 
-def _reduced(kind: str, function: Function) -> OpSpec:
-    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-        return [over_axes(function, graph, op, operand(arrays))]
-
-    return _extremum(kind, infer_reduce, reference, REDUCE, family="reduction")
+def _over_axes(function: Function) -> Reference:
+    return lambda graph, op, arrays: [over_axes(function, graph, op, operand(arrays))]
 
 
 _elementwise = partial(OpSpec, family="comparison", channelwise=True, scale="own")
@@ -205,29 +203,15 @@ def _comparison(kind: str, function: Function) -> OpSpec:
     return row(rescale=compare_rescales, uint8="same", real=real)
 
 
-def _logical(kind: str, function: Function) -> OpSpec:
-    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-        return [function(operand(arrays), operand(arrays, 1))]
-
-    constraints = (arity(2), inputs_are_bool, output_is_bool, shapes_broadcast)
-    return OpSpec(
-        kind,
-        infer_broadcast,
-        reference,
-        constraints,
-        windows=windows_binary,
-        family="comparison",
-        channelwise=True,
-        scale="own",
-    )
-
-
-def _reduced_bools(kind: str, function: Function) -> OpSpec:
-    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-        return [over_axes(function, graph, op, operand(arrays))]
-
-    constraints = (arity(2), inputs_are_bool, output_is_bool, operands_are_constant, axes_exist)
-    return OpSpec(kind, infer_reduce, reference, constraints, family="reduction", channelwise=True, scale="own")
+_logical = partial(_elementwise, infer=infer_broadcast, windows=windows_binary, constraints=(*BOOLS, shapes_broadcast))
+_reduced_bools = partial(
+    OpSpec,
+    infer=infer_reduce,
+    constraints=(*BOOLS, operands_are_constant, axes_exist),
+    family="reduction",
+    channelwise=True,
+    scale="own",
+)
 
 
 def reference_not(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -236,13 +220,13 @@ def reference_not(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 SPECS = (
     *(_comparison(kind, function) for kind, function in COMPARISONS.items()),
-    _logical("logical_and", np.logical_and),
-    _logical("logical_or", np.logical_or),
+    _logical("logical_and", reference=_of_two(np.logical_and)),
+    _logical("logical_or", reference=_of_two(np.logical_or)),
     _elementwise(
         "logical_not", infer_same, reference_not, (arity(1), inputs_are_bool, output_is_bool), windows=windows_one_to_one
     ),
-    _reduced_bools("reduce_all", np.all),
-    _reduced_bools("reduce_any", np.any),
+    _reduced_bools("reduce_all", reference=_over_axes(np.all)),
+    _reduced_bools("reduce_any", reference=_over_axes(np.any)),
     OpSpec(
         "select_v2",
         infer_select,
@@ -254,9 +238,10 @@ SPECS = (
         scale="shared",
         real=reference_select,
     ),
-    *map(_pair, CLAMPS, (np.minimum, np.maximum)),
-    _reduced("reduce_max", np.max),
-    _reduced("reduce_min", np.min),
+    _pair("minimum", reference=_of_two(np.minimum)),
+    _pair("maximum", reference=_of_two(np.maximum)),
+    _reduced("reduce_max", reference=_over_axes(np.max)),
+    _reduced("reduce_min", reference=_over_axes(np.min)),
     *(
         OpSpec(
             kind,

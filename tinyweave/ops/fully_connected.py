@@ -14,9 +14,9 @@ from ..ir import CompileError, Graph, Op, array_type, limits
 from .constraints import (
     activation_is_known,
     arity,
+    bias_may_be_absent,
     bounds_fit,
     input_is_int8_or_int16,
-    is_bias,
     output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
@@ -104,13 +104,6 @@ def scale_is_small(graph: Graph, op: Op) -> bool:
 
 
 @on_integers
-def bias_is_constant(graph: Graph, op: Op) -> bool:
-    """the bias must be absent or a constant vector with one element per output channel, int32, or int64 for int16 data"""
-    bias = graph.optional_input(op, 2)
-    return bias is None or is_bias(bias, graph.output(op))
-
-
-@on_integers
 def sums_fit_32_bits(graph: Graph, op: Op) -> bool:
     """for int16 data, 2^15 times the sum of a unit's weight magnitudes, plus the magnitude of its bias, must be below 2^31"""
     weights, bias = graph.input(op, 1).data, graph.optional_input(op, 2)
@@ -128,7 +121,7 @@ CONSTRAINTS = (
     weights_are_constant,
     shapes_match,
     weights_are_symmetric_int8,
-    bias_is_constant,
+    bias_may_be_absent,
     activation_is_known,
     bounds_fit,
     scale_is_small,

@@ -77,10 +77,6 @@ def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
     return reference
 
 
-def _tanh(x: Real) -> Real:
-    return np.tanh(x.astype(np.float64)).astype(np.float32)
-
-
 def _logistic(op: Op, x: Real) -> Real:
     return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)))
 
@@ -89,7 +85,7 @@ def _gelu(op: Op, x: Real) -> Real:
     """Return x * Phi(x), where Phi is the normal distribution function: by erfc or, if `approximate` is set, by tanh."""
     if op.attrs["approximate"]:
         inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
-        return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(inner)))
+        return np.asarray(np.float32(0.5) * x * (np.float32(1) + np.tanh(inner.astype(np.float64)).astype(np.float32)))
     return np.asarray(np.float32(0.5) * x * erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32))
 
 
@@ -202,10 +198,6 @@ def _softplus(x: Float, beta: float = 1, threshold: float = inf) -> Float:
     return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta)
 
 
-def _scaled_elu(x: Float, alpha: float, scale: float, input_scale: float) -> Float:
-    return scale * np.where(x < 0, alpha * np.expm1(np.minimum(input_scale * x, 0)), x)
-
-
 # functions named alike in PyTorch and, if they have no attributes, (capitalised) in ONNX; a kind that TFLite has needs a row in
 # `tflite_schema`, the others are custom ops of a .tflite file
 FUNCTIONS = (
@@ -235,7 +227,11 @@ FUNCTIONS = (
     _function("power", np.power, "exponent"),
     _function("reciprocal", np.reciprocal),
     _function("round", np.round),
-    _function("scaled_elu", _scaled_elu, "alpha", "scale", "input_scale"),
+    _function(
+        "scaled_elu",
+        lambda x, alpha, scale, input_scale: scale * np.where(x < 0, alpha * np.expm1(np.minimum(input_scale * x, 0)), x),
+        *("alpha", "scale", "input_scale"),
+    ),
     _function("shrink", lambda x, lambd, bias: np.where(abs(x) > lambd, x - bias * np.sign(x), 0), "lambd", "bias"),
     _function("sign", np.sign, image=(-1.0, 1.0)),
     _function("sin", np.sin, image=(-1.0, 1.0)),

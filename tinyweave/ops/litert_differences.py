@@ -26,27 +26,15 @@ class Difference(NamedTuple):
     applies: Predicate | None = None
 
 
-def _has_wide_operand(graph: Graph, op: Op) -> bool:
-    return any(t is not None and t.dtype == "int64" for t in graph.inputs_of(op)[1:])
-
-
-def _has_other_anchors(graph: Graph, op: Op) -> bool:
-    return graph.input(op).dtype == "uint8" != graph.input(op, 2).dtype
-
-
-def _leaves_outputs(graph: Graph, op: Op) -> bool:
-    """Return whether outputs that `OpSpec.defined` cannot correct, because they are not the network's, are undefined."""
-    return not op.attrs["use_regular_nms"] and not {*op.outputs} <= {*graph.outputs}
-
-
-def _shifts_far(graph: Graph, op: Op) -> bool:
-    """Return whether a quotient may be shifted right by over 31 bits: the most is for 0 divided by a number of 8 bits."""
-    return graph.input(op).dtype == "int8" and 31 + 7 - mul_rescale(graph, op).shift > 31
-
-
 MOVED = ("transpose", "space_to_batch_nd", "batch_to_space_nd")
 DIFFERENCES = (
-    Difference(MOVED, "int64 operand", "reads the int64 operand as int32", "leave out", _has_wide_operand),
+    Difference(
+        MOVED,
+        "int64 operand",
+        "reads the int64 operand as int32",
+        "leave out",
+        lambda graph, op: any(t is not None and t.dtype == "int64" for t in graph.inputs_of(op)[1:]),
+    ),
     Difference(
         ("concatenation",),
         "int16 inputs of different scales",
@@ -112,21 +100,23 @@ DIFFERENCES = (
         "small quotients",
         "shifts small quotients right by more than 31 bits, which C does not define",
         "leave out",
-        _shifts_far,
+        # 0 divided by a number of 8 bits is shifted furthest
+        lambda graph, op: graph.input(op).dtype == "int8" and 31 + 7 - mul_rescale(graph, op).shift > 31,
     ),
     Difference(
         ("detection_postprocess",),
         "uint8 boxes, other anchors",
         "reads anchors beside uint8 boxes as uint8",
         "leave out",
-        _has_other_anchors,
+        lambda graph, op: graph.input(op).dtype == "uint8" != graph.input(op, 2).dtype,
     ),
     Difference(
         ("detection_postprocess",),
         "outputs inside the network",
         "leaves outputs behind the last detection undefined",
         "leave out",
-        _leaves_outputs,
+        # `OpSpec.defined` corrects outputs of the network only
+        lambda graph, op: not op.attrs["use_regular_nms"] and not {*op.outputs} <= {*graph.outputs},
     ),
 )
 

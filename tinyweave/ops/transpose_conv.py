@@ -16,15 +16,15 @@ from . import conv
 from .constraints import (
     activation_is_known,
     arity,
+    bias_may_be_absent,
     bounds_fit,
-    is_bias,
-    is_narrow,
+    input_is_int8_or_int16,
     output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
 )
 from .float32 import real_operand, real_outputs
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Weights, biased, centred, on_integers, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Weights, biased, centred, operand
 from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, of_image, window_around
 
 DATA, BIAS = 2, 3
@@ -92,12 +92,6 @@ def _window(stride: int, kernel: int, pad: int) -> Window | None:
     return window_around((at - kernel) // stride + 1, at // stride, 1, stride)
 
 
-@on_integers
-def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
-    """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
-    return is_narrow(graph.input(op, DATA))
-
-
 def shapes_match(graph: Graph, op: Op) -> bool:
     """input, filter and output must have four axes, none empty, and equal batches; the channels must be those of the filter"""
     x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
@@ -117,13 +111,6 @@ def window_is_bounded(graph: Graph, op: Op) -> bool:
     return prod(_reach(graph, op)) <= MOST_PADDED and all(x[a] * weights[a] <= MOST_POSITIONS for a in (1, 2))
 
 
-@on_integers
-def bias_is_constant(graph: Graph, op: Op) -> bool:
-    """the bias must be absent or a constant vector with one element per channel, int32, or int64 for int16 data"""
-    bias = graph.optional_input(op, BIAS)
-    return bias is None or is_bias(bias, graph.output(op))
-
-
 CONSTRAINTS = (
     arity(3, 4),
     input_is_int8_or_int16,
@@ -133,7 +120,7 @@ CONSTRAINTS = (
     shapes_match,
     stride_is_positive,
     window_is_bounded,
-    bias_is_constant,
+    bias_may_be_absent,
     activation_is_known,
     bounds_fit,
     conv.sums_fit_int16,

@@ -12,19 +12,18 @@ from math import prod
 import numpy as np
 
 from .. import ops
-from ..ir import Graph, Op, Tensor, limits, rebuild
+from ..ir import Graph, Op, Tensor, limits
 from ..ops.data_movement import PIECES, pieces
 from ..ops.extrema import CLAMPS, takes_larger
-from .tensor_map import TensorMap
+from .rewrite import exchange, of_each_op
 
 
-def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
+@of_each_op
+def copies_to_views(graph: Graph, op: Op) -> Graph:
     """Replace each op that copies its whole input in unchanged order by a reshape."""
-    return rebuild(graph, ops=tuple(_view(graph, op) if copies_all(graph, op) else op for op in graph.ops)), {}
-
-
-def _view(graph: Graph, op: Op) -> Op:
-    return replace(op, kind="reshape", inputs=(_source(graph, op).name,), attrs={"new_shape": None})
+    if not copies_all(graph, op):
+        return graph
+    return exchange(graph, [replace(op, kind="reshape", inputs=(_source(graph, op).name,), attrs={"new_shape": None})])
 
 
 def _source(graph: Graph, op: Op) -> Tensor:

@@ -115,7 +115,7 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
     Not needed are those with weights of 0 or on padding only, and constants whose share the bias can take.
     """
     x = graph.input(op)
-    if not _is_dense(graph, op):
+    if not is_dense(graph, op):
         return None
     weights, reads, always, never = taps(graph, op)
     fixed = known[x.name].constant & _fits(graph, op, weights)
@@ -124,11 +124,11 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
     return np.asarray(used.reshape(len(weights), -1, channels(x)).any(axis=1))
 
 
-def _is_dense(graph: Graph, op: Op) -> bool:
-    """Return whether every output channel reads every input channel in order, perhaps repeated, as in a flattened map."""
-    if op.kind == "conv_2d":
-        return conv.groups(graph, op) == 1
-    return graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
+def is_dense(graph: Graph, op: Op) -> bool:
+    """Return whether each output channel of an op is a sum over all input channels in order, perhaps repeated (flattened)."""
+    if op.kind == "fully_connected":
+        return bool(graph.input(op).shape) and graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
+    return op.kind == "conv_2d" and conv.groups(graph, op) == 1
 
 
 def _fits(graph: Graph, op: Op, weights: Indices) -> bool:

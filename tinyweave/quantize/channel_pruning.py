@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir import CompileError, Graph, Op, verify
-from ..ops import check, conv
-from ..passes.shrink_channels import links_of, with_channels
+from ..ops import check
+from ..passes.shrink_channels import is_dense, links_of, with_channels
 from ..passes.value_ranges import channels
 from ..support.progress import Progress, silent
 from .evaluate import Array
@@ -84,7 +84,7 @@ def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
     for name in (*graph.inputs, *graph.outputs, *(t.name for t in graph.tensors.values() if t.role == "state")):
         keep(name)
     for op in graph.ops:
-        if _is_sum(graph, op):
+        if is_dense(graph, op):
             continue
         links = links_of(graph, op)
         for one in (*op.inputs, *op.outputs) if links is None else ():  # the op's channels depend on each other
@@ -101,7 +101,7 @@ def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
 
 
 def _by_makers(graph: Graph, members: Iterable[list[Channel]]) -> Iterator[ChannelGroup]:
-    makers = {op.outputs[0]: op for op in graph.ops if _is_sum(graph, op)}
+    makers = {op.outputs[0]: op for op in graph.ops if is_dense(graph, op)}
     norms = {name: _filter_norms(graph, op) for name, op in makers.items()}
     known: dict[tuple[str, ...], list[tuple[tuple[Channel, ...], float]]] = {}
     for member in members:
@@ -119,14 +119,6 @@ def _filter_norms(graph: Graph, op: Op) -> Array:
     assert weights.data is not None
     norms = np.abs(weights.data.astype(np.float64)).reshape(len(weights.data), -1).sum(axis=1)
     return np.asarray(norms / max(norms.sum(), 1e-30))
-
-
-def _is_sum(graph: Graph, op: Op) -> bool:
-    """Return whether each output channel of an op is a sum over all input channels, so that either can be removed alone."""
-    if op.kind == "fully_connected":
-        x = graph.input(op)
-        return bool(x.shape) and graph.input(op, 1).shape[1] % channels(x) == 0
-    return op.kind == "conv_2d" and conv.groups(graph, op) == 1
 
 
 def without_channels(graph: Graph, group: ChannelGroup, removed: Array) -> Graph:

@@ -101,16 +101,15 @@ def recurrent(kind: str, **numbers: float) -> Callable[..., list[Any]]:
                 final.append((ways[-1], 0 if reverse else -1))
             y = axes.concatenation(b, ways, 2) if len(ways) > 1 else ways[0]
 
-        outputs: list[Any] = [_output_of(b, y, given.batch_first, is_flat), lambda: _states_of(b, final, is_flat)]
         unread = Unavailable("its cell state is read; pass it its initial states as inputs, or do not read it")
-        return [*outputs, unread if keeps_state else lambda: _gathered(b, cells, is_flat)][: 3 if kind == LSTM else 2]
+        outputs: list[Any] = [
+            _output_of(b, y, given.batch_first, is_flat),
+            lambda: _gathered(b, [axes.select(b, output, 1, step) for output, step in final], is_flat),
+            unread if keeps_state else lambda: _gathered(b, cells, is_flat),
+        ]
+        return outputs if kind == LSTM else outputs[:2]
 
     return apply
-
-
-def _states_of(b: Builder, outputs: Sequence[tuple[Map, int]], is_flat: bool) -> Map:
-    """Return the final states, [count, cells] if `is_flat`, else [count, 1, cells], of (output [1, time, cells], step)."""
-    return _gathered(b, [axes.select(b, output, 1, step) for output, step in outputs], is_flat)
 
 
 def _gathered(b: Builder, states: Sequence[Map], is_flat: bool) -> Map:

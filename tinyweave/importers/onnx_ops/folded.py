@@ -136,11 +136,6 @@ def _cumsum(x: Array, along: Any, *, exclusive: int = 0, reverse: int = 0) -> Ar
     return np.flip(sums, axis) if reverse else sums
 
 
-def _triangle(x: Array, diagonal: Any = 0, *, upper: int = 1) -> Array:
-    """Return the matrix with 0 below (or above) a diagonal."""
-    return (np.triu if upper else np.tril)(x, int(np.asarray(diagonal).ravel()[0]))
-
-
 def _gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     checked_size([*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]], x.itemsize)
     batch = [along(np.arange(extent), axis, indices.ndim - 1) for axis, extent in enumerate(x.shape[:batch_dims])]
@@ -253,7 +248,7 @@ FOLDED: Mapping[str, Function] = {
     "Tanh": np.tanh,
     "Tile": _tile,
     "Transpose": lambda x, *, perm=None: np.transpose(x, perm),
-    "Trilu": _triangle,
+    "Trilu": lambda x, diagonal=0, *, upper=1: (np.triu if upper else np.tril)(x, int(np.ravel(diagonal)[0])),
     "Unsqueeze": lambda x, given: np.expand_dims(x, tuple(map(int, np.ravel(given)))),
     "Where": _broadcast(np.where),
     "Xor": _broadcast(np.logical_xor),

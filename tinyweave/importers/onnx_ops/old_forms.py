@@ -62,11 +62,6 @@ def _default(**values: Any) -> Function:
     return lambda newer, b, *inputs, **attributes: newer(b, *inputs, **{**values, **attributes})
 
 
-def _renamed(old: str, new: str) -> Function:
-    """Return a form whose attribute `old` is called `new` in the next form."""
-    return lambda newer, b, *inputs, **attributes: newer(b, *inputs, **{new: attributes.pop(old), **attributes})
-
-
 def _aligned(newer: Function, b: Any, x: Any, y: Any, *, broadcast: int = 0, axis: int | None = None, **more: Any) -> Any:
     """Import an operand `y` whose axes begin at the axis `axis` of `x`."""
     if broadcast and axis is not None:
@@ -82,11 +77,6 @@ def _softmax(newer: Function, b: Any, x: Any, *, axis: int = 1) -> Any:
         return newer(b, x, axis=axis)
     rows = newer(b, OPS["Flatten"](b, x, axis=axis), axis=1)
     return OPS["Reshape"](b, rows, np.array(x.shape))
-
-
-def _channel_slopes(newer: Function, b: Any, x: Any, slope: Any, **more: Any) -> Any:
-    """Import a PRelu with one slope per channel, given as a vector."""
-    return newer(b, x, constant(slope, "slope").reshape(-1, *[1] * (len(x.shape) - 2)), **more)
 
 
 def _per_channel(newer: Function, b: Any, *inputs: Any, spatial: int = 1, **more: Any) -> Any:
@@ -130,9 +120,9 @@ OLD_FORMS: Sequence[tuple[str, int, Function]] = (  # of each op, the newest cha
     ("Concat", 3, _default(axis=1)),
     ("Gemm", 6, _without("broadcast")),
     ("LogSoftmax", 12, _softmax),
-    ("PRelu", 6, _channel_slopes),
+    ("PRelu", 6, lambda newer, b, x, slope: newer(b, x, constant(slope, "slope").reshape(-1, *[1] * (len(x.shape) - 2)))),
     ("Pad", 10, _inputs("pads", "value")),
-    ("Pad", 1, _renamed("paddings", "pads")),
+    ("Pad", 1, lambda newer, b, x, *, paddings, **more: newer(b, x, pads=paddings, **more)),
     ("Reshape", 4, _inputs("shape")),
     ("Resize", 10, _resize),
     ("Selu", 5, _default(alpha=1.6732, gamma=1.0507)),

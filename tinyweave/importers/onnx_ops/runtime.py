@@ -96,11 +96,6 @@ def _gelu(approximate: str) -> Function:
     return lambda b, x, bias=None: elementwise.gelu(b, x if bias is None else add(b, x, bias), approximate)
 
 
-def _quick_gelu(b: Builder, x: Map, *, alpha: float = 1.702) -> Map:
-    """Import QuickGelu, x * sigmoid(alpha * x)."""
-    return mul(b, x, b.like("logistic", x if alpha == 1 else mul(b, x, alpha)))
-
-
 def _skipping(is_simple: bool) -> Function:
     """Return an importer of SkipLayerNormalization, or, if `is_simple`, SkipSimplifiedLayerNormalization.
 
@@ -127,7 +122,7 @@ FLOAT_OPS: Mapping[str, Function] = {
     "FusedGemm": _gemm,
     "FusedMatMul": _matmul,
     "Gelu": _gelu("none"),
-    "QuickGelu": _quick_gelu,
+    "QuickGelu": lambda b, x, *, alpha=1.702: mul(b, x, b.like("logistic", x if alpha == 1 else mul(b, x, alpha))),
     "SkipLayerNormalization": _skipping(is_simple=False),
     "SkipSimplifiedLayerNormalization": _skipping(is_simple=True),
     "TransposeMatMul": _matmul,

@@ -126,11 +126,6 @@ def _limited(graph: Graph, op: Op, states: Int64) -> Int64:
     return np.asarray(np.clip(states, low, high))
 
 
-def _activated(graph: Graph, op: Op, sums: Int64) -> Int64:
-    """Return tanh of the gates' sums as states in units of output scale / 2^STATE_BITS, in the range of the output."""
-    return _scaled_state(graph, op, tanh(sums))
-
-
 def _scaled_state(graph: Graph, op: Op, activations: Int64) -> Int64:
     """Rescale activations from Q0.15 to units of output scale / 2^STATE_BITS, clamped to the range of the int8 output."""
     return _limited(graph, op, halved(activations * parameters(graph, op).activation, 16))
@@ -181,7 +176,7 @@ def reference_rnn(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     hidden = _first(graph, op, arrays)
     for row in _in_order(op, _input_sums(graph, op, arrays)):
         total = row + _recurrent_sums(graph, op, arrays, hidden)
-        state = _limited(graph, op, np.maximum(total, 0)) if op.attrs["relu"] else _activated(graph, op, total)
+        state = _limited(graph, op, np.maximum(total, 0)) if op.attrs["relu"] else _scaled_state(graph, op, tanh(total))
         hidden = halved(state, STATE_BITS) + zero
         states.append(hidden)
     return _output(op, states, "int8")

@@ -142,10 +142,6 @@ def _dense(traced: Trace, op: Op) -> Outputs:
     return _by_rows(traced, op, weights.shape[0], others, keep_num_dims=True)
 
 
-def _softmax(traced: Trace, op: Op) -> Outputs:
-    return _by_rows(traced, op, traced.graph.input(op).shape[-1])
-
-
 def _reduced(traced: Trace, op: Op) -> Outputs:
     graph = traced.graph
     if axes(graph, op) != (len(graph.input(op).shape) - 1,):
@@ -288,7 +284,7 @@ RULES: dict[str, Callable[[Trace, Op], Outputs]] = {
     "conversion": _elementwise,
     "binary": _binary,
     "dense": _dense,
-    "softmax": _softmax,
+    "softmax": lambda traced, op: _by_rows(traced, op, traced.graph.input(op).shape[-1]),
     "reduction": _reduced,
     "matmul": _product,
 }
