@@ -118,10 +118,7 @@ def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str,
 
 
 def _variables(graph: Graph) -> list[str]:
-    """Return the states to write as resource variables, which read or assign ops access; others become variable tensors.
-
-    TFLite starts these with 0, so another initial value raises CompileError.
-    """
+    """Return the states that read or assign ops access, which become resource variables; TFLite starts others with 0."""
     named = [op for op in graph.ops if spec_of(op).family == "state"]
     touched = dict.fromkeys(name for op in named for name in (*op.inputs, *op.outputs) if name is not None)
     names = [name for name in touched if graph.tensors[name].role == "state"]

@@ -251,10 +251,7 @@ class Builder:
         return self.reshape(self.op("transpose", operands, [shape], {}, "transposed", dtype=dtype)[0], extents(dims))
 
     def common_order(self, *maps: Map) -> tuple[int, ...]:
-        """Return an order of the axes in which all maps can be stored without a transpose.
-
-        If there is none, raise Unsupported, or, if `transposes` is set, return channels last (below rank 3, logical order).
-        """
+        """Return `common_order`, or, if there is none and `transposes` is set, channels last (below rank 3, logical order)."""
         try:
             return common_order(*maps)
         except Unsupported:
@@ -268,10 +265,7 @@ class Builder:
 
 
 def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
-    """Return how each axis of the layout `dims` is stored in `x` now: the same Axis units, in the order of memory.
-
-    Raise Unsupported if units must move from one tensor axis to another, which only a transpose could do.
-    """
+    """Return the Axis units of each axis of the layout `dims` in memory order; raise Unsupported if units must change axes."""
     order = iter(x.order)
     current = [tuple(itertools.islice(order, len(group))) for group in dims]
     if any(set(slot) != set(group) for slot, group in zip(current, dims, strict=True)):

@@ -1,8 +1,4 @@
-"""Compare an imported float graph with another evaluator of the same model, on random inputs.
-
-The importers are long tables of rules; this check notices a rule that changes values. A Run is an evaluator, such as ONNX
-Runtime. It returns None if it cannot run the model: then nothing is compared.
-"""
+"""Compare an imported float graph with another evaluator, a Run, on random inputs, to notice a rule that changes values."""
 
 from __future__ import annotations
 

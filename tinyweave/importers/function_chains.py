@@ -58,10 +58,9 @@ def _chain(
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Find the chain of nodes around `seed` that computes the function of CHAINS for its op, such as gelu for erf.
+    """Find the chain around `seed` that computes its function of CHAINS; return input, last node, removable names, or None.
 
-    `maker` and `readers` map the name of a value to the node that computes it and to the nodes that read it. Return the input x
-    of the chain, its last node, and the names of the other nodes that can be removed; or None.
+    `maker` and `readers` map the name of a value to the node that computes it and to the nodes that read it.
     """
 
     def number(value: Any) -> float:

@@ -25,10 +25,7 @@ def fold_input_scales(graph: Graph) -> Graph:
 
 
 def _folded(graph: Graph, op: Op) -> Graph:
-    """Fold the products and sums after the dequantize op `op` into the scale of its input, if no other op reads a tensor.
-
-    Only moves of elements may lie between the network's input and the op.
-    """
+    """Fold products and sums after the dequantize op `op` into the scale of the network's input, which only moves precede."""
     if op.kind != "dequantize" or graph.input(op).quant != Quant((1.0,), (0,)):
         return graph
     byte, moved = graph.input(op), [graph.input(op).name]

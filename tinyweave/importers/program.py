@@ -149,10 +149,7 @@ def _finished(graph: Graph) -> Graph:
 
 
 def _with_finite_masks(graph: Graph) -> Graph:
-    """Raise constants that mask the scores of a softmax, such as -inf, to MASKED (-100), so that they can be quantised.
-
-    A selection of such constants by a constant condition becomes an add, which runs faster.
-    """
+    """Raise constants that mask scores of a softmax to MASKED, which int8 can hold; a selection of such becomes an add."""
     tensors, written = dict(graph.tensors), []
     for op in graph.ops:
         floats = [(at, t.name, t.data) for at, t in enumerate(graph.inputs_of(op)) if t is not None and t.dtype == "float32"]
@@ -319,10 +316,7 @@ class Idle(Missing):
 
 
 def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: Any) -> Any:
-    """Call the importer function of `op` on values; return a Map, or an array if constant, or a list of these.
-
-    Raise Unsupported if there is no function, an output is read that the importer lacks, or constants overflow or divide by 0.
-    """
+    """Call the importer function of `op`; raise Unsupported if there is none, or if constants overflow or divide by 0."""
     if op == "getitem":
         found = args[0][args[1]]
         return found() if callable(found) else found

@@ -71,10 +71,7 @@ AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 
 
 def from_pt2(data: bytes, name: str, shapes: Shapes | None = None) -> Graph:
-    """Return the graph, called `name`, of a .pt2 file; `shapes` gives inputs with dynamic axes a shape.
-
-    Raise CompileError if the file is damaged or too large, or has unsupported ops.
-    """
+    """Return the graph, called `name`, of a .pt2 file; `shapes` gives inputs with dynamic axes a shape."""
     try:
         return graph_of(fuse_functions(_read_archive(data, shapes)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:

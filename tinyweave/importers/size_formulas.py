@@ -44,10 +44,7 @@ def symbol_or_formula(formula: str) -> str:
 
 
 def size_of(formula: str, sizes: Mapping[str, int]) -> Any:
-    """Return the value of a formula such as "Mul(Integer(2), Symbol('s0'))"; None if a symbol is not in `sizes`.
-
-    Raise ValueError for other forms and huge numbers.
-    """
+    """Return the value of a formula such as "Mul(Integer(2), Symbol('s0'))"; None if a symbol is not in `sizes`."""
     if len(formula) > MOST_LETTERS:
         raise ValueError("a formula of sizes is too long")
     if formula.isidentifier():

@@ -38,9 +38,6 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
 
     `problems`, if not None, gets the errors of unsupported ops, which become ops of the kind UNSUPPORTED. `shapes` is for
     inputs with dynamic axes; others keep the shape in the file, whose batch is 1.
-
-    Raises:
-        CompileError: the file is damaged, exceeds a limit or has an unsupported op.
     """
     try:
         return verify(_graph(data, name, problems, shapes))
@@ -191,10 +188,7 @@ class _Subgraph:
 
 
 def _subgraph(file: File, number: int, callers: tuple[int, ...] = ()) -> _Subgraph:
-    """Return subgraph `number`, which the composites of `callers` led to.
-
-    Raise CompileError if it is too large or damaged, or has unsupported ops and the file is not `tolerant`.
-    """
+    """Return subgraph `number`, which the composites of `callers` led to; raise CompileError if it is too large or damaged."""
     table = file.model.Subgraphs(number)
     for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
         if count > limit:
@@ -270,10 +264,7 @@ def _decomposition(file: File, operator: tflite.Operator, op: Op, callers: tuple
 
 
 def _init(file: File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops that initialise variables, from the subgraphs of call_once; add state tensors to `variables`, `tensors`.
-
-    Raise CompileError if such a subgraph does more than assign constants to variables.
-    """
+    """Return the ops that initialise variables, from the subgraphs of call_once; add states to `variables` and `tensors`."""
     init: list[Op] = []
     called = {0}
     for position, kind in enumerate(main.kinds):

@@ -48,10 +48,7 @@ def real_values(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def real_weights(op: Op, tensors: dict[str, Tensor], claim: Callable[[int, bool, str], None]) -> Op:
-    """Return a float32 op with its quantised constants as float32 constants, which are added to `tensors`; other ops unchanged.
-
-    Only the weights of such ops are quantised ("dynamic range", "hybrid"). `claim` counts bytes of tensors.
-    """
+    """Return a float32 op with quantised constants as float32 constants, added to `tensors`; `claim` counts their bytes."""
     if op.kind in TAKES_INTEGERS or not op.outputs or tensors[op.outputs[0]].dtype != "float32":
         return op
     names = list(op.inputs)

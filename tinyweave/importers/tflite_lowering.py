@@ -342,12 +342,9 @@ LOWERED: Mapping[str, Callable[[Lowering], bool]] = {
 
 
 def lowered(op: Op, tensors: dict[str, Tensor], first: int) -> list[Op]:
-    """Return the ops that compute what `op` computes: [op] if it is not rewritten, else ops of other kinds.
+    """Return the ops that compute what `op` computes, in the supported forms of LOWERED; new tensors are added to `tensors`.
 
-    `first`, the number of ops of the graph before `op`, names the new ops; new tensors are added to `tensors`.
-
-    Raises:
-        CompileError: ops of this kind must be rewritten (LOWERED), but this op has a form that is not supported.
+    `first`, the number of ops of the graph before `op`, names the new ops.
     """
     if op.attrs.get("activation") == "tanh" and op.kind != "unidirectional_sequence_lstm":
         return _with_tanh(op, tensors, first)

@@ -43,10 +43,7 @@ QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 
 def from_module(module: Any, example: Any, name: str = "", *, compare: bool = False) -> Graph:
-    """Return the graph of an nn.Module in evaluation mode, called `name` (default: its class); compare it with torch if asked.
-
-    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
-    """
+    """Return the graph of an nn.Module in evaluation mode; `example` is an input or a tuple of them, with a batch size of 1."""
     return _graph(_exported(module, example), name or type(module).__name__, compare)
 
 

@@ -141,10 +141,7 @@ def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
 
 
 def index_extents(graph: Graph) -> dict[str, int]:
-    """Return network input -> number of valid indices, for each input whose values select slices of a tensor (gather_nd).
-
-    Of several tensors, or axes, the smallest extent counts.
-    """
+    """Return network input -> smallest number of valid indices, for inputs whose values select slices (gather_nd)."""
     extents: dict[str, int] = {}
     for op in graph.ops:
         if op.kind == "gather_nd":

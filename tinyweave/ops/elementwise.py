@@ -112,10 +112,7 @@ def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_div(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Compute x / y as x times the reciprocal of y, shifted right, as LiteRT does; 0 if the shift exceeds 31 bits.
-
-    LiteRT leaves this undefined, and refuses y = 0; here the output saturates then, or is 0 if x is 0, too.
-    """
+    """Compute x / y as x times the reciprocal of y, as LiteRT; where LiteRT is undefined, 0 or saturated."""
     x, y = (centred(arrays, index, graph, op) for index in (0, 1))
     magnitude, signed = np.abs(y), np.where(y < 0, -x, x)
     inverse, bits = reciprocal(np.maximum(magnitude, 1), 31)
@@ -142,10 +139,7 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 
 
 def merged_axes(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return (extent of a, extent of b) along each axis of the broadcast result, merged to MAX_AXES axes if possible.
-
-    Missing leading axes are (1, 1). Neighbours that broadcast in the same way are merged, leading axes first.
-    """
+    """Return (extent of a, extent of b) along each axis of the broadcast; neighbours that broadcast alike are merged."""
     rank = max(len(a), len(b), MAX_AXES)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
     while len(axes) > MAX_AXES:

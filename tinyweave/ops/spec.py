@@ -231,10 +231,7 @@ def hwc(shape: Shape) -> tuple[int, int, int]:
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """Return the least and greatest quantised value that a key of `ACTIVATIONS` lets through; "none": those of the type.
-
-    Source: TFLite CalculateActivationRangeQuantized.
-    """
+    """Return the least and greatest quantised value that an activation lets through (CalculateActivationRangeQuantized)."""
     if activation not in ACTIVATIONS:
         raise CompileError(f"unknown fused activation {activation}", tensor=output)
     (low, high), (least, most) = limits(output.dtype), ACTIVATIONS[activation]

@@ -118,10 +118,7 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Size
 
 
 def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> NDArray[np.bool_]:
-    """Return a boolean array [out, kernel]: for each window and tap along an axis whether it is in the input, not in padding.
-
-    Steps are in input positions: `stride` between windows, `dilation` between taps. `before` is the padding before the input.
-    """
+    """Return [out, kernel]: whether each tap of each window along an axis is in the input; `before` is the padding before."""
     at = np.arange(out)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
     return (at >= 0) & (at < size)
 
@@ -136,10 +133,7 @@ def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: 
 def taps(
     x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: float
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield (ky, kx, values [n, out_h, out_w, c]) for each tap of a kernel: the values of `x`, [n, h, w, c], that it reads.
-
-    `padding` is ((top, bottom), (left, right)) and has the value `fill`.
-    """
+    """Yield (ky, kx, values [n, out_h, out_w, c]) for each tap of a kernel: the values of `x`, with padding, that it reads."""
     out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
     padded = np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
     for ky in range(kernel[0]):

@@ -62,10 +62,7 @@ PASSES = (
 
 
 def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tuple[Graph, TensorMap]:
-    """Run all passes in order; return the final graph and a TensorMap from its tensors to the tensors of `graph`.
-
-    `float_io` keeps quantize and dequantize ops at the inputs and outputs of the network, `own_layout` transposes there.
-    """
+    """Run all passes but strip_edges (`float_io`) and strip_transposes (`own_layout`); return the graph and its TensorMap."""
     tensors: TensorMap = {}
     for rewrite in PASSES:
         if (rewrite is strip_edges and float_io) or (rewrite is strip_transposes and own_layout):

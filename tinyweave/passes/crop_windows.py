@@ -1,7 +1,4 @@
-"""Crop filter rows and columns that only ever multiply padding, and reduce the padding accordingly.
-
-Outer filter rows and columns whose weights are all zero are cropped, too, if there is padding to remove with them.
-"""
+"""Crop filter rows and columns that only multiply padding, or whose weights are 0, and reduce the padding accordingly."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ def crop_windows(graph: Graph, op: Op) -> Graph:
 
 
 def _cut(used: np.ndarray, padding: Size, dilation: int) -> Size:
-    """Return how many rows to crop at the start and the end of a filter; (0, 0) if none is `used`.
-
-    `padding` is (before, after). To crop a row, `dilation` rows of padding are removed.
-    """
+    """Return how many rows to crop at the start and the end of a filter, which takes `dilation` rows of padding each."""
     where = np.flatnonzero(used)
     if not len(where):
         return 0, 0

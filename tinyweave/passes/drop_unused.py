@@ -1,7 +1,4 @@
-"""Drop ops and tensors on which neither an output nor a state depends.
-
-The graph's inputs stay even if no op reads them. State tensors stay, and so do the ops that change them.
-"""
+"""Drop ops and tensors on which neither an output nor a state depends; the graph's inputs and states stay."""
 
 from __future__ import annotations
 

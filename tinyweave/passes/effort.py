@@ -1,7 +1,4 @@
-"""Estimate the cost of running an op's numpy reference, so that passes that run references stay within a limit.
-
-The estimate is a number of multiply-accumulates, which is the same on every machine. The op must have passed `ops.check`.
-"""
+"""Estimate the cost of running an op's numpy reference, so that passes that run references stay within a limit."""
 
 from __future__ import annotations
 
@@ -15,10 +12,7 @@ CALL = 1024  # multiply-accumulates per numpy call
 
 
 def effort(graph: Graph, op: Op) -> int:
-    """Estimate the cost of running the numpy reference of `op`: the number of multiply-accumulates that take as long.
-
-    An op with a window costs a CALL more per tap (position in the window), as its reference loops over them.
-    """
+    """Return the multiply-accumulates that take as long as the numpy reference of `op`, the same number on every machine."""
     elements = sum(t.elements for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None)
     work = ELEMENT * elements + SPECS[op.kind].macs(graph, op, False)
     if "kernel" in op.attrs:

@@ -1,7 +1,4 @@
-"""Replace ops whose result is known at compile time by constants, computed by the numpy reference.
-
-These are ops whose inputs are all constant, and `shape`, since every shape is static.
-"""
+"""Replace ops whose inputs are all constant, and `shape`, by constants, computed by the numpy reference."""
 
 from __future__ import annotations
 

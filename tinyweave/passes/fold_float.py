@@ -67,10 +67,7 @@ def _is_plain(graph: Graph, name: str | None) -> bool:
 
 
 def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor]) -> Wide | None:
-    """Return the constant operand as one value per output channel of `layer`, or None if the op cannot be folded into it.
-
-    Then it is not constant per channel, or subtracts from a constant, or `layer` lacks constant float weights and bias.
-    """
+    """Return the constant operand as one value per output channel of `layer`, or None if the op cannot be folded into it."""
     if SPECS[layer.kind].weights is None:
         return None
     own = [tensors[name] for name in (layer.inputs[1], *layer.inputs[_weights(layer)[1] :]) if name is not None]

@@ -44,10 +44,7 @@ def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), 
 
 
 def without(graph: Graph, op: Op, equal: str) -> Graph:
-    """Return the graph without `op`, whose only output always equals the tensor named `equal`.
-
-    The tensor `equal` gets the name of a network output. If both names must stay, the graph is returned unchanged.
-    """
+    """Return the graph without `op`, whose output equals the tensor `equal`; unchanged if both names must stay."""
     out = op.outputs[0]
     stays, goes = (out, equal) if out in graph.outputs else (equal, out)
     if goes in (*graph.inputs, *graph.outputs) or any(graph.tensors[name].role != "activation" for name in (equal, out)):

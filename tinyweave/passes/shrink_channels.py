@@ -110,10 +110,7 @@ def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
 
 
 def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
-    """Return a mask [output channel, input channel] of the inputs that each sum needs, or None if it needs all.
-
-    Not needed are those with weights of 0 or on padding only, and constants whose share the bias can take.
-    """
+    """Return a mask [output channel, input channel] of the inputs that each sum needs and a bias cannot replace; None: all."""
     x = graph.input(op)
     if not is_dense(graph, op):
         return None
@@ -175,10 +172,7 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
 
 
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return a layer without the filters and weights of channels outside the masks `source` (input) and `target` (output).
-
-    Also return its new constants; the share of removed constant channels is added to the bias.
-    """
+    """Return a layer without channels outside the masks `source` (input) and `target` (output), and its new constants."""
     x, weights, bias = graph.input(op), graph.input(op, 1), graph.optional_input(op, 2)
     assert weights.data is not None
     left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]

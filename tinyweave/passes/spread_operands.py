@@ -13,10 +13,7 @@ from .rewrite import integers, of_each_op, unused
 
 @of_each_op
 def spread_operands(graph: Graph, op: Op) -> Graph:
-    """Insert a broadcast_to before elementwise ops whose two operands broadcast along too many axes for a kernel.
-
-    A kernel loops over at most MAX_AXES axes after `merged_axes`. The smaller operand is repeated first.
-    """
+    """Insert a broadcast_to before elementwise ops whose operands broadcast along more than MAX_AXES merged axes."""
     if spec_of(op).family not in ("binary", "comparison") or len(op.inputs) != 2:
         return graph
     shapes, out = [graph.input(op, index).shape for index in (0, 1)], graph.output(op).shape

@@ -67,11 +67,7 @@ class TimeStream:
         return sum(tensor.bytes for tensor in self.graph.tensors.values() if tensor.role == "state")
 
     def windows(self, calls: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Convert the inputs of successive calls, the first included, to inputs of the original network with the same outputs.
-
-        An entry of `calls` is a list of one array, the frames of a hop; of the result, the whole window. It begins as
-        `silence`.
-        """
+        """Convert the inputs of successive calls, the first included, to windows on which the original network agrees."""
         axis, size = self.time.axis, self.frames * self.time.unit
         now, seen = silence(self.window), []
         for (new,) in calls:
@@ -132,10 +128,7 @@ def _part_returned(net: Followed, name: str) -> tuple[slice, ...]:
 
 
 def _check_outputs(net: Followed) -> None:
-    """Raise CompileError if a network with attention has an output map of which a call cannot return the new rows.
-
-    A call must advance by whole rows, and all new rows must be steady (TimeAxis).
-    """
+    """Raise CompileError if a network with attention has an output of which a call cannot return whole, steady new rows."""
     for name in (name for name in net.graph.outputs if name in net.times and net.bands):
         time, shift = net.times[name], net.shift(name)
         if not shift:
@@ -210,10 +203,7 @@ class _Step:
         return cut
 
     def cut(self, piece: str, name: str, origin: int, part: tuple[int, int, str]) -> str:
-        """Slice `piece`, which holds the map's rows from `origin` on, and return the name of the output.
-
-        `part` is the first row of the map to take, the row after the last, and the suffix of the output's name.
-        """
+        """Slice `piece`, which holds rows from `origin` on; `part` is (first row, row after the last, suffix of the name)."""
         (first, after, suffix), time = part, self.times[name]
         out = self.tensor(name, (first, after), suffix)
         op = Op(f"{self.label(name)}_{suffix}", "slice", (), (out,))
@@ -288,10 +278,7 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
 
 
 def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str, ...]:
-    """Add a copy of `op` that computes only the rows `span`, (first, after), of its outputs; return the new outputs' names.
-
-    Its padding is what these rows read. `suffix` is "top" for the rows at the start of the window, "new" for the last.
-    """
+    """Add a copy of `op` that computes only the rows `span` of its outputs, "top" or "new" ones; return the outputs' names."""
     found, (first, after) = step.net.readings[op.name], span
     assert isinstance(found, Reading)
     window, axis = found.window, found.outputs[0].axis
@@ -327,8 +314,7 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 def _slice(step: _Step, op: Op, spans: Sequence[tuple[int, int]], axis: int) -> tuple[Op, list[Tensor]]:
     """Return the op that replaces a slice in a call, whose operand has only the rows to take, and its constants.
 
-    It slices the other axes, or is a reshape. `spans` has for each axis the first index and the number of indices to take in
-    the original network; `axis` is the time axis.
+    `spans` has for each axis the first index and the number of indices to take; `axis` is the time axis.
     """
     x, out = (step.tensors[name or ""] for name in (op.inputs[0], op.outputs[0]))
     if x.elements == out.elements:

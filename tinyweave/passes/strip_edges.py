@@ -41,10 +41,7 @@ def _turns(graph: Graph, op: Op, order: tuple[int, ...]) -> bool:
 
 
 def _stripped(graph: Graph, opens: Callable[[Graph, Op], bool], closes: Callable[[Graph, Op], bool]) -> Graph:
-    """Drop ops at the inputs for which `opens(graph, op)` holds, and at the outputs for which `closes(graph, op)` holds.
-
-    Inputs and outputs that another op reads stay.
-    """
+    """Drop ops at inputs for which `opens(graph, op)` holds, and at outputs for which `closes` does, if no other op reads."""
     inputs, outputs, dropped = list(graph.inputs), list(graph.outputs), set[int]()
     for position, name in enumerate(graph.inputs):
         readers = graph.consumers.get(name, ())

@@ -59,10 +59,7 @@ class Reading(NamedTuple):
 
 
 def window_of(graph: Graph) -> TimeAxis | str:
-    """Return the time axis of the network's only input, the first longer than 1 after the batch, or why it has none.
-
-    If there is only one such axis, a reshape that reads the input defines how it is divided into rows.
-    """
+    """Return the time axis of the network's only input, the first longer than 1 after the batch, or why it has none."""
     if any(tensor.role == "state" for tensor in graph.tensors.values()):
         return "it already keeps state from one inference to the next"
     if len(graph.inputs) != 1:

@@ -69,10 +69,7 @@ class Followed(NamedTuple):
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
-    """Analyse a graph for calls that advance its input, of the axis `time`, by `hop` frames.
-
-    By default the hop is the smallest that moves all maps with reusable rows by whole rows.
-    """
+    """Analyse a graph for calls that advance its input by `hop` frames; by default the smallest hop of whole rows."""
     times, readings, bands = {graph.inputs[0]: time}, dict[str, Reading | str](), attention_bands(graph)
     for op in graph.ops:
         found = readings[op.name] = reading(graph, op, times, bands.get(op.name))

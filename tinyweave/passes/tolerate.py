@@ -13,10 +13,7 @@ ROUNDS = 20  # each round finds one op that a pass cannot rewrite
 
 
 def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError]) -> Graph:
-    """Return the graph after `passes`, in which ops that cannot be compiled have the kind UNSUPPORTED.
-
-    Their errors are appended to `problems`. An error without an op to blame, or after ROUNDS errors, is raised.
-    """
+    """Return the graph after `passes`, with ops that cannot be compiled as UNSUPPORTED; add their errors to `problems`."""
     for _ in range(ROUNDS):
         try:
             rewritten = graph

@@ -112,10 +112,7 @@ Rule = Callable[[Graph, Op, Known], list[Range]]
 
 
 def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the output's range, in a list, of an op that rises or falls with each operand: run on all their extremes.
-
-    If a rescaling may overflow, return all values of the output's type.
-    """
+    """Return the range of an op that rises or falls with each operand, from its extremes; any value if it may overflow."""
     out = graph.output(op)
     if not _is_tame(graph, op):
         return [_at_first(out)]
@@ -125,10 +122,7 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the ranges of an op that never falls when an operand rises: run on all least, then on all greatest values.
-
-    If a rescaling may overflow, return all values of the outputs' types.
-    """
+    """Return the ranges of an op that never falls when an operand rises; any value if a rescaling may overflow."""
     outputs = graph.outputs_of(op)
     if not all(t.elements for t in (*outputs, *graph.inputs_of(op)) if t is not None) or not _is_tame(graph, op):
         return [_at_first(t) for t in outputs]
@@ -159,10 +153,7 @@ def _is_tame(graph: Graph, op: Op) -> bool:
 
 
 def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the output's range, in a list, of a convolution or dense layer, from the extremes of each product, 0 if padded.
-
-    Channels whose sums may overflow int32 get the whole range of the activation.
-    """
+    """Return the range of a convolution or dense layer, from the extremes of each product; any value if a sum may overflow."""
     x, out = graph.input(op), graph.output(op)
     if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):
         return [_at_first(out)]

@@ -1,7 +1,4 @@
-"""Post-training quantisation, quantisation-aware training and channel pruning of float graphs.
-
-The package has the name of a verb and can be called: `tinyweave.quantize(model, samples)`. `ptq` runs all steps.
-"""
+"""Post-training quantisation, quantisation-aware training and pruning; the package is also the verb `tinyweave.quantize`."""
 
 from ..lazy import make_callable
 

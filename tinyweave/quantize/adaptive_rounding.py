@@ -33,14 +33,9 @@ def adaptively_rounded(
     *,
     ops: Container[str] | None = None,
 ) -> Graph:
-    """Return the int8 graph with adaptively rounded weights in convolutions and dense layers.
+    """Return the int8 graph with adaptively rounded weights in the convolutions and dense layers `ops` (None: all).
 
     Layers whose weights other ops share, or that have more than MOST_DEPTH weights per output channel, keep their weights.
-
-    Args:
-        real: the float graph, from `simplify_float`.
-        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
-        ops: names of the ops whose weights are rounded; None is all.
     """
 
     def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
@@ -54,11 +49,7 @@ def adaptively_rounded(
 def individually_rounded(
     real: Graph, small: Graph, narrow: Graph, inputs: Mapping[str, Array], progress: Progress = silent
 ) -> Graph:
-    """Return the graph `narrow` with adaptively rounded int4 weights, each layer as if all other layers had int8 weights.
-
-    `real`, `small` and `inputs` are as for `adaptively_rounded`. `narrow` has int4 weights in some convolutions and dense
-    layers, and the activation scales of `small`.
-    """
+    """Return the graph `narrow` with rounded int4 weights, each layer as if all others had the int8 weights of `small`."""
     taking = (op for op in narrow.ops if spec_of(op).takes_int4_weights)
     weights = {op.name: narrow.input(op, 1) for op in taking if narrow.input(op, 1).dtype == "int4"}
     rounded = dict[str, Tensor]()
@@ -130,10 +121,7 @@ def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tup
 
 
 def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Yield (slice of output channels, float inputs, int8 inputs) for each convolution group of an op.
-
-    The inputs are those of at most MOST_ROWS windows, [rows, depth] in float64, with a column per weight.
-    """
+    """Yield (slice of output channels, float inputs, int8 inputs), each of [windows, depth], for each group of an op."""
     weights = graph.input(op, 1)
     if op.kind == "fully_connected":
         exact_rows, actual_rows = (_sampled(values.reshape(-1, weights.shape[1])) for values in (exact, actual))

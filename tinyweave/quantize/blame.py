@@ -126,10 +126,7 @@ def _output_noise(values: Array, int8: Tensor) -> tuple[float, bool]:
 
 
 def _weight_noise(real: Graph, op: Op, constants: Mapping[str, Array]) -> tuple[float | None, str]:
-    """Return the SQNR in dB of an op's worst weight channel (None: no quantised weights), and their fault in words or "".
-
-    Weights have a fault if a channel is below POOR_WEIGHTS, or if channels with outliers cause most of the noise.
-    """
+    """Return the SQNR in dB of an op's worst weight channel (None: no quantised weights), and its weights' fault or ""."""
     layer = SPECS[op.kind].weights
     weights = None if layer is None else real.input(op, 1).data
     quantised = constants.get(op.inputs[1] or "") if len(op.inputs) > 1 else None

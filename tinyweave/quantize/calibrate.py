@@ -158,11 +158,7 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
 
 
 def clamped_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
-    """Return, by name, the range to which later ops clamp each activation, if they do: values beyond it need no int8 steps.
-
-    All ops that read it clamp it, as a ReLU does, or choose or move elements that later ops clamp; int8 saturation then does
-    so.
-    """
+    """Return, by name, the range to which all readers of an activation clamp it, perhaps after moves; int8 saturates alike."""
     ranges: dict[str, tuple[float, float]] = {}
     for op in reversed(graph.ops):
         out = [ranges.get(name, ALL) for name in op.outputs]
@@ -222,10 +218,7 @@ def _largest_kept_cell(graph: Graph, op: Op, values: Mapping[str, Array]) -> flo
 
 
 def power_of_two_quant(largest: float) -> Quant:
-    """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale.
-
-    Values of 2^MOST_CELL_BITS or more saturate.
-    """
+    """Return the smallest power of two that is an int16 scale for values up to `largest`, below 2^MOST_CELL_BITS."""
     bits = np.ceil(np.log2(max(largest, 2.0**-15) / (1 - 2.0**-15)))
     return Quant((float(2.0 ** (np.clip(bits, 0, MOST_CELL_BITS) - 15)),), (0,))
 
@@ -254,10 +247,7 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 
 def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
-    """Return at most `most` samples, evenly spaced (the first ones if they are consecutive calls).
-
-    Their number is limited so that `runs` runs need at most about MOST_WORK MACs, and that all activations fit into memory.
-    """
+    """Return at most `most` samples, so few that `runs` runs need about MOST_WORK MACs and all activations fit into memory."""
     chosen = _subsample_indices(graph, inputs, runs, most)
     return {name: array[chosen] for name, array in inputs.items()}
 
@@ -274,10 +264,7 @@ def some_samples(graph: Graph, count: int, total: int) -> Array:
 
 
 def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array]:
-    """Return the samples with the indices `chosen`, and, per input, its largest sample if FAR_ABOVE times larger than these.
-
-    Without this sample, a range that clips its values would look best.
-    """
+    """Return the samples `chosen`, and of each input a far larger sample, without which a range that clips it looks best."""
     more = set[int]()
     for array in inputs.values():
         magnitudes = np.abs(array.reshape(len(array), -1)).max(axis=1, initial=0)

@@ -48,10 +48,7 @@ class PrunedLayer:
 
 @dataclass(frozen=True)
 class ChannelGroup:
-    """The removable channels of an op, or of several ops (`makers`) that must lose channels together.
-
-    A member is a set of channels of the makers' outputs, and of maps computed from them, that must be removed together.
-    """
+    """The removable channels of an op, or of several ops (`makers`) that must lose channels together."""
 
     makers: tuple[str, ...]
     members: tuple[tuple[Channel, ...], ...]  # each member is a set of tied channels, which must be removed together
@@ -133,10 +130,7 @@ def without_channels(graph: Graph, group: ChannelGroup, removed: Array) -> Graph
 def pruned(
     graph: Graph, limits: Footprint, measure: Callable[[Graph], Footprint], progress: Progress = silent
 ) -> tuple[Graph, tuple[PrunedLayer, ...]]:
-    """Remove channels of a float graph until it meets the limits; return the graph, and the layers that lost channels.
-
-    `measure` returns the bytes that a graph needs. Raise CompileError if the limits cannot be met.
-    """
+    """Remove channels of a float graph until `measure` meets the limits; return the graph, and the layers that lost some."""
     first = {group.makers: len(group.members) for group in channel_groups(graph)}
     kept = dict.fromkeys(first, 1.0)  # remaining fraction of each layer's norm
     need = measure(graph)

@@ -99,12 +99,9 @@ def to_int8(
     *,
     weights: Mapping[str, WeightFormat] = MappingProxyType({}),
 ) -> Graph:
-    """Convert a float graph to int8.
+    """Convert a float graph from `simplify_float` to int8; raise CompileError if an op has no int8 form.
 
-    `graph` is from `simplify_float`; `quants` maps scale group to scale, `weights` op name to the format of weights not int8.
-
-    Raises:
-        CompileError: an op has no quantised form, or breaks a constraint of its int8 kernel.
+    `quants` maps scale group to scale, `weights` op name to the format of weights that are not int8.
     """
     check_quantisable(graph)
     tensors = {t.name: t for t in graph.tensors.values() if not is_float(t) or t.role == "constant"}
@@ -194,10 +191,7 @@ def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str,
 
 
 def _with_integer_rows(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
-    """Return an op of the family "sequence", such as gru, with int8 weights, one scale per row, and int32 biases.
-
-    Constant initial states are quantised, too. New constants are added to `tensors`.
-    """
+    """Return an op of the family "sequence" with int8 weights, one scale per row, int32 biases and integer initial states."""
     inputs, hidden = list(op.inputs), of[op.outputs[0]]
     for index, bias_index, source in (
         (sequence.WEIGHTS, sequence.BIAS, of[op.inputs[0] or ""]),
@@ -248,10 +242,7 @@ def _least_error(channels: NDArray[np.float64], unclipped: NDArray[np.float64]) 
 
 
 def quantised_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64], dtype: str = "int32") -> Tensor:
-    """Return a bias as a constant with the scale x_scale * scales[i] for channel i; `scales` are those of the weights.
-
-    int32 is for int8 activations; int64, for int16 activations, is limited to magnitudes below 2^46.
-    """
+    """Return a bias of scale x_scale * scales[i] for channel i: int32, or int64 beside int16 activations, then below 2^46."""
     quant = Quant(tuple(map(float, (x_scale * scales).astype(np.float32))), (0,) * len(scales), 0)
     least, most = (-(2**31), 2**31 - 1) if dtype == "int32" else (1 - 2**46, 2**46 - 1)
     steps = round_half_away(bias.astype(np.float64) / (x_scale * scales))

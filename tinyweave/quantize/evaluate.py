@@ -38,13 +38,8 @@ def evaluate(
     """Run the graph on a batch of samples; return the outputs by name, or all activations if `keep` is set.
 
     Each sample starts with the initial state, or, if the graph has variables, with those that the sample before has left.
-
-    Args:
-        values: the inputs, [samples, *shape] each.
-        visit: called with the name and value of each activation, inputs included; later ops read what it returns.
-        ops: names of the ops to run; `values` must have all activations that they read. None runs all ops.
-        constants: values that replace constants of the graph, by name.
-        states: values of the state tensors at the start, [samples, *shape] each, instead of their initial values.
+    `visit` gets the name and value of each activation, and returns what later ops read. If only `ops` run, `values` must have
+    all that they read. `constants` and `states` replace values of the graph.
     """
     count, first = len(next(iter(values.values()))) if values else 0, initial_state(graph)
     if count > 1 and ops is None and keeps_variables(graph):

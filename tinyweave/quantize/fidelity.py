@@ -120,10 +120,7 @@ def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def is_classifier(graph: Graph) -> bool:
-    """Return whether the graph looks like a classifier: its only output is a vector of scores, or a single sigmoid.
-
-    A vector of as many elements as an input may be that of an autoencoder.
-    """
+    """Return whether the only output is a vector of scores, or a sigmoid; one as large as an input may be an autoencoder's."""
     out = graph.tensors[graph.outputs[0]]
     if len(graph.outputs) != 1 or out.shape[-1:] != (out.elements,):
         return False

@@ -33,10 +33,7 @@ def takes_int16(graph: Graph, op: Op, groups: ScaleGroups) -> bool:
 
 
 def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[str], quants: Mapping[str, Quant]) -> Graph:
-    """Return the int8 graph with int16 activations in some ops; raise CompileError if an op breaks its kernel's constraints.
-
-    `ops` are the names of the ops; `quants` maps scale group -> int16 scale.
-    """
+    """Return the int8 graph with int16 activations in the ops named `ops`; `quants` maps scale group -> int16 scale."""
     chosen = [op for op in real.ops if op.name in ops]
     made = {name for op in chosen for name in op.outputs}
     read = {name for op in chosen for _, name in float_inputs(real, op)}
@@ -64,10 +61,7 @@ def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[s
 
 
 def _with_int16_constants(real: Graph, op: Op, renamed: Op, tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops that compute `op` on int16 activations, three for a dense layer; `renamed` has int16 inputs and outputs.
-
-    New constants are added to `tensors`.
-    """
+    """Return the ops that compute `op` on the int16 operands of `renamed`; their new constants are added to `tensors`."""
     inputs = list(renamed.inputs)
     spec = SPECS[op.kind]
     if spec.family == "binary" or spec.moves:

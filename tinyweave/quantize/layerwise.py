@@ -24,10 +24,7 @@ Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the flo
 
 
 def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
-    """Return the int8 graph with biases changed so that each channel has the same mean as in the float graph.
-
-    The mean is taken before the activation. Biases that several ops share are not changed. Arguments as for `layer_by_layer`.
-    """
+    """Return the int8 graph with biases that give each channel the mean of the float graph before the activation."""
 
     def correct(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
         layer = SPECS[op.kind].weights
@@ -56,13 +53,9 @@ def layer_by_layer(
 ) -> Graph:
     """Return the int8 graph with one constant of each layer replaced, in execution order.
 
-    Args:
-        real: the float graph, from `simplify_float`.
-        small: its int8 form.
-        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
-        improve: called with the float op, its int8 op, a pair of the activations of the float graph and the dequantised
-            activations of the int8 graph, both by name, and the int8 op's real constants. It returns the new constant, or None.
-        done: called with the number of layers done.
+    `inputs` are real numbers of a few samples, [samples, *shape]; all maps are kept in memory. `improve` gets the float op, its
+    int8 op, the activations of both graphs as real numbers, and the int8 op's real constants; it returns the new constant, or
+    None.
     """
     expected = evaluate(real, inputs, keep=True)
     computed = {name: _as_kept(small, name, values) for name, values in inputs.items()}

@@ -27,10 +27,7 @@ ALL: Range = (-inf, inf)
 
 
 def from_prequantised(graph: Graph) -> Graph:
-    """Return the int8 graph of a model that another tool has quantised.
-
-    Raise CompileError for ops that have no quantised form, or for all tensors whose scale is missing and cannot be inferred.
-    """
+    """Return the int8 graph of a model that another tool has quantised; raise CompileError if a scale cannot be inferred."""
     integers_of = {t.name: t for t in graph.tensors.values() if t.data is not None and t.quant is not None}
     graph = each_op(float_weights(graph), pool_to_mean)
     check_quantisable(graph)
@@ -144,10 +141,7 @@ def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
 
 
 def _input_range(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Range:
-    """Return the range of an input in which a change can matter for the op's outputs, within their `useful` ranges.
-
-    It is infinite if nothing is known.
-    """
+    """Return the range of an input in which a change can matter for the `useful` ranges of the op's outputs; ALL if unknown."""
     outputs = [useful[out] for out in op.outputs if out in useful]
     if not outputs:
         return ALL

@@ -1,7 +1,4 @@
-"""Post-training quantisation: calibrate a float graph on samples, convert it to int8, and improve the result.
-
-The improvements are channel equalisation, mixed precision, adaptive rounding and bias correction.
-"""
+"""Post-training quantisation: calibrate a float graph on samples, convert it to int8, and improve the result."""
 
 from __future__ import annotations
 

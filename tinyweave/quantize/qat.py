@@ -230,13 +230,9 @@ def distil(
     rate: float,
     progress: Progress = silent,
 ) -> None:
-    """Train a module of one input and one output to reproduce the outputs `wanted` of another network. The seed is fixed.
+    """Train a module to reproduce the outputs `wanted` of another network; the seed is fixed, the rate falls along a cosine.
 
-    Args:
-        inputs: real inputs, [samples, *shape].
-        wanted: outputs of the other network for these, [samples, *shape].
-        labels: a class number per sample (0 or 1 for a single probability), whose cross entropy is then half of the loss.
-        rate: Adam's initial learning rate; it falls to 0 along a cosine.
+    `labels` has a class number per sample (0 or 1 for a single probability), whose cross entropy is then half of the loss.
     """
     if not 0 <= rate < math.inf:
         raise CompileError(f"{rate} is not a learning rate", "give a small number, such as 1e-4")
@@ -262,7 +258,7 @@ def distil(
 
 
 def _loss(found: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
-    """Return the error of the outputs `found` against `aim`, averaged with the cross entropy of the classes if these are known.
+    """Return the error against `aim`, averaged with the cross entropy of the classes if these are known.
 
     The error is the cross entropy after a softmax, else the mean square error relative to the mean square of `aim`.
     """

@@ -117,7 +117,7 @@ def least_error(histogram: Histogram) -> Range:
 def entropy(histogram: Histogram) -> Range:
     """Return the range of least Kullback-Leibler divergence of the values' distribution and their int8 form's.
 
-    Values outside the range count at its ends. The count of an int8 level is spread evenly over its non-empty bins.
+    Values outside count at its ends; the count of an int8 level is spread over its non-empty bins.
     """
     centres, counts = histogram.occupied(ENTROPY_BINS)
     if len(centres) < 2:

@@ -59,10 +59,7 @@ def is_float(tensor: Tensor | None) -> bool:
 
 
 def check_quantisable(graph: Graph) -> None:
-    """Raise one CompileError for all ops without a quantised form, for a state, or if no op computes on float32.
-
-    Recurrent layers and ops on variables may have a state. Conversions from and to float32 do not count.
-    """
+    """Raise one CompileError for all ops without a quantised form, for a state, or if no op computes on float32."""
     computing = [op for op in graph.ops if spec_of(op).family != "conversion"]
     if not any(is_float(t) and t.data is None for op in computing for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t):
         raise CompileError(
@@ -118,10 +115,7 @@ def scale_groups(graph: Graph) -> ScaleGroups:
 
 
 def cell_states(graph: Graph) -> set[str]:
-    """Return the names of the int16 tensors: the cell states that stateless LSTMs write, and what ops move from them alone.
-
-    A network input is int16, too, if only LSTMs read it, perhaps after moves, as their first cell state.
-    """
+    """Return the names of the int16 tensors: cell states of stateless LSTMs, and inputs and moves that hold only these."""
     cells = {op.outputs[1] for op in graph.ops if _has_cell(op)}
     feeding = set[str]()  # tensors that nothing but LSTMs read, as cell states
     for name in reversed([*graph.inputs, *(name for op in graph.ops for name in op.outputs)]):

@@ -1,7 +1,4 @@
-"""Import ATen's matrix products and attention, softmax(q k^T) v.
-
-If the head axis of two maps is not outermost in memory, their products are computed head by head.
-"""
+"""Import ATen's matrix products and attention, head by head if the head axis of two maps is not outermost in memory."""
 
 from __future__ import annotations
 

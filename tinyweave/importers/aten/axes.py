@@ -205,10 +205,7 @@ def top(b: Builder, x: Map, k: Any, dim: int = -1, largest: bool = True, sort: b
 
 
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
-    """Return a function that imports aten.max or aten.min: of one map, the reduction `kind`; of two, the element-wise `pair`.
-
-    A reduction along one axis also returns the indices.
-    """
+    """Return an importer of aten.max or aten.min: of one map the reduction `kind`, with indices; of two maps the op `pair`."""
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
         if other is None or isinstance(other, int):
@@ -407,10 +404,7 @@ REPEATS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 
 
 def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
-    """Import aten.pad as pad, padv2 (constant other than 0), mirror_pad or gathers; negative padding crops.
-
-    `pads` is (before, after) for the last axis, then for the axis before it, and so on.
-    """
+    """Import aten.pad as pad, padv2, mirror_pad or gathers; `pads` is (before, after) from the last axis on, and may crop."""
     pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # ATen lists the last axis first
     amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs
     for dim, (before, after) in enumerate(amounts):

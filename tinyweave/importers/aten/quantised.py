@@ -20,10 +20,7 @@ from .elementwise import as_floats
 
 
 def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Import a quantize op: record scale and zero point (uint8 if `unsigned`) for the conversion to int8.
-
-    If the tensor has another scale already, a reshape to the same shape adds a second tensor that gets the new scale.
-    """
+    """Import a quantize op: record its scale at the map or, if the map has another scale, at a reshape to the same shape."""
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant in (None, quant):
         return m
@@ -34,11 +31,7 @@ def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -
 
 
 def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Import a dequantize op on a computed tensor: record its scale and zero point if the tensor has none.
-
-    An 8-bit input is converted to float32 first. If `unsigned`, `zero` is uint8. Raise Unsupported if the tensor has another
-    scale.
-    """
+    """Import a dequantize op: record its scale at the map, which must have none or the same; convert an 8-bit input first."""
     if isinstance(x, Map) and b.is_byte(x.tensor):
         if unsigned != (b.tensors[x.tensor].dtype == "uint8"):
             raise Unsupported(f"its input is {b.tensors[x.tensor].dtype}, its zero point is not; the file may be damaged")

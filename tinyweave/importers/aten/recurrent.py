@@ -156,10 +156,7 @@ def _layer(
 def _keeping_lstm(
     b: Builder, x: Map, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
 ) -> Map:
-    """Add TFLite's LSTM on `x`, [1, steps, features], and return its output, [1, steps, cells].
-
-    `weights` is [4 * cells, features], `recurrent` [4 * cells, cells]; the sum of the biases, [4 * cells] each, is stored.
-    """
+    """Add TFLite's LSTM on `x`, [1, steps, features], which stores the sum of both biases; return its output."""
     (_, time, depth), out = x.axes, b.new_axis(recurrent.shape[1])
     cells = recurrent.shape[1]
     operands: list[str | None] = [None] * LSTM_OPERANDS

@@ -45,10 +45,7 @@ POSITIONS: dict[str, Callable[[Array, int, int, float], Array]] = {
 
 
 def positions(extent: int, out: int, factor: float, how: str) -> Array:
-    """Return the positions of `out` output rows in an input of `extent` rows, in float32 as ONNX Runtime does.
-
-    `how` is a key of POSITIONS, `factor` the output rows per input row.
-    """
+    """Return the positions of `out` rows among `extent` input rows, in float32 as ONNX Runtime; `how` is a key of POSITIONS."""
     if how not in POSITIONS:
         raise Unsupported(f"its coordinate transformation '{how}' is not supported; use one of {', '.join(POSITIONS)}")
     return POSITIONS[how](np.arange(out, dtype=np.float32), extent, out, float(np.float32(factor)))

@@ -1,7 +1,4 @@
-"""Import ATen's ops that copy elements in another order: indexing, flip, roll, repeat, pixel shuffle, unfold.
-
-`take` does most of them: it copies the elements at constant indices along one axis.
-"""
+"""Import ATen's ops that copy elements in another order, most of them by `take`: indexing, flip, roll, repeat, unfold."""
 
 from __future__ import annotations
 

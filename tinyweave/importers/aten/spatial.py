@@ -90,10 +90,7 @@ def _windows(
 
 
 def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """Return the name of a map's tensor [n, h, w, c], and the padding that the op that reads it must have as attribute.
-
-    If the op cannot pad itself (`inside`), a pad op is added, with zeros or, if `repeat_edge`, the edge.
-    """
+    """Return a map's tensor [n, h, w, c], padded by an op unless its reader pads (`inside`), and the reader's padding."""
     name = as_nhwc(b, x)
     if inside:
         return name, tuple(pads)
@@ -197,10 +194,7 @@ def transposed_convolution(
 def _spread_convolution(
     b: Builder, x: Map, weight: Any, bias: Any, strides: Any, crop: Any, more: Any, dilations: Any, groups: int
 ) -> Map:
-    """Add a transposed convolution with groups or dilation: a convolution of the map with zeros between its pixels.
-
-    `weight` is [c_in, c_out / groups, h, w]. `crop` is the padding and `more` the output padding, for h and w.
-    """
+    """Add a transposed convolution with groups or dilation: a convolution of the map with zeros between its pixels."""
     name, (h, w), (n, inputs) = as_nhwc(b, x), _size(x), x.shape[:2]
     if max(strides) > 1:
         zeros = b.integers([(0, 0), (0, strides[0] - 1), (0, 0), (0, (strides[1] - 1) * inputs)], "pads")
@@ -263,11 +257,7 @@ def average_pool(
     *,
     dilation: Ints = 1,
 ) -> Map:
-    """Import aten.avg_pool1d or aten.avg_pool2d.
-
-    If the averages are not TFLite's, a pad op adds zeros, and a product with a constant corrects averages of fewer elements. A
-    dilated pool is a depthwise convolution.
-    """
+    """Import aten.avg_pool1d or 2d; other averages than TFLite's get a pad op and a product with a constant."""
     kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
     size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
     counts = []

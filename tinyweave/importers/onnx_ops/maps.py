@@ -1,7 +1,4 @@
-"""Import ONNX ops of which at least one input is computed by the network.
-
-Most of them are ATen ops with arguments in another form, so the functions here call functions of `importers/aten`.
-"""
+"""Import ONNX ops of which at least one input is computed by the network, by functions of `importers/aten`."""
 
 from __future__ import annotations
 
@@ -330,10 +327,7 @@ def gather(b: Builder, x: Any, indices: Any, *, axis: int = 0) -> Map:
 
 
 def one_hot(b: Builder, indices: Map, depth: Any, values: Any, *, axis: int = -1) -> Map:
-    """Import ONNX's OneHot as a lookup in a matrix of `values` (off, on); indices from `depth` on are off everywhere.
-
-    Computed indices must not be negative.
-    """
+    """Import ONNX's OneHot as a lookup in a matrix of `values` (off, on); computed indices must not be negative."""
     (classes,) = constant_integers(depth, "depth")
     off, on = elementwise.constant(values, "values").astype(np.float32)
     if classes < 1:
@@ -401,10 +395,7 @@ def shape_of(b: Builder, x: Any, *, start: int = 0, end: int | None = None) -> A
 
 
 def blocks(outer: Function, inner: Function) -> Function:
-    """Return a function that imports DepthToSpace or SpaceToDepth by `outer` in the mode DCR, by `inner` in the mode CRD.
-
-    The functions differ in the block index, which is the outer or the inner part of the channel index.
-    """
+    """Return an importer of DepthToSpace or SpaceToDepth; the block index is the `outer` or `inner` part of the channels."""
     return lambda b, x, *, blocksize, mode="DCR": (inner if mode == "CRD" else outer)(b, x, blocksize)
 
 

@@ -28,10 +28,7 @@ TYPES = (0, UINT8, INT8)  # supported values of the attribute output_dtype; 0 me
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **more: Any) -> Any:
-    """Import QuantizeLinear: record the scale of a computed tensor, or quantise a constant; `axis` is the per-channel axis.
-
-    Block-wise scales are refused.
-    """
+    """Import QuantizeLinear: record the scale of a computed tensor, or quantise a constant; `axis` is the per-channel axis."""
     if block_size or more.get("output_dtype", UINT8) not in TYPES:
         raise Unsupported("it has block-wise scales, or an output type other than int8 and uint8")
     zero = None if zero is None else elementwise.constant(zero, "zero point")
@@ -48,10 +45,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
-    """Import DequantizeLinear: record the scale of a computed tensor, or of a constant; `axis` is the per-channel axis.
-
-    Block-wise scales are refused.
-    """
+    """Import DequantizeLinear: record the scale of a computed tensor, or of a constant; `axis` is the per-channel axis."""
     if block_size:
         raise Unsupported("it has block-wise scales; only per-tensor and per-channel scales are supported")
     if isinstance(x, Map):

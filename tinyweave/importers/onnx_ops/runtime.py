@@ -97,10 +97,7 @@ def _gelu(approximate: str) -> Function:
 
 
 def _skipping(is_simple: bool) -> Function:
-    """Return an importer of SkipLayerNormalization, or, if `is_simple`, SkipSimplifiedLayerNormalization.
-
-    The fourth output is the sum that is normalised; no op may read mean and inverse deviation.
-    """
+    """Return an importer of Skip(Simplified)LayerNormalization; its fourth output is the sum that is normalised."""
 
     def apply(b: Builder, x: Map, skip: Any, scale: Any, *more: Any, epsilon: float = 1e-12) -> list[Any]:
         offset, bias = (None, *more, None)[:2] if is_simple else (*more, None, None)[:2]

@@ -1,7 +1,4 @@
-"""l2_normalization over the last axis of an int8 tensor: each element divided by the root of the sum of the squares.
-
-Source: TFLite reference_integer_ops l2normalization.h and l2norm.cc.
-"""
+"""l2_normalization over the last axis of an int8 tensor. Source: TFLite l2norm.cc, reference_integer_ops l2normalization.h."""
 
 from __future__ import annotations
 

@@ -198,11 +198,7 @@ def reference_lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _real_states(op: Op, arrays: OptionalArrays, step: Any, first: Float | None = None) -> list[Float]:
-    """Compute a float32 recurrent layer from the state `first` (default: the operand, or 0); return its states as computed.
-
-    `step(a, recurrent weights, recurrent bias or 0, state)` returns the next state; a is the input times the weights, plus the
-    bias.
-    """
+    """Return the states of a float32 layer from `first` on (default: the operand, or 0); `step` computes the next state."""
     recurrent = real_operand(arrays, RECURRENT)
     state = _real_first(arrays, STATE) if first is None else first
     again = 0.0 if arrays[RECURRENT_BIAS] is None else real_operand(arrays, RECURRENT_BIAS)

@@ -93,10 +93,6 @@ def _is_mask(op: Op) -> bool:
 
 
 def _is_steady(kind: NDArray[np.int64], distance: NDArray[np.int64], before: int, ahead: int) -> bool:
-    """Return whether the mask is the same along each diagonal of the band.
-
-    `kind` is an integer per pair of rows, equal if all masks are equal for them; `distance` is the query's row minus the key's.
-    Both are [rows, rows].
-    """
+    """Return whether the mask, `kind` [rows, rows] (equal where all masks are), is the same along each diagonal of the band."""
     is_inside = (distance <= before) & (distance >= -ahead)
     return bool((kind[1:, 1:] == kind[:-1, :-1])[is_inside[1:, 1:]].all())

@@ -105,11 +105,7 @@ class RowWriting:
     names: dict[Node, str] = field(default_factory=dict)
 
     def write(self, operand: Operand) -> str:
-        """Write the ops that compute an operand, unless they are written; return the tensor that holds the operand.
-
-        Before an op its matrices are computed, then its other operands. Reshapes come first: a fused stage has no ops without
-        code.
-        """
+        """Write the ops that compute an operand, matrices first, unless they are written; return the operand's tensor."""
         order, done = list[Node](), set[Node]()
         waiting: list[tuple[Node, bool]] = [(part, False) for part in reversed(self._sources(operand))]
         while waiting:

@@ -87,10 +87,7 @@ def _joined(traced: Trace, op: Op) -> Outputs:
 def _add(
     traced: Trace, op: Op, size: Size, operands: Sequence[Operand | Tensor], *, elementwise: bool = False, **attrs: bool
 ) -> Addresses | None:
-    """Add the row map of `size` (rows, channels) that an op computes; return its addresses, or None if not by rows.
-
-    `elementwise` is as in RowMap; `attrs` are the attributes that change.
-    """
+    """Add the row map of `size` (rows, channels) that an op with changed `attrs` computes; return its addresses if by rows."""
     changed = replace(op, attrs={**op.attrs, **attrs})
     row_map = RowMap(*size, traced.graph.output(op), changed, tuple(operands), elementwise)
     draft, alone = _drafted(traced.maps, row_map)
@@ -184,10 +181,7 @@ def _mapped(traced: Trace, op: Op) -> Outputs:
 
 
 def _constant(graph: Graph, op: Op, operand: Tensor, own: Own, size: Size) -> Tensor | None:
-    """Return a constant operand of an elementwise op in the shape of a row map, or None if an element meets several values.
-
-    `own` are the output elements that the row map holds, `size` its rows and channels. A table stays as it is.
-    """
+    """Return a constant of an elementwise op in the shape of a row map (`own`); None if an element meets several."""
     if operand.elements == 1 or SPECS[op.kind].family == "unary" or operand.data is None:
         return operand
     values, counts = np.zeros(size, operand.data.dtype), np.zeros(size, np.int64)
@@ -200,10 +194,7 @@ def _constant(graph: Graph, op: Op, operand: Tensor, own: Own, size: Size) -> Te
 
 
 def _binary(traced: Trace, op: Op) -> Outputs:
-    """Add a row map for each pair of row maps that contain elements of the two computed operands.
-
-    The operands have equal channels, up to a shift, or one has a single channel, which is broadcast.
-    """
+    """Add a row map per pair of row maps of the two computed operands, of equal channels up to a shift, or of one channel."""
     graph = traced.graph
     if computed_operand(graph, op) is not None:
         return _mapped(traced, op)
