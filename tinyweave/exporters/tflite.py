@@ -274,7 +274,6 @@ def _version(graph: Graph, op: Op) -> int:
 
 
 def _is_large(rank: int) -> Feature:
-    """Return a Feature, a test of an op: whether the data input has more than `rank` axes."""
     return lambda graph, op, x: len(x.shape) > rank
 
 

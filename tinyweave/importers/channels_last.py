@@ -182,7 +182,6 @@ class Builder:
         return self.tensors[name].dtype in BYTES and self.tensors[name].data is None
 
     def _is_bool(self, name: str | None) -> bool:
-        """Return whether the tensor `name` has bools that the network computes."""
         return name is not None and self.tensors[name].dtype == "bool" and self.tensors[name].data is None
 
     def _is_index(self, name: str) -> bool:

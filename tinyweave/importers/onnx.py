@@ -104,7 +104,6 @@ def _opset(model: Any) -> int | None:
 
 
 def _onnx() -> Any:
-    """Return the module onnx; raise CompileError if it is not installed."""
     try:
         import onnx
         import onnx.defs
@@ -186,7 +185,6 @@ def _labels(graph: Any) -> set[str]:
 
 
 def _check_nodes(model: Any) -> None:
-    """Raise CompileError if the main graph and its subgraphs have more than MAX_NODES nodes."""
     count = sum(1 for _ in _all_nodes(model.graph.node))
     if count > MAX_NODES:
         raise CompileError(f"the graph has {count:,} nodes", f"at most {MAX_NODES:,} are supported")
@@ -323,7 +321,6 @@ def _input_type(onnx: Any, value: Any) -> str:
 
 
 def _input_axes(value: Any) -> list[Axis]:
-    """Return the axes of a graph input, described by the ValueInfoProto `value`."""
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)

@@ -126,7 +126,6 @@ def graph_of(program: ImportedProgram, name: str, runs: Mapping[str, Run] | None
 
 
 def _transposed(graph: Graph) -> int:
-    """Return the number of elements that the graph transposes."""
     return sum(graph.output(op).elements for op in graph.ops if op.kind == "transpose")
 
 

@@ -320,7 +320,6 @@ def _check_size(size: list[int]) -> None:
 
 
 def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
-    """Return a float32 array of shape `size` with all elements equal to `value`."""
     _check_size(size)
     return np.full(size, value, np.float32)
 

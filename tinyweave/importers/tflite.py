@@ -370,7 +370,6 @@ def _check_hidden(file: File, owner: tflite.SubGraph, operator: tflite.Operator,
 
 
 def _unknown(op: Op) -> CompileError:
-    """Return the error for an op of an unsupported kind."""
     refusal = refusal_of(".tflite", op.kind if op.kind.startswith("custom ") else op.kind.upper())
     to_do = refusal.instead if refusal else "'tinyweave docs supported_ops' lists the supported ops"
     return CompileError(f"ops of the kind {op.kind} are not supported{f': {refusal.why}' if refusal else ''}", to_do, op=op)

@@ -134,7 +134,6 @@ def _decomposed(program: Any) -> Any:
 
 
 def _torch() -> Any:
-    """Return the module torch; raise CompileError if it is not installed."""
     try:
         import torch
     except ImportError as error:

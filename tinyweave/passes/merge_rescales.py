@@ -82,7 +82,6 @@ def _values(known: Range, tensor: Tensor) -> Values:
 
 
 def _through(graph: Graph, ops: Sequence[Op], values: Values) -> Values:
-    """Return `values` after the element-wise `ops` are applied to them in turn."""
     for op in ops:
         values = mapped(graph, op, values)
     return values
@@ -140,7 +139,6 @@ def _row(graph: Graph, op: Op) -> list[Op]:
 
 
 def _computed(graph: Graph, op: Op) -> Tensor:
-    """Return the only operand of an op that is not constant."""
     index = computed_operand(graph, op)
     assert index is not None
     return graph.input(op, index)

@@ -63,7 +63,6 @@ def memory_includes(model: PackagedModel) -> list[str]:
 
 
 def _samples(model: PackagedModel) -> str:
-    """Return the header with the samples of a model and its correct outputs."""
     prefix, graph = model.name.upper(), model.plan.graph
     arrays = []
     for word, count in (("input", len(graph.inputs)), ("output", len(graph.outputs))):
@@ -80,7 +79,6 @@ def _samples(model: PackagedModel) -> str:
 
 
 def _bytes(raw: bytes) -> str:
-    """Return bytes as lines of a C initialiser."""
     parts = [raw[at : at + PER_LINE] for at in range(0, len(raw), PER_LINE)]
     return "\n".join("        " + " ".join(f"{value}," for value in part) for part in parts)
 

@@ -84,7 +84,6 @@ def cascade(
 
 
 def _check_one(package: Package) -> None:
-    """Raise CompileError if the package has several models."""
     if len(package.models) > 1:
         raise CompileError("a program of this kind is of one model", "give one model")
 

@@ -219,7 +219,6 @@ def _check_source(source: str, tensors: Sequence[Tensor], scale: Sequence[float]
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the sample files in a folder and its subfolders, sorted."""
     known = (*SOURCES, ".npy")
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
     if not files:

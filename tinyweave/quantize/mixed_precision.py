@@ -405,5 +405,4 @@ def _weight_bytes(graph: Graph) -> dict[str, int]:
 
 
 def _constant_bytes(graph: Graph) -> int:
-    """Return the total bytes of all constants that ops read."""
     return sum(tensor.bytes for name, tensor in graph.tensors.items() if name in graph.consumers and tensor.data is not None)

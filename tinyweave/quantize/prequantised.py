@@ -259,7 +259,6 @@ def _per_channel(weights: Tensor, op: Op, axis: int) -> Tensor:
 
 
 def _dequantised(tensor: Tensor) -> NDArray[np.float64]:
-    """Return the real values of a constant, quantised or not, in float64."""
     assert tensor.data is not None
     if tensor.quant is None:
         return tensor.data.astype(np.float64)
@@ -268,7 +267,6 @@ def _dequantised(tensor: Tensor) -> NDArray[np.float64]:
 
 
 def _without_copy(graph: Graph, op: Op) -> Graph:
-    """Remove `op` if it is a view or a conversion to the same shape, type and scale."""
     if spec_of(op).family not in ("view", "conversion") or not same_kind(graph.input(op), graph.output(op)):
         return graph
     return without(graph, op, op.inputs[0] or "")

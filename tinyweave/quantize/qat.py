@@ -333,7 +333,6 @@ def _channels_last(y: Tensor, x: Tensor) -> Tensor:
 
 
 def _activated(y: Tensor, op: Op) -> Tensor:
-    """Clamp values to the interval of the op's fused activation."""
     activation = op.attrs.get("activation", "none")
     return y if activation == "none" else y.clamp(*ACTIVATIONS[activation])
 

@@ -1,7 +1,4 @@
-"""Describe every buffer and every fused stage of a plan as plain values for the record.
-
-In: a Plan. Out: dicts. Steps count from 0, intervals are half-open, offsets and sizes are in bytes.
-"""
+"""Describe every buffer and fused stage of a plan as plain values; steps count from 0, intervals are half-open."""
 
 from __future__ import annotations
 
@@ -68,10 +65,7 @@ def buffer_records(plan: Plan) -> list[Record]:
 
 
 def _touches(plan: Plan) -> tuple[Touches, Touches]:
-    """Return two dicts, the writes and the reads of each tensor: tensor -> (step, layer) of each access, in order.
-
-    A view, such as a reshape, has no code, so it writes nothing.
-    """
+    """Return the writes and the reads of each tensor: tensor -> (step, layer) of each access; a view writes nothing."""
     writers, readers = defaultdict[str, list[tuple[int, str]]](list), defaultdict[str, list[tuple[int, str]]](list)
     for step, index in ((step, index) for step, stage in enumerate(plan.stages) for index in stage.ops):
         op = plan.graph.ops[index]
@@ -111,10 +105,7 @@ def stage_records(plan: Plan) -> list[Record]:
 
 
 def _stage(plan: Plan, step: int, stage: Stage) -> Record:
-    """Return a fused stage as plain values: its layers, when each computes its rows, its tiles, and the map rows in RAM.
-
-    Layers of a fused stage run alternately, a few rows at a time, so only some rows of the maps between them are in RAM.
-    """
+    """Return a fused stage as plain values: its layers, when each computes its rows, its tiles, and the map rows in RAM."""
     graph, schedule = plan.graph, stage.schedule
     assert schedule is not None
     keys = ("first", "every", "rows", "rows_per_iteration")
@@ -134,11 +125,7 @@ def _stage(plan: Plan, step: int, stage: Stage) -> Record:
 
 
 def _map(graph: Graph, name: str, rows: int, cols: int | None) -> Record:
-    """Return how much of the feature map `name` a fused stage has in RAM at a time.
-
-    This is `rows` whole rows if `cols` is None (a line buffer), else `rows` x `cols` pixels (a tile). The keys `rows` and
-    `cols` of the result are pairs: the number in RAM, then the number in the whole map.
-    """
+    """Return how much of a feature map a fused stage has in RAM: `rows` whole rows, or `rows` x `cols` pixels (a tile)."""
     tensor = graph.tensors[name]
     _, height, width, _ = tensor.shape
     kept = rows * row_bytes(tensor) if cols is None else rows * cols * tensor.pixel_bytes

@@ -1,7 +1,4 @@
-"""Format text in columns: aligned cells, wrapped lines, bars, readable numbers. In: plain values. Out: lines.
-
-Names from model files are cleaned before they are shown, so that a file cannot write control codes to a terminal.
-"""
+"""Format text in columns: aligned cells, wrapped lines, bars. Names of files cannot write control codes to a terminal."""
 
 from __future__ import annotations
 
@@ -69,11 +66,7 @@ def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), ga
 
 
 def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str] = ()) -> list[str]:
-    """Return rows, the first of which is the header, as aligned lines that are at most `width` wide if possible.
-
-    If the lines are too wide, the gaps are narrowed; then the columns in `dispensable` (their headers) are dropped one after
-    the other.
-    """
+    """Return rows, the header first, as aligned lines; to fit in `width`, drop the columns headed `dispensable` one by one."""
     lines = list[str]()
     for count in range(len(dispensable) + 1):
         shown = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
@@ -86,20 +79,14 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
 
 
 def beside_bars(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str]) -> list[str]:
-    """Return rows as aligned lines that leave space for a bar at the end of each; the arguments are those of `fitted`.
-
-    Columns are dropped only if not even a bar of MIN_BAR columns fits beside the lines.
-    """
+    """Return rows as aligned lines that leave space for a bar at the end of each; the arguments are those of `fitted`."""
     lines = fitted(rows, right, width - GOOD_BAR - 2)
     is_narrow = max(map(len, lines)) > width - MIN_BAR - 1
     return fitted(rows, right, width - MIN_BAR - 1, dispensable) if is_narrow else lines
 
 
 def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) -> list[str]:
-    """Return rows as aligned lines of `width` columns at most; long text of the last column is wrapped within this column.
-
-    The last column is never narrower than 16 characters, even if lines then exceed `width`.
-    """
+    """Return rows as aligned lines; long text of the last column is wrapped to `width`, but to 16 characters at least."""
     heads = align([row[:-1] for row in rows], right)
     start = max(map(len, heads)) + 2
     lines = []
@@ -110,10 +97,7 @@ def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) ->
 
 
 def bar(value: int, largest: int, width: int, blocks: bool) -> str:
-    """Return a bar for `value`, in proportion to the bar for `largest`, which has `width` columns; "" for values up to 0.
-
-    If `blocks`, the bar consists of block characters, in steps of an eighth of a column; otherwise of #.
-    """
+    """Return a bar for `value` beside one of `width` columns for `largest`, of block characters if `blocks`, else of #."""
     if largest <= 0 or value <= 0:
         return ""
     if not blocks:

@@ -81,10 +81,7 @@ def planned(
     with_front: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Plan, Entry]:
-    """Plan a model; return the plan, and its record with the bytes that each technique saves, and advice if it does not fit.
-
-    `typed` is as for `deploy`. `with_front` adds the record of the Pareto front, if the strategy is `best`.
-    """
+    """Plan a model; return the plan, and its record with the bytes that each technique saves, and advice if it does not fit."""
     request, known = api.request_of(options, device), SpaceCache()
     plan = api.make_plan(model, request, known=known, progress=progress)
     found = record(model, plan=plan, device=device, limits=request.limits)
@@ -118,10 +115,7 @@ def _deployed(
     words: Mapping[str, Any],
     progress: Progress | None,
 ) -> Deployment:
-    """Plan a model, and if the plan fits, write, prove, measure and report its C; return the result with its record.
-
-    `words` has all options of the command by parameter name, for the commands in report and advice.
-    """
+    """Plan a model; if it fits, write, prove, measure and report its C. `words` has the command's options, for the report."""
     row_source = api.row_source_bytes(model, code.row_source) if code.row_source else 0
     beside = replace(request, limits=request.limits.less(row_source)) if row_source else request
     known: SpaceCache = {}

@@ -1,7 +1,4 @@
-"""Explain in words why a tensor has its address, for `plan --explain`.
-
-In: a Plan and an Explanation. Out: lines. Names are those in the drawing of the plan and in the C.
-"""
+"""Explain in words why a tensor has its address, with the names of the plan's drawing and of the C."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ def _twice(plan: Plan, name: str) -> list[str]:
 
 
 def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
-    """Return lines on the lifetime of a tensor: first writer, last reader, and its role as network input, output or state.
-
-    `by_rows` says whether the tensor is streamed row by row.
-    """
+    """Return lines on the lifetime of a tensor: first writer, last reader, and its role as network input, output or state."""
     begins = [f"written by {_touch(explanation.writers[0])}"] if explanation.writers else []
     ends = [f"read last by {_touch(explanation.readers[-1])}"] if explanation.readers else ["read by no layer"]
     roles = {
@@ -91,16 +85,11 @@ def _beside(distance: int) -> str:
 
 
 def _overlaps(plan: Plan) -> bool:
-    """Return whether buffers share bytes in any step of a plan."""
     return any(sum(b.bytes for b in plan.alive(step)) > plan.live(step) for step in range(len(plan.stages)))
 
 
 def _apart(overlap: Overlap, plan: Plan) -> str:
-    """Return a sentence on why the two buffers of `overlap` share no bytes.
-
-    Either the kernel allows no overlap, or the distance it needs leaves no bytes to share, or they could share bytes but no
-    arena is smaller for it or the plan does not use it.
-    """
+    """Return a sentence on why the two buffers of `overlap` share no bytes."""
     if overlap.overlap_distance is None:
         return f"it must: {overlap.why}"
     if not overlap.possible:
@@ -128,7 +117,6 @@ def _less(plan: Plan, explanation: Explanation) -> list[str]:
 
 
 def _touch(touch: Touch) -> str:
-    """Return an op and its step (counted from 1) as text."""
     return f"{touch.op} in step {touch.step + 1}"
 
 
@@ -138,6 +126,5 @@ def _steps(start: int, end: int) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return at most MOST_NAMES names as text, and the number of the other names."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more

@@ -56,12 +56,10 @@ def _longest_name(record: Record) -> int:
 
 
 def _step_name(number: int, step: Record) -> str:
-    """Return the label of a step: its number, counted from 1, and its layer."""
     return f"{number + 1} {clean(step['op'], 32)}"
 
 
 def _panel(title: str, order: Record, producers: Record, colour: dict[str, str], *, largest: int, top: int) -> list[str]:
-    """Return the SVG elements of one panel."""
     end, bottom = WIDTH - RIGHT - NAMES, top + HEAD + PANEL
     steps, at = order["steps"], order["step"] or 0
     column = (end - LEFT) / max(1, len(steps))
@@ -88,11 +86,7 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
 
 
 def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
-    """Return the coloured rectangles of a panel as tuples (tensor, first step, number of steps, bytes of the tensors below it).
-
-    In each step the live tensors are drawn as a stack. A tensor has one rectangle per run of steps in which the bytes below it
-    stay the same.
-    """
+    """Return the rectangles of a panel: (tensor, first step, steps, bytes of the tensors below it in the stack)."""
     bands: list[tuple[str, int, int, int]] = []
     open_bands: dict[tuple[str, int], int] = {}
     for number, step in enumerate([*steps, {"tensors": {}}]):
@@ -119,10 +113,7 @@ def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -
 
 
 def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
-    """Return the labels below the steps: layer names (vertical if they are long), or some step numbers if columns are narrow.
-
-    `column` is the width of a step in pixels, `bottom` the y coordinate of 0 bytes.
-    """
+    """Return the labels below the steps: layer names (vertical if long), or some step numbers if columns are narrow."""
     names = [_step_name(number, step) for number, step in enumerate(steps)]
     places = [LEFT + (number + 0.5) * column for number in range(len(names))]
     flat = column >= LETTER * max(map(len, names), default=0)
@@ -140,10 +131,7 @@ def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
-    """Return the legend at (x, top): the tensors that are alive in the first of `steps`, with their bytes and colours.
-
-    If there are more than MOST_NAMED tensors, the smallest share one line. `producers` maps a tensor to its layer.
-    """
+    """Return the legend at (x, top): tensors alive in the first of `steps`, with bytes and colours, small ones together."""
     if not steps:
         return []
     tensors = list(steps[0]["tensors"].items())[::-1]

@@ -42,10 +42,7 @@ def front_of(
     by_flash: bool = False,
     progress: Progress | None = None,
 ) -> Record:
-    """Return the record of the Pareto front in RAM and cycles, with the plans by strategies of other planners.
-
-    `known` is a cache of intermediate results, which similar calls share. `by_flash` adds the Pareto front in Flash and cycles.
-    """
+    """Return the record of the front in RAM and cycles, with plans of other planners; `known` is a cache of results."""
     known = {} if known is None else known
     plans = api.front(model, request, known=known, progress=progress)
     lighter = api.flash_front(model, request, known=known, progress=progress) if by_flash else []
@@ -63,16 +60,10 @@ def front_record(
     by_flash: Sequence[Plan] = (),
     standing: Standing | None = None,
 ) -> Record:
-    """Return the record of `plan --pareto`, a dict for json.dumps: RAM, cycles and MACs of each Pareto-optimal plan.
+    """Return the record of `plan --pareto`: RAM, cycles and MACs of each Pareto-optimal plan, the fastest first.
 
-    Args:
-        plans: the Pareto-optimal plans, the fastest first.
-        limits: limits of RAM, Flash and time.
-        core: core whose estimated cycles compare the plans. If it has no cycle constants, those of a similar core are used; if
-            a plan's kernels have none, MACs compare the plans.
-        device: device whose clock converts cycles to milliseconds; None for no milliseconds.
-        by_flash: the Pareto-optimal plans in constants and cycles.
-        standing: strategy of another planner -> its plan, or the reason why there is none.
+    `by_flash` are the Pareto-optimal plans in constants and cycles; `standing` maps the strategy of another planner to its
+    plan, or the reason why there is none. Where cycles are unknown, MACs compare the plans.
     """
     like, network_macs = cost_model_core(core), macs(model.graph)
     cycles_of = partial(cycles_to_compare, core=like, reads=limits.reads)
@@ -129,16 +120,11 @@ def front_record(
 
 
 def _work(plan: Plan) -> float:
-    """Return the MACs that a plan executes."""
     return float(sum(plan_macs(plan)))
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return `figure`, a published result of another tool, with the additional key `latency_ms`.
-
-    It has the milliseconds that the published cycles take at the device's clock, or None if `figure` has no cycles for the
-    device's core, or if the clock is unknown.
-    """
+    """Return a published `figure` with `latency_ms`: its cycles at the device's clock, or None if one is unknown."""
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
     return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
@@ -151,22 +137,13 @@ def by_rows(record: Record) -> str:
 
 
 def front_entries(record: Record) -> list[tuple[str, Record]]:
-    """Return (label, plan record) of all plans that a record of `plan --pareto` has.
-
-    The label is "" for the Pareto front in RAM and time, "by Flash" for the front in Flash and time, and the name of the
-    strategy for plans of other planners.
-    """
+    """Return (label, plan record) of all plans in the record: "" is the front, "by Flash", or another planner's strategy."""
     others = [(each["schedule"], each) for each in record["schedules"] if "arena" in each]
     return [*(("", each) for each in record["points"]), *(("by Flash", each) for each in record["by_flash"]), *others]
 
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per plan.
-
-    A row has the label of `front_entries` ("" for the Pareto front), bytes of the arena, milliseconds, cycles relative to the
-    fastest plan, MACs, MACs relative to the network's, bytes of constants, and the gap (bytes of the arena above its lower
-    bound). Columns without any value are left out.
-    """
+    """Return table cells, the header first, then a row per plan; columns without any value are left out."""
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
     rows += [
@@ -213,10 +190,7 @@ def proved_lines(record: Record) -> list[str]:
 
 
 def published_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a row per result that other tools published for the same network, without a header.
-
-    A row has RAM, milliseconds ("-" if unknown), the tool, and a text with instructions, cycles, a note and the source.
-    """
+    """Return rows (RAM, milliseconds or "-", tool, text) of the results that other tools published for the network."""
     rows: list[tuple[str, ...]] = []
     for figure in record["published"]:
         time = figure["latency_ms"]
@@ -253,10 +227,7 @@ def _missing(record: Record) -> list[str]:
 
 
 def published(graph: Graph) -> list[dict[str, Any]]:
-    """Return the results that other tools published for this network, recognised by its layers; [] if there are none.
-
-    Each result is a dict with the tool, RAM in bytes, instructions and cycles by core, a note and the source.
-    """
+    """Return the results that other tools published for this network, recognised by its layers; [] if there are none."""
     return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
 
 

@@ -26,14 +26,7 @@ END = WIDTH - RIGHT - NAMES
 
 
 class _Axes(NamedTuple):
-    """The axes of the picture: from time to x in pixels, and from bytes to y.
-
-    Attributes:
-        begin: time at the left end, in milliseconds or in multiples of the fastest plan's cycles.
-        last: time at the right end.
-        largest: bytes at the top.
-        bottom: y coordinate of 0 bytes in pixels.
-    """
+    """The axes of the picture: time (ms, or multiples of the fastest plan) to x in pixels, and bytes to y."""
 
     begin: float
     last: float
@@ -95,10 +88,7 @@ def front_svg(record: Record) -> str:
 
 
 def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, has_ms: bool) -> list[str]:
-    """Return the staircase of the Pareto front, with a circle per plan.
-
-    `time` returns the time of a plan's record, in milliseconds if `has_ms`, else as a multiple of the fastest plan's cycles.
-    """
+    """Return the staircase of the Pareto front, with a circle per plan."""
     places = [(axes.x(time(point)), axes.y(point["arena"])) for point in points]
     (first, top), *rest = places
     path = f"M{first:.2f} {top:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in rest)
@@ -113,7 +103,6 @@ def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, h
 
 
 def _square(name: str, x: float, y: float) -> list[str]:
-    """Return a square at (x, y) for the plan of another strategy, with its name."""
     anchor, beside = ("end", x - 8) if x > (LEFT + END) / 2 else ("start", x + 8)
     return [
         f'<rect x="{x - 4:.2f}" y="{y - 4:.2f}" width="8" height="8" fill="white" stroke="{OTHER}"/>',
@@ -122,10 +111,7 @@ def _square(name: str, x: float, y: float) -> list[str]:
 
 
 def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return a dotted line at `size` bytes of RAM, labelled with the tools whose published results have exactly this RAM.
-
-    It is a line, not a point, because the published times were measured on other devices. `figures` are the published results.
-    """
+    """Return a dotted line at the RAM of published results, as their times were measured on other devices."""
     y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
     return [
         f'<path d="M{LEFT} {y:.2f}H{END}" stroke="{PUBLISHED}" stroke-dasharray="1 3"/>',
@@ -134,10 +120,7 @@ def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
 
 
 def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
-    """Return (colour, text) per line of the legend: the Pareto front, plans by other strategies, published results.
-
-    `has_ms` says whether times are in milliseconds, else they are multiples of the fastest plan's cycles.
-    """
+    """Return (colour, text) per line of the legend: the Pareto front, plans by other strategies, published results."""
     points = record["points"]
     lines = [("black", _said(point, has_ms)) for point in points[:MOST_NAMED]]
     lines += [("black", f"{len(points) - MOST_NAMED} more")] if len(points) > MOST_NAMED else []
@@ -147,10 +130,7 @@ def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
 
 
 def _said(entry: Record, has_ms: bool) -> str:
-    """Return the label of a plan: time, arena, and the MAC overhead if it is at least 0.5 %.
-
-    The time is in milliseconds if `has_ms`, else a multiple of the fastest plan's cycles.
-    """
+    """Return the label of a plan: time, arena, and the MAC overhead if it is at least 0.5 %."""
     time = f"{rounded(entry['latency_ms_at_least'])} ms" if has_ms else f"{entry['slowdown']:.2f}"
     work = f", MACs x{entry['mac_overhead']:.2f}" if (entry["mac_overhead"] or 1) >= 1.005 else ""
     return f"{time}: {entry['arena']:,} B{work}"

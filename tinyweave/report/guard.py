@@ -57,12 +57,7 @@ def guard_record(results: Sequence[GuardResult]) -> Record:
 
 
 def guard_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per model and measurement.
-
-    Each row has the model (only in its first row), the measurement's name, the limit, the value now, the value in
-    tinyweave.lock.json, the change, and "ok" or "TOO MUCH" if there is a limit. A model with a wrong output byte has a further
-    row, "DIFFERS".
-    """
+    """Return table cells: a header, then a row per model and measurement, with limit, value now and then, and "TOO MUCH"."""
     rows: list[tuple[str, ...]] = [HEAD]
     for each in record["guarded"]:
         before = each["before"] or {}
@@ -78,7 +73,6 @@ def guard_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def _shown(value: float | None) -> str:
-    """Return a number as text; "-" for None."""
     return rounded(value) if isinstance(value, float) else count_text(value)
 
 
@@ -99,10 +93,7 @@ def show_guard(out: Console, record: Record) -> None:
 
 
 def trades(record: Record) -> list[str]:
-    """Return a sentence for each model whose limits changed since its values were recorded in tinyweave.lock.json.
-
-    The sentence has the old and the new limits, and warns that another plan may have been chosen for the new ones.
-    """
+    """Return a sentence for each model whose limits changed since its values were recorded in tinyweave.lock.json."""
     sentences = []
     for each in record["guarded"]:
         now, before = each["limits"], each["limits_before"]

@@ -13,11 +13,7 @@ HEADS = ("layer", "rows", "top", "new", "kept", "state", "MACs", "of", "why not 
 
 
 def stream_record(model: Model) -> dict[str, Any] | None:
-    """Return how a model streams in time (takes a few new frames of its input window per call), as a dict for json.dumps.
-
-    The dict has the frames of the window and of a call, the bytes of state, the MACs, and for each layer how many rows of its
-    map a call computes and how many it keeps from the previous call. Return None if the model does not stream in time.
-    """
+    """Return how a model streams in time as plain values: frames, state, MACs, rows of each layer; None if it does not."""
     stream = model.stream
     if stream is None:
         return None
@@ -43,13 +39,7 @@ def stream_title(stream: dict[str, Any]) -> str:
 
 
 def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the cells of the table of a stream (`stream_record`): a header, then one line per layer.
-
-    A line has the layer's name; the rows of its output map; how many of these a call computes at the top, computes at the
-    bottom, and keeps as state; the bytes of this state; the MACs of a call and of the whole window; and why a call computes
-    more than the new rows. Layers behind the last one with a time axis have no rows: the first has a line, the others share
-    one.
-    """
+    """Return the cells of the table of a stream: a header, then a line per layer; those behind the last time axis share one."""
     layers = stream["layers"]
     last = max((i for i, layer in enumerate(layers) if layer["rows"] is not None), default=-1)
     rows: list[tuple[str, ...]] = [HEADS]

@@ -1,7 +1,4 @@
-"""Say which kernels run a network, their share of the work, and why layers have no faster kernel.
-
-In: the record of a model (a dict, see record.py). Out: lines and table rows for the terminal and the Markdown report.
-"""
+"""Say which kernels run a network, their share of the work, and why layers have no faster kernel."""
 
 from __future__ import annotations
 
@@ -19,10 +16,7 @@ def kernel_text(layer: Record) -> str:
 
 
 def kernel_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per kernel with its percentages of the MACs and of the cycles, and its layers.
-
-    The kernel with the most cycles comes first.
-    """
+    """Return table cells: a header, then a row per kernel with its percentages of MACs and cycles, the costliest first."""
     layers: dict[str, list[Record]] = {}
     for layer in record["layers"]:
         if layer["kernel"]:
@@ -47,10 +41,7 @@ def _abbreviated(names: Sequence[str]) -> str:
 
 
 def _costs(record: Record) -> dict[str, float]:
-    """Return layer -> its fraction of the estimated cycles, or {} if no cycles are known.
-
-    The cycles are estimated from measured instructions if there are any, else from the layers' shapes.
-    """
+    """Return layer -> its fraction of the estimated cycles, from measured instructions if there are any; {} if unknown."""
     key = "cycles" if record["cycles"] is not None else "cycles_by_shape"
     cycles = {layer["name"]: layer[key] or 0 for layer in record["layers"]}
     whole = sum(cycles.values())
@@ -58,11 +49,7 @@ def _costs(record: Record) -> dict[str, float]:
 
 
 def fast_share_lines(record: Record) -> list[str]:
-    """Return a line with the fraction of the MACs in kernels written for the core, then a line per costly group in portable C.
-
-    A group is the layers that have the same portable kernel for the same reason. It is costly if it takes at least the fraction
-    COSTLY of the cycles. The list is empty if the MACs in the core's kernels are unknown.
-    """
+    """Return a line with the MACs in kernels of the core, then a line per group of layers in portable C that is COSTLY."""
     if record["fast_macs"] is None:
         return []
     core, costs = record["core"] or record["device"]["core"], _costs(record)
@@ -83,10 +70,7 @@ def fast_share_lines(record: Record) -> list[str]:
 
 
 def kernel_lines(record: Record) -> list[str]:
-    """Return a line per reason why layers do not have the fastest kernel of the core: the reason, then the layers' names.
-
-    Layers in portable C are left out; `fast_share_lines` reports them.
-    """
+    """Return a line per reason why layers, but those in portable C, do not have the fastest kernel of the core."""
     layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
         if layer["fast"] and ("faster" in layer["why"] or "cannot" in layer["why"]):

@@ -1,7 +1,4 @@
-"""Write the Markdown report that `deploy` leaves beside the C.
-
-In: a record, and the drawing of its arena. Out: Markdown without timestamps.
-"""
+"""Write the Markdown report, without timestamps, that `deploy` leaves beside the C."""
 
 from __future__ import annotations
 
@@ -56,17 +53,13 @@ def markdown(record: Record, picture: Sequence[str]) -> str:
 
 
 def _about(record: Record) -> str:
-    """Return a sentence: model file, its SHA-256, device, and version of tinyweave."""
     model, device = record["model"], record["device"]
     target = f" for {target_text(device)}" if device else ""
     return f"{_escape(model['file'])}, sha256 {model['sha256']}, compiled by tinyweave {record['tinyweave']}{target}."
 
 
 def _work(record: Record) -> str:
-    """Return a Markdown bullet list: MACs, instructions, compiler, cycles, and the share of the MACs in kernels for the core.
-
-    Items that were not measured may be missing.
-    """
+    """Return a Markdown list of what was measured: MACs, instructions, compiler, cycles, and the core's kernels' share."""
     lines = [
         f"MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
         instructions_line(record),
@@ -84,7 +77,6 @@ def _loops(record: Record) -> str:
 
 
 def _memory(record: Record) -> str:
-    """Return a table of RAM and Flash by part."""
     lines = ["| part | bytes | limit | what |", "|---|---:|---:|---|"]
     for part, count, limit, what in memory_rows(record):
         name = f"of it {part.strip()}" if part.startswith(" ") else f"**{part}**"
@@ -93,10 +85,8 @@ def _memory(record: Record) -> str:
 
 
 def _code(lines: Sequence[str]) -> str:
-    """Return lines as a Markdown code block."""
     return "\n".join(["```text", *(line.replace("```", "'''") for line in lines), "```"])
 
 
 def _escape(text: str) -> str:
-    """Return text with Markdown's special characters escaped."""
     return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in clean(text, 400))

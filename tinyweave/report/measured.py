@@ -24,15 +24,9 @@ SAME = "give the options and the device with which the export was written"
 
 
 def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
-    """Return the measured cycles of each layer in `rows`: the median over the inferences in the log.
+    """Return the measured cycles of each layer in `rows`, the median over the inferences in the log `text`.
 
-    Args:
-        text: the log.
-        model: C name of the model. If the log has a single model, its name may differ.
-        rows: the layers of the plan, with their steps.
-
-    Raises:
-        CompileError: the log has no model of this name, is of another plan, is incomplete, or has only cycle counts of 0.
+    If the log has a single model, its name may differ. Raise CompileError if the log is of another plan, incomplete or 0.
     """
     lines = [match.groups() for line in text.splitlines() if (match := LINE.search(line.strip()))]
     names = sorted({name for name, *_ in lines})
@@ -58,11 +52,7 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
 
 
 def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
-    """Return, for each layer, its estimated cycles, the cycles that a board measured, and their ratio (measured / estimated).
-
-    The measured cycles are the median over the inferences in the log `text`. The estimate is None if unknown; the ratio is None
-    if the estimate is unknown or 0.
-    """
+    """Return, for each layer, its estimated cycles, the cycles that a board measured, and their ratio (None if unknown)."""
     rows, estimates = traced(plan), {layer["name"]: layer["cycles"] for layer in record["layers"]}
     found = read_log(text, record["model"]["name"], rows)
     return [
@@ -78,11 +68,7 @@ def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
 
 
 def measured_rows(entries: Sequence[Record], estimated: int | None) -> list[tuple[str, str, str, str]]:
-    """Return table cells: a header, a row per layer, and a row for all layers.
-
-    A row has the layer, its estimated cycles, its measured cycles, and the ratio measured / estimated. `entries` are the result
-    of `measured_records`, `estimated` the estimated cycles of the whole inference (None if unknown).
-    """
+    """Return table cells: a header, a row per layer, and a row for all layers, whose estimate is `estimated`."""
     rows = [("layer", "estimated", "measured", "ratio")]
     total = sum(entry["measured"] for entry in entries)
     whole = {"name": "all", "estimated": estimated, "measured": total, "ratio": total / estimated if estimated else None}

@@ -20,11 +20,7 @@ MOST_SENSORS = 16  # channels of a window of sensor values
 
 
 def advice_record(verb: str, model: Model, limits: Limits, options: Options, found: Advice) -> Record:
-    """Return the advice for a model that does not fit, as the keys `advice`, `remedies` and `least` of its record.
-
-    `advice` has complete commands with changed options, the best first. `remedies` has changes of the network. `least` has the
-    least RAM and Flash that were reached, if both are too small.
-    """
+    """Return the keys `advice` (commands, best first), `remedies` (changes of the network) and `least` (RAM, Flash reached)."""
     advice = []
     for proposal in found.proposals:
         # RAM and Flash limits of one board do not apply to another
@@ -67,10 +63,7 @@ def _task_of(model: Model) -> str:
 
 
 def _remedy_command(remedy: Remedy, model: Model, limits: Limits, chosen: Options) -> str | None:
-    """Return the command for a change of the network, with placeholders in capitals.
-
-    None for a smaller input, because users must retrain the network themselves.
-    """
+    """Return the command for a change of the network, with placeholders in capitals; None for a smaller input."""
     target = {name: chosen[name] for name in ("device", *LIMITS)}
     sizes = {name: chosen[name] or getattr(limits, name) for name in ("ram", "flash")}
     words = {

@@ -90,10 +90,7 @@ def show_quantisation(out: Console, record: Record) -> None:
 
 
 def _show_precision(out: Console, said: Record) -> None:
-    """Show the layers with 4-bit weights or int16 activations, with the bytes that each saves and the dB that it gains.
-
-    `said` is the key `precision` of the record.
-    """
+    """Show the layers with 4-bit weights or int16 activations of the key `precision`, and what each saves and gains."""
     if not said["layers"]:
         heading(out, "int8 throughout keeps the limits")
         return
@@ -122,7 +119,6 @@ def _show_layers(out: Console, layers: Sequence[Record]) -> None:
 
 
 def _short(name: str) -> str:
-    """Return a layer's name, shortened for a table."""
     return clean(name, 28)
 
 

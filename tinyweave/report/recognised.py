@@ -23,15 +23,7 @@ RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
 
 @dataclass(frozen=True, eq=False)
 class Heard:
-    """A recording, the scores of every inference on it, and the detected words.
-
-    Attributes:
-        samples: the waveform.
-        rate: samples per second.
-        moments: time of each inference in seconds.
-        scores: int8 scores [inferences, classes].
-        words: class that was detected at each inference, or -1 for none.
-    """
+    """A recording, the int8 scores of every inference on it, at `moments` in seconds, and the detected words, or -1."""
 
     samples: NDArray[np.int16]
     rate: int
@@ -56,7 +48,6 @@ def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64]
 
 
 def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list[str]:
-    """Return the SVG elements of the confusion matrix, from the y coordinate `top` on."""
     lines = [f'<text x="{LEFT}" y="{top - 20}" font-size="13">true class downwards, answer to the right</text>']
     for row, name in enumerate(classes):
         middle = row * CELL + CELL / 2
@@ -79,7 +70,6 @@ def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list
 
 
 def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
-    """Return the SVG elements of the recording, from the y coordinate `top` on."""
     samples, moments = heard.samples, heard.moments
     across = WIDTH - LEFT - RIGHT
     seconds = len(samples) / heard.rate

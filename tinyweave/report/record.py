@@ -207,11 +207,7 @@ def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """Return a dict per step of a plan (a layer or a fused stage): its layers, and its instructions and cycles.
-
-    The key `loop` has the instructions and cycles of a fused stage minus those of its layers' kernels, which is the cost of the
-    loop over rows. It is None for other steps, and if the layers were not measured individually.
-    """
+    """Return a dict per step of a plan: its layers and costs; `loop` is what a fused stage takes beyond its layers."""
     cycles = [step.likely for step in profile.cycles_per_step]
     counts = {
         "instructions": (profile.per_step, profile.per_layer),
@@ -231,11 +227,7 @@ def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
 
 
 def costs(record: Record) -> list[Record]:
-    """Return the entries of a cost table, in order of execution: a dict per layer, with instructions and cycles.
-
-    After the layers of a fused stage follows an entry "(loop)" for the loop over rows. If the layers of a stage were not
-    measured individually, an entry "(stage)" has the cost of the whole stage.
-    """
+    """Return a dict per layer, in order of execution, with its costs, and "(loop)" or "(stage)" for those of a fused stage."""
     layers = {layer["name"]: layer for layer in record["layers"]}
     entries = []
     for step in record["steps"]:
@@ -251,10 +243,7 @@ def costs(record: Record) -> list[Record]:
 
 
 def _peak(summit: LayerRow, plan: Plan | None) -> Record:
-    """Return the peak as plain values: its step, op and live bytes, and the buffers alive in this step (None without a plan).
-
-    `summit` is the row of the layer table with the most live bytes.
-    """
+    """Return the peak as plain values: its step, op and live bytes, and the buffers alive in it (None without a plan)."""
     alive = plan.alive(summit.step) if plan else None
     labels = buffer_labels(plan) if plan else {}
     return {
@@ -266,10 +255,7 @@ def _peak(summit: LayerRow, plan: Plan | None) -> Record:
 
 
 def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) -> Record:
-    """Return the record of a proposal of the advice: the command to type, its option changes as text, and the plan's needs.
-
-    `fits` is None if only a build can tell.
-    """
+    """Return the record of a proposal of the advice: command, changes, needs; `fits` is None if only a build can tell."""
     time = None if proposal.latency_ms is None else round(proposal.latency_ms, 3)
     need = {"ram": proposal.arena, "flash": proposal.need.constants, "latency_ms": time}
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
@@ -327,18 +313,12 @@ def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
 
 
 def overhead(executed: int, network_macs: int) -> float | None:
-    """Return executed MACs divided by the network's MACs, rounded up so that `--max-mac-overhead` accepts the value.
-
-    None for a network without MACs.
-    """
+    """Return executed MACs / network's MACs, rounded up so that `--max-mac-overhead` accepts it; None without MACs."""
     return math.ceil(executed / network_macs * 10_000 - 1e-6) / 10_000 if network_macs else None
 
 
 def head(model: results.Model, ops: int | None = None) -> Record:
-    """Return the first keys of a record: versions of tinyweave and of the schema, and name, file and hash of the model.
-
-    `ops` is the model's number of ops, None to leave it out.
-    """
+    """Return the first keys of a record: versions of tinyweave and of the schema, and name, file and hash of the model."""
     named = {"name": model.name, "file": model.path.name, "sha256": model.sha256}
     return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
 
@@ -356,10 +336,7 @@ def explanation_record(explanation: Explanation) -> Record:
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
-    """Return the record of `reorder`: the file's order and the best order, with the live tensors of each step.
-
-    `out` is the path of the written file; None if none was written.
-    """
+    """Return the record of `reorder`: the file's order and the best order, with the live tensors of each step."""
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
     return head(done.model, len(graph.ops)) | {
@@ -419,10 +396,7 @@ def _standing(device: Device, ram: int, flash: int) -> Record:
 
 
 def _room(ram: int, flash: int) -> list[Record]:
-    """Return an entry per known device that can hold a model of `ram` and `flash` bytes, sorted by RAM.
-
-    A device whose RAM or Flash is unknown is included.
-    """
+    """Return an entry per known device that can hold a model of `ram` and `flash` bytes, or is unknown, sorted by RAM."""
     found = [_standing(device, ram, flash) for device in sorted(all_devices(), key=lambda device: device.ram or 0)]
     return [each for each in found if all((each[key]["left"] or 0) >= 0 for key in ("ram", "flash"))]
 
@@ -433,10 +407,7 @@ def device_record(device: Device) -> Record:
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
-    """Return network inputs or outputs as plain values: name, type, shape, bytes, scale and zero point.
-
-    Scale and zero point are None for a tensor without quantisation, or with one scale per channel.
-    """
+    """Return network inputs or outputs as plain values: name, type, shape, bytes, one scale and zero point or None."""
     return [
         {
             "name": tensor.name,
@@ -456,7 +427,6 @@ def _excess(need: int | None, cap: int | None) -> int | None:
 
 
 def _verify(verification: Verification | None) -> Record:
-    """Return the comparison with the reference as plain values, all None if it was not run."""
     keys = ("ok", "samples", "reference", "without_litert", "max_abs_diff", "first_difference")
     return _of(verification, *keys) | {
         "compilers": dict(verification.compilers) if verification else None,

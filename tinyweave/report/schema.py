@@ -25,14 +25,7 @@ KINDS = {  # a key that only one kind of record has -> the name of its definitio
 
 
 def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:
-    """Read a record from a JSON file and check it.
-
-    Returns:
-        The name of the record's definition in schema.json, and the record.
-
-    Raises:
-        CompileError: the file is not JSON, is a record of another version, or violates its definition.
-    """
+    """Read a record of a JSON file: return the name of its definition, and the record; raise CompileError if it breaks it."""
     try:
         value = json.loads(read_file(path, MAX_BYTES, f"give {wanted}"))
     except (ValueError, RecursionError) as error:
@@ -55,11 +48,7 @@ def kind_of(value: Any) -> str:
 
 
 def faults(value: Any, kind: str) -> str:
-    """Check a value against the definition `kind` of schema.json, and a model's record for contradictions.
-
-    Returns:
-        A description of the first fault, or "" if there is none.
-    """
+    """Return the first fault of a value against the definition `kind`, or of a model's record against itself; "" if none."""
     import fastjsonschema
 
     try:

@@ -62,10 +62,7 @@ Ops of a `.tflite` file that tinyweave rewrites as other ops when it reads the f
 
 
 def supported_ops() -> str:
-    """Return the text of SUPPORTED_OPS.md: the ops of each file format, the types and constraints of each op kind, and more.
-
-    It also lists ops that are refused, with reason and replacement, and ops that are rewritten as others on import.
-    """
+    """Return the text of SUPPORTED_OPS.md: ops of each format, types and constraints of each kind, refusals, rewrites."""
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
     rows = [HEAD, *_table(("op", *FRONT_ENDS), ((op, *map(_listed, names.values())) for op, names in op_names().items())), ""]
@@ -83,20 +80,15 @@ def supported_ops() -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names as the text of a cell."""
     return ", ".join(f"`{name}`" for name in names) or NONE
 
 
 def _items(kind: str, common: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the items of the list under an op kind: its types, the numbers of its common constraints, its other constraints.
-
-    `common` maps the sentence of each common constraint to its number on the page.
-    """
+    """Return the list under an op kind: its types, the numbers on the page of `common` constraints, its other constraints."""
     numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
     custom = f", custom op {OPS[kind].custom}".rstrip() if OPS[kind].numbers is not None else ""
     types = f"types: {_types(kind)}{custom}"
@@ -105,7 +97,6 @@ def _items(kind: str, common: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _constraints(kind: str) -> list[str]:
-    """Return the constraints of an op kind as sentences."""
     return [" ".join((constraint.__doc__ or "").split()) for constraint in SPECS[kind].constraints]
 
 

@@ -72,13 +72,7 @@ def graph_layers(graph: Graph) -> list[LayerRow]:
 def plan_layers(
     plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
 ) -> list[LayerRow]:
-    """Return the layer table of a plan, in the order of execution.
-
-    Args:
-        core: core for which to explain the choice of each kernel; "" for no explanation.
-        instructions: op name -> measured instructions; None if nothing was measured.
-        cycles: op name -> estimated cycles; None if unknown.
-    """
+    """Return the layer table of a plan, with reasons for kernels if `core`, and measured costs by op name, if known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
     return [
@@ -105,7 +99,6 @@ def _rows(
     live: Sequence[int],
     counts: Sequence[int],
 ) -> list[LayerRow]:
-    """Return the rows of the layer table."""
     return [
         LayerRow(
             step=step,
@@ -136,10 +129,7 @@ def _window(graph: Graph, op: Op) -> str:
 
 
 def order_csv(record: dict[str, Any]) -> str:
-    """Return the steps of both op orders (the file's and the best) in a record of `reorder` as CSV, a line per step.
-
-    The names of live tensors are separated by spaces.
-    """
+    """Return the steps of both op orders in a record of `reorder` as CSV, a line per step."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))

@@ -73,10 +73,7 @@ VERDICT_STYLES = {True: "bold green", False: "bold red", None: "bold"}
 
 
 def console() -> Console:
-    """Return a console for standard output.
-
-    It is as wide as the terminal; for a pipe, as the environment variable COLUMNS says, or else 100 columns.
-    """
+    """Return a console for standard output, as wide as the terminal, or as COLUMNS says, or else 100 columns."""
     columns = os.environ.get("COLUMNS", "")
     width = max(MIN_WIDTH, int(columns)) if columns.isdecimal() else WIDTH
     return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=True)
@@ -119,7 +116,6 @@ def heading(out: Console, text: str) -> None:
 
 
 def _show_indented(out: Console, lines: Sequence[str]) -> None:
-    """Show lines, each indented by two spaces, then an empty line."""
     for line in lines:
         out.print(Text(f"  {line}"))
     out.print()
@@ -170,10 +166,7 @@ def show_layers(out: Console, record: Record) -> None:
 
 
 def show_unsupported(out: Console, record: Record) -> None:
-    """Show the ops that cannot be compiled: a row per op kind and reason, the most frequent first.
-
-    Of a float model, show what it needs as int8, and only the ops that cannot be compiled then either.
-    """
+    """Show the ops that cannot be compiled (of a float model, not as int8 either): a row per op kind and reason."""
     entries, as_int8 = record["unsupported"], record["int8"]
     if as_int8:
         _show_float(out, record)
@@ -200,7 +193,6 @@ def show_unsupported(out: Console, record: Record) -> None:
 
 
 def _show_float(out: Console, record: Record) -> None:
-    """Show what a float model needs as int8, or why it has no int8 form."""
     as_int8, floats = record["int8"], sum(ON_FLOAT in entry["reason"] for entry in record["unsupported"])
     heading(out, f"a float model: {counted(floats, 'op')} on float32, for which there are no kernels; make it int8")
     out.print(Text(f"    tinyweave quantize {quoted(record['model']['file'])} --inputs SAMPLES"))
@@ -219,10 +211,7 @@ def _show_float(out: Console, record: Record) -> None:
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
-    """Show a table of instructions and cycles per layer with a bar for each, and why layers have no faster kernel.
-
-    If `before`, an earlier record, is not None, also show what changed since then.
-    """
+    """Show instructions and cycles per layer with a bar for each, changes since `before`, and why no kernel is faster."""
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs", "ms"))
@@ -246,14 +235,7 @@ def show_measured(out: Console, record: Record) -> None:
 
 
 def show_plan(out: Console, record: Record, plan: Plan, *, is_whole: bool) -> None:
-    """Show a plan: whether it fits, its estimated time, how far its RAM is above the lower bound, and a drawing of its memory.
-
-    For a model that streams in time, also show how much each call computes.
-
-    Args:
-        is_whole: whether to draw all buffers, not only the largest at the peak, and to show the percentage of MACs and cycles
-            of each kernel, the RAM that each technique of the planner saves, and the rows that each streaming call computes.
-    """
+    """Show a plan: whether it fits, its time, its lower bound, its memory; if `is_whole`, all buffers and each technique."""
     show_verdict(out, record if is_whole else record | {"peak": None})
     show_lines(out, [*foreseen_lines(record), *fast_share_lines(record), bound_line(record)])
     out.print()
@@ -326,10 +308,7 @@ def _proof_style(verify: Record) -> str:
 
 
 def show_deployment(out: Console, record: Record, folder: str, model: str) -> None:
-    """Show a deployment: verdict, RAM and Flash, time and kernels, proof, and what to do next with the C in `folder`.
-
-    `folder` and `model`, the path of the model file, are quoted for the shell.
-    """
+    """Show a deployment: verdict, RAM and Flash, time and kernels, proof, and what to do next with the C in `folder`."""
     heading(out, _title(record))
     show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
     for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
@@ -471,11 +450,9 @@ def show_target(out: Console, record: Record) -> None:
 
 
 def _title(record: Record) -> str:
-    """Return the name of the model, and the board that it is compiled for."""
     target = f" for {target_text(record['device'])}" if record["device"] else ""
     return f"{record['model']['name']}{target}"
 
 
 def _scale(tensor: Record) -> str:
-    """Return scale and zero point of a tensor as text; "" if there are none."""
     return f"scale {tensor['scale']:.6g}, zero point {tensor['zero_point']}" if tensor["scale"] is not None else ""

@@ -16,10 +16,7 @@ FIGURES = ("live", "macs", "constants", "cycles", "instructions")
 
 
 def trace(record: Record) -> Record:
-    """Return a trace for Perfetto or Chrome (JSON trace format) with an event per layer, in the order of execution.
-
-    The layers of a fused stage are followed by an event for the stage's loop over rows.
-    """
+    """Return a trace (JSON trace format) with an event per layer, in order; a stage's loop over rows follows its layers."""
     cycles = record["cycles"] is not None
     scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0
     unit = "us, estimated" if scale != 1.0 else "estimated cycles" if cycles else "instructions"
@@ -35,10 +32,7 @@ def trace(record: Record) -> Record:
 
 
 def node_data(record: Record) -> dict[str, str]:
-    """Return file name -> JSON text of Model Explorer's custom node data, with the values of each layer.
-
-    There is a file each for live bytes, MACs, constants, cycles and instructions. A file without any known value is left out.
-    """
+    """Return file name -> JSON text of Model Explorer's node data: a file per kind of value that is known."""
     gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
     layers = [layer | {"cycles": layer["cycles_by_shape"]} if layer["cycles"] is None else layer for layer in record["layers"]]
     known = {

@@ -1,7 +1,4 @@
-"""Put a record into words: the sentences and table cells that the terminal and the Markdown report both show.
-
-Functions that return "rows" return a header row and one row of cells per item.
-"""
+"""Put a record into words: sentences, and rows of cells, the header first, that terminal and Markdown report share."""
 
 from __future__ import annotations
 
@@ -51,11 +48,7 @@ def target_text(device: Record) -> str:
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """Return the layer table as rows of cells, the header first, and the indices of the columns that hold numbers.
-
-    A row has a layer's step, name, output shape, window, kernel and sizes. If instructions were measured, they replace the
-    column of constants.
-    """
+    """Return the layer table, the header first, and the indices of the columns that hold numbers."""
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
         ("layer", lambda layer: layer["name"]),
@@ -74,11 +67,7 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """Return the table of `profile` as rows of cells, the header first, and the indices of the columns that hold numbers.
-
-    There is a row per layer, and one for the loop over rows of each fused stage. Columns of unknown cycles or times are left
-    out.
-    """
+    """Return the table of `profile`, the header first, and the indices of the columns that hold numbers."""
     clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
     for layer in costs(record):
@@ -100,10 +89,7 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
-    """Return a table of what differs from an earlier record, as rows (name, before, now, relative change), the header first.
-
-    It has all totals, then the layers whose instructions or cycles differ.
-    """
+    """Return rows (name, before, now, relative change) of totals, then of layers that differ from an earlier record."""
 
     def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
         share = f"{new / old - 1:+.1%}" if old and new is not None else ""
@@ -125,10 +111,7 @@ def entry_title(entry: Record) -> str:
 
 
 def picture(plan: Plan, width: int = WIDTH, only: Collection[str] | None = None) -> list[str]:
-    """Return the drawing of a plan as lines: a line per buffer with its offsets, its steps, and its name in the C.
-
-    `only` has the names of the buffers to draw; None draws all.
-    """
+    """Return the drawing of a plan as lines, one per buffer, or per buffer in `only`."""
     lines, start = [], 0
     for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width), only):
         start = line.index("tensor") if line.endswith("  tensor") else start
@@ -138,10 +121,7 @@ def picture(plan: Plan, width: int = WIDTH, only: Collection[str] | None = None)
 
 
 def twice_lines(plan: Plan) -> list[str]:
-    """Return a heading, then a line per rematerialised tensor with the number of channels that are computed twice.
-
-    The list is empty if no tensor is rematerialised.
-    """
+    """Return a heading, then a line per rematerialised tensor with its channels computed twice; [] if there is none."""
     if not plan.channels_once:
         return []
     makers = {name: plan.graph.ops[plan.graph.producer[name]].name.removesuffix("_joined") for name in plan.channels_once}
@@ -156,10 +136,7 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return a sentence on how good the placement of the buffers is: proved to need the least RAM, or how far it may be off.
-
-    In the second case it states the most bytes that another placement could save.
-    """
+    """Return a sentence on the placement: proved to need the least RAM, or the most bytes that another could save."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = " and divided among the memories" if len(record["ram"]["memories"]) > 1 else ""
     same = f"with the layers in this order and so fused{divided}"
@@ -192,10 +169,7 @@ def without_text(missing: Sequence[str]) -> str:
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
-    """Return a row per technique of the planner: its name, the arena with it, and the saving relative to the first row.
-
-    `ablation` maps each technique to the arena bytes with it and all techniques before it. There is no header.
-    """
+    """Return a row per technique of the planner: its name, the arena with it and all before it, and the saving; no header."""
     first = next(iter(ablation.values()))
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
@@ -293,10 +267,7 @@ def fits_line(record: Record) -> str:
 
 
 def _memory_limit_lines(record: Record) -> list[str]:
-    """Return a line with the used and the available bytes of each memory for arenas, and the excess of each memory.
-
-    The list is empty if the device has only one such memory, or none is known.
-    """
+    """Return a line with the used and the available bytes of each memory for arenas, if there are several."""
     room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
     over = {memory: used.get(memory, 0) - size for memory, size in room.items()}
     each = (
@@ -312,10 +283,7 @@ def time_limit_lines(record: Record) -> list[str]:
 
 
 def board_lines(record: Record) -> list[str]:
-    """Return a line that names the known boards with enough memory for the network, at most MOST_BOARDS, and counts the others.
-
-    The list is empty if no boards were searched.
-    """
+    """Return a line that names the known boards with enough memory, at most MOST_BOARDS; [] if none were searched."""
     boards = record["boards"]
     if not boards:
         return [] if boards is None else ["it fits none of the listed boards"]
@@ -324,10 +292,7 @@ def board_lines(record: Record) -> list[str]:
 
 
 def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
-    """Return what a user can do next with the C in `folder`, as pairs (sentence, command); the command is "" if there is none.
-
-    `model` is the path of the model file, for the command.
-    """
+    """Return what a user can do next with the C in `folder`, as pairs (sentence, command or "")."""
     options = f" --device {record['device']['name']}" if record["device"] else ""
     if record["fits"] is False:
         return [(f"the C is in {folder}, but it exceeds a limit; every layer, buffer and kernel:", f"{folder}/report.html")]
@@ -435,11 +400,7 @@ def advice_title(record: Record) -> str:
 
 
 def advice_lines(record: Record) -> list[tuple[str, str | None]]:
-    """Return the advice as (text, command or None).
-
-    Proposals that fit within the same limits come first, then changes of the network, then proposals with other limits.
-    Proposals that do not fit are left out.
-    """
+    """Return the advice as (text, command or None): what fits within the limits, changes of the network, other limits."""
     fitting = [each for each in record["advice"] or () if each["fits"] is not False]
     keeping = [each for each in fitting if not LIMITING & set(each["changes"])]
     lines = [(proposal_line(each), each["command"]) for each in keeping]
@@ -486,10 +447,7 @@ def _needs(plan: Record) -> str:
 
 
 def cycle_lines(record: Record) -> list[str]:
-    """Return a sentence on estimated cycles, time and energy of one inference and their sources, or why there is no estimate.
-
-    The list is empty if nothing was measured.
-    """
+    """Return a sentence on estimated cycles, time and energy and their sources, or why there is none; [] if not measured."""
     if record["core"] is None:
         return []
     if record["cycles"] is None:
@@ -522,10 +480,7 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return the table of `compare`, the header first: a row per board with its time, its RAM and Flash, and the verdict.
-
-    RAM and Flash have two columns each: the bytes that the model needs, and the bytes left (negative if it does not fit).
-    """
+    """Return the table of `compare`, the header first: a row per board with time, RAM, Flash, bytes left, and verdict."""
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]

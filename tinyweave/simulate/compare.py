@@ -129,14 +129,7 @@ def verify(
     right: Truth | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare the C in `folder`, run on the host and on emulated `cores`, with the reference outputs of every sample.
-
-    Args:
-        name: The model's name, the prefix of its C functions.
-        cores: Names of emulated cores, keys of CORES.
-        right: The reference outputs; if None, the numpy reference computes them.
-        progress: Called with the work that is done, index of the next sample, and number of samples.
-    """
+    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference outputs (`right`) of every sample."""
     report = progress or (lambda what, done, of: None)
     right, builds = right or truth(plan.graph, cases, progress=progress), []
     for target in (HOST, *cores):
@@ -146,11 +139,7 @@ def verify(
 
 
 def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = None, progress: Progress | None = None) -> Truth:
-    """Compute the reference outputs of all samples, and compare the two references with each other.
-
-    `reference` runs LiteRT's reference kernels. If it is None or raises CannotRunError, the outputs are numpy's. State is kept
-    from each sample to the next.
-    """
+    """Compute the reference outputs of all samples, by `reference` (LiteRT) or, if it cannot, numpy; compare both."""
     report = progress or (lambda what, done, of: None)
     expected: list[Arrays] = []
     state = ops.initial_state(graph)
@@ -172,10 +161,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
 def run_samples(
     built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
 ) -> Run:
-    """Convert the samples to bytes and run a build on each, on fresh memories; with state, on the same memories in sequence.
-
-    `caches` of the emulated core count their misses for the first sample; None simulates none.
-    """
+    """Run a build on each sample, on fresh memories or, with state, in sequence; `caches` count misses for the first."""
     report = progress or (lambda what, done, of: None)
     packed = [pack(sample) for sample in cases]
     title = f"running on {place_of(built.target)}"
@@ -269,10 +255,7 @@ def difference(want: np.ndarray, have: np.ndarray) -> str | None:
 
 
 def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
-    """Run a sample again and return a description of the first layer whose output in the C differs from the numpy reference.
-
-    With state, `earlier` holds the samples before. Outputs inside fused stages never exist whole and are not compared.
-    """
+    """Return the first layer, not inside a fused stage, whose output in the C differs from numpy's, after `earlier` samples."""
     plan, graph = built.plan, built.plan.graph
     state = ops.initial_state(graph)
     for before in earlier:

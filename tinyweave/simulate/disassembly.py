@@ -49,10 +49,7 @@ def riscv_stack_change(instruction: Any) -> int | None:
 
 
 def arm_instruction(instruction: Any) -> tuple[str, str, str]:
-    """Return a Thumb instruction as (name, registers read, registers written), with spaces between registers.
-
-    The name lacks suffixes for width, flags or type ("adds.w" is "add"), and for the condition except of a branch ("beq").
-    """
+    """Return a Thumb instruction as (name without suffixes, registers read, registers written), with spaces between."""
     name = instruction.insn_name()
     read, written = (" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access())
     return name if name != "b" else instruction.mnemonic.split(".")[0], read, written

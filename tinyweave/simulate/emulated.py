@@ -113,10 +113,7 @@ def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence
 
 
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
-    """Link object files and the compiler's support library to the ELF file `program`.
-
-    zig compiles that library for each core at first use, in 4 s, so it is linked only if functions are undefined without it.
-    """
+    """Link object files to the ELF file `program`, with the compiler's library only if it is needed: zig takes 4 s for it."""
     words: list[str | Path] = [*flags, "-nostdlib", *compiled, "-o", program]
     if compiler.name != "zig":
         toolchain.compile_c(compiler, [*words, "-lgcc"])

@@ -22,10 +22,7 @@ def is_qemu_there() -> bool:
 
 
 def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> tuple[Path, str]:
-    """Write the files (C, headers, one *.ld) of a firmware to `folder`, compile and link; return (ELF file, compiler, flags).
-
-    `core` is a key of CORES. `plain` compiles kernels as plain C, for a core that lacks their instructions.
-    """
+    """Write the files (C, headers, a *.ld) of a firmware to `folder`, compile and link; return (ELF file, compiler, flags)."""
     compiler = toolchain.arm()
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -51,10 +48,7 @@ def variables(program: Path) -> dict[str, int]:
 
 
 def run(program: Path, board: str, limit_s: float, file: Path | None = None) -> str:
-    """Run a firmware on a board in QEMU until it ends, and return the text that it printed.
-
-    Raises Fault after `limit_s` seconds. `board` is QEMU's name. The firmware may read `file`, whose name is its argument.
-    """
+    """Run a firmware on QEMU's `board` until it ends, and return what it printed; raise Fault after `limit_s` seconds."""
     words = "-display none -monitor none -serial none -nodefaults -semihosting-config".split()
     semihosting = "enable=on,target=native" + (f",arg=firmware,arg={file.name}" if file else "")
     folder = file.parent if file else None

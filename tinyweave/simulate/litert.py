@@ -47,16 +47,9 @@ def run(
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[LitertRun]:
-    """Run a model once for each list of inputs, and return the results in the same order.
+    """Run a model once for each list of inputs; its state passes on. Raise CannotRunError if LiteRT rejects it or crashes.
 
-    The model is loaded once, so its state passes from each inference to the next. Raises CannotRunError if LiteRT is not
-    installed, rejects the model, crashes, or takes longer than `timeout_s` seconds.
-
-    Args:
-        inputs: For each inference, one array per network input.
-        keep: Whether to return the outputs of every op, too.
-        timeout_s: Limit on the time of all inferences together.
-        memory_bytes: Limit on the memory of the process that runs LiteRT.
+    With `keep`, the outputs of every op are returned, too. The limits are for all inferences together.
     """
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise CannotRunError("ai-edge-litert is not installed", install("verify"))

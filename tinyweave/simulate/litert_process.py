@@ -79,10 +79,7 @@ def _codes(root: Any) -> list[tuple[Any, int]]:
 
 
 def _load(model: bytes, keep: bool) -> Any:
-    """Return an interpreter with LiteRT's reference kernels; lower the versions of ops until the kernels know them.
-
-    With `keep`, it preserves the outputs of all ops.
-    """
+    """Return an interpreter with LiteRT's reference kernels; lower the versions of ops until the kernels know them."""
     while True:
         try:
             interpreter = Interpreter(

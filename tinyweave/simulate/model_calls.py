@@ -79,10 +79,7 @@ class Machine(Protocol):
         """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
 
     def report(self) -> dict[str, Any]:
-        """Return `seconds` of the last call, and `blocks` and `misses` by (step, layer).
-
-        An emulator that cannot count basic blocks leaves these two empty and also returns `steps`: step -> instructions.
-        """
+        """Return `seconds` of the last call, `blocks` and `misses` by (step, layer), or else `steps`: step -> instructions."""
 
     def remains(self) -> dict[str, Any]:
         """Return what all calls left: `images` (contents of each memory), `stack_image`, and `stack`, the most bytes used."""

@@ -116,10 +116,7 @@ class _Board:
         return int(struct.unpack("<I", bytes.fromhex(self.ask(f"p{number:x}")))[0])
 
     def run(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
-        """Run a function until it returns to address RETURN, and yield the pc at each breakpoint in between.
-
-        The board continues when the caller asks for more. Raises Stopped at a fault of the core.
-        """
+        """Run a function until it returns to address RETURN; yield the pc at each breakpoint. Raise Stopped at a fault."""
         for number, value in (*enumerate(arguments), (SP, stack_top), (LR, RETURN | 1), (XPSR, THUMB), (PC, function)):
             self.set_register(number, value)
         self.ask("c")

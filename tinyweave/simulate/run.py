@@ -152,10 +152,7 @@ def place(region: Region, offset: int) -> str:
 
 
 def touched(a: Inference, b: Inference) -> dict[str, int]:
-    """Return memory -> highest arena byte written (inputs included), plus one; 0 if none, from runs on complementary noise.
-
-    Raises Fault if their outputs differ, since these then depend on bytes that were never written, or for a written guard byte.
-    """
+    """Return memory -> highest arena byte written, plus one, from runs on complementary noise; raise Fault if these differ."""
     if a.fill ^ b.fill != 1:
         raise ValueError(f"fills {a.fill} and {b.fill} are not complementary (2n and 2n + 1)")
     for index, (left, right) in enumerate(zip(a.outputs, b.outputs, strict=True)):

@@ -1,8 +1,4 @@
-"""Build and run the C of a plan on one target: this machine, or an emulated core.
-
-In: a plan, the folder of its C, samples as bytes. Out: a Build, and a Run with all measurements, which `compare` and profiles
-share.
-"""
+"""Build and run the C of a plan on one target, this machine or an emulated core; `compare` and profiles share it."""
 
 from __future__ import annotations
 
@@ -59,11 +55,7 @@ class Run:
 
 
 def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = False) -> Build:
-    """Compile the C of a plan for a target; kernels with instructions that the target lacks are compiled as plain C.
-
-    `name` is the prefix of the C functions, `target` HOST or the name of a core. If `traced`, the C calls a hook after each
-    step.
-    """
+    """Compile the C of a plan for HOST or a core; kernels with instructions that it lacks are compiled as plain C."""
     if target == HOST:
         return Build(plan, folder, name, target, traced, host.build(folder, name, trace=traced))
     firmware = emulated.build(folder, name, target, trace=traced, plain=bool(foreign(plan.variants, target)))
@@ -105,10 +97,7 @@ def invoke(
     dump: Sequence[Dump] = (),
     **measured: Any,
 ) -> Inference:
-    """Run one inference on the target of a build, after the inferences and resets in `earlier`.
-
-    `fill`, `earlier`, `dump` and `measured`, such as `caches`, are arguments of `emulated.invoke` or `host.invoke`.
-    """
+    """Run one inference after those in `earlier`; the arguments are those of `emulated.invoke` or `host.invoke`."""
     plan, program = built.plan, built.program
     options: dict[str, Any] = {"fill": fill, "earlier": earlier, "dump": dump, **_by_rows(plan), **measured}
     if isinstance(program, host.Program):

@@ -73,10 +73,7 @@ class Isa:
 
 
 class BlockCounter(ctypes.Structure):
-    """Struct tw_block of hook.c: executions, executions that ended with a taken branch, size and stack use of a basic block.
-
-    `dip` is the lowest stack pointer relative to the start, 0 or negative bytes.
-    """
+    """Struct tw_block of hook.c; `dip` is the lowest stack pointer relative to the start, 0 or negative bytes."""
 
     _fields_ = [
         ("executions", ctypes.c_uint64),

@@ -104,7 +104,6 @@ def decode(word: int) -> tuple[str, str, str, str] | None:
 
 
 def _access(word: int) -> tuple[str, str, str, str]:
-    """Return a vector load or store as `decode` does."""
     stores, first, before, back = not word >> 20 & 1, word >> 13 & 7, word >> 24 & 1, word >> 21 & 1
     base = CORE[word >> 16 & (15 if word & 0x1000 else 7)]
     vectors, addresses = [f"q{first}"], base

@@ -61,10 +61,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @contextmanager
 def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
-    """Wrap a command so that its program ends when this process ends, even if this process is killed.
-
-    Yield the wrapped command, and the stdin (a file descriptor) to start it with. On Windows, the command stays.
-    """
+    """Wrap a command so that its program ends with this process, even if killed; yield it, and the stdin to start it with."""
     if not hasattr(os, "fork"):  # Windows
         yield command, subprocess.DEVNULL
         return

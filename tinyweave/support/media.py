@@ -87,7 +87,6 @@ def image_of_array(values: NDArray[np.uint8], rows: int, columns: int, channels:
 
 
 def _pillow() -> Any:
-    """Return Pillow's module Image; raise CompileError if it is not installed."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -84,7 +84,6 @@ def memory_map(steps: int, size: int, areas: Sequence[Area]) -> str:
 
 
 def _rectangle(box: Rectangle, kind: str) -> str:
-    """Return the SVG element of a buffer of this kind."""
     place = f'x="{box.x:.1f}" y="{box.y:.1f}" width="{box.wide:.1f}" height="{box.high:.1f}"'
     return f'<rect {place} fill="url(#tw-{kind})" fill-opacity="0.75" stroke="white"/>'
 

@@ -50,6 +50,5 @@ def end_with_parent() -> None:
 
 
 def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
-    """Wait for the parent to end, then exit."""
     parent.join()
     os._exit(1)

@@ -114,7 +114,6 @@ def _cubic(distance: Array, a: float) -> Array:
 
 
 def _resized(b: Builder, kind: str, x: Map, size: Sequence[int], attrs: dict[str, bool]) -> Map:
-    """Add the op `kind`, a TFLite resize, that resizes a map to `size`, (h, w)."""
     axes, dims = image_layout(b, x, size, x.axes[1])
     return b.map(kind, (as_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)
 

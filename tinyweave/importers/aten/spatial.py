@@ -47,7 +47,6 @@ def image_layout(b: Builder, x: Map, size: Sequence[int], c: Axes) -> tuple[tupl
 
 
 def _size(x: Map) -> tuple[int, int]:
-    """Return (h, w) of a map [n, c, h, w] or [n, c, w]."""
     return (x.shape[2], x.shape[3]) if len(x.axes) == 4 else (1, x.shape[2])
 
 

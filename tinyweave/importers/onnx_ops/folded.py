@@ -113,7 +113,6 @@ def _cast(x: Array, *, to: int, **_: Any) -> Array:
 
 
 def _clip(x: Array, low: Any = None, high: Any = None) -> Array:
-    """Clamp to [low, high]; a limit of None is left out."""
     x = x if low is None else np.maximum(x, low)
     return x if high is None else np.minimum(x, high)
 

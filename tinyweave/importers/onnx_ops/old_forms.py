@@ -87,7 +87,6 @@ def _per_channel(newer: Function, b: Any, *inputs: Any, spatial: int = 1, **more
 
 
 def _tile_axis(newer: Function, b: Any, x: Any, tiles: Any, axis: Any) -> Any:
-    """Import a Tile along one axis."""
     repeats = np.ones(len(x.shape), int)
     repeats[int(np.ravel(constant(axis, "axis"))[0])] = int(np.ravel(constant(tiles, "tiles"))[0])
     return newer(b, x, repeats)
@@ -106,7 +105,6 @@ def _resize(newer: Any, b: Any, x: Any, scales: Any, *, mode: str = "nearest") -
 
 
 def _image_scales(newer: Function, b: Any, x: Any, *, height_scale: float, width_scale: float, mode: str = "nearest") -> Any:
-    """Import an Upsample of opset 1, of an image."""
     return newer(b, x, scales=[1.0, 1.0, height_scale, width_scale], mode=mode)
 
 

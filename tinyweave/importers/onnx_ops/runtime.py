@@ -166,7 +166,6 @@ def _scaler(b: Builder, x: Map, *, offset: Sequence[float] = (0.0,), scale: Sequ
 
 
 def _normalizer(b: Builder, x: Map, *, norm: str = "MAX") -> Map:
-    """Import ai.onnx.ml's Normalizer over the features."""
     sizes: Mapping[str, Function] = {
         "L1": lambda: norms.norm(b, x, 1, [-1], True),
         "L2": lambda: norms.norm(b, x, 2, [-1], True),

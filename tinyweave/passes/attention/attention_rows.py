@@ -78,7 +78,6 @@ def _staying(traced: Trace) -> set[str]:
 
 
 def _rewritten(traced: Trace) -> Graph:
-    """Return the graph in which the traced row maps replace the old ops."""
     graph = traced.graph
     wanted = {name: operand for name in _wanted(traced) if (operand := _as_rows(traced.maps, traced.at[name]))}
     stay = [op for op in graph.ops if op.outputs[0] not in traced.at]

@@ -40,7 +40,6 @@ def _is_divisible(row_map: RowMap) -> bool:
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    """Return the ranges sorted, with those that overlap merged."""
     merged = list[Span]()
     for begin, end in sorted(spans):
         if merged and begin < merged[-1][1]:

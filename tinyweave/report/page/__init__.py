@@ -24,14 +24,7 @@ DRAW = "report(document.getElementById('page'), data.entries);"
 
 
 class Entry(NamedTuple):
-    """The records of one plan and its model that a page shows together.
-
-    Attributes:
-        record: record of `plan`, `profile` or `deploy`.
-        front: record of `plan --pareto`; None to leave it out.
-        quantisation: record of `quantize`; None to leave it out.
-        search: record of the `search` that found the network; None to leave it out.
-    """
+    """The records of one plan and its model that a page shows together; None leaves one out."""
 
     record: Record
     front: Record | None = None
@@ -49,13 +42,8 @@ def page(entries: Sequence[Entry]) -> str:
 def filled(title: str, script: str, data: Record, *, body: str = "", style: str = "", connect: str = "'none'") -> str:
     """Return an HTML page that runs a script on data.
 
-    Args:
-        title: title of the page.
-        script: JavaScript that runs after draw.js, budget.js and page.js, and can read `data`.
-        data: plain values for the script.
-        body: HTML that the page has before the script runs.
-        style: CSS in addition to page.css.
-        connect: origins to which the page may send requests, for its content security policy.
+    `script` runs after draw.js, budget.js and page.js, and can read `data`. `body` is there before it runs. `connect` are
+    origins to which the page may send requests.
     """
     parts = {
         "CONNECT": connect,

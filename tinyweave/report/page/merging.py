@@ -1,8 +1,4 @@
-"""Merge records into the entries of the page.
-
-In: results, and records that commands printed with --json. Out: one entry per plan. The quantisation of the same model is
-merged into its entry, and so is the Pareto front of the same model for the same device.
-"""
+"""Merge results, and records of --json, into one page entry per plan, with the front and quantisation of its model."""
 
 from __future__ import annotations
 
@@ -46,13 +42,9 @@ def report(*sources: Deployment | str | Path, file: str | Path = "report.html") 
 
 
 def entries_of(found: Sequence[Entry | tuple[str, dict[str, Any]]]) -> list[Entry]:
-    """Return one page entry per plan, in order; other records of the same model are merged into it.
+    """Return one page entry per plan, in order; other records, given as (kind, record), are merged into it.
 
-    Args:
-        found: an entry for each planned model, and (kind, record) for each record from a file.
-
-    Raises:
-        CompileError: a record has no plan, and no plan of the same model is given, or none for the device of a Pareto front.
+    Raise CompileError if a record has no plan, and no plan of the same model, or device of a front, is given.
     """
     entries, others = list[Entry](), list[tuple[str, dict[str, Any]]]()
     for each in found:
