@@ -23,15 +23,6 @@ def app_help(verb: str) -> str:
     return command.callback.__doc__
 
 
-@pytest.mark.parametrize(
-    "verb", "inspect plan compile export verify profile deploy compare reorder devices quantize prune".split()
-)
-def test_every_verb_has_help_with_an_example(capsys, verb: str):
-    assert run(verb, "--help") == 0
-    printed = capsys.readouterr().out
-    assert f"Example: tinyweave {verb}" in printed and "--json" in printed
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_help_of_every_verb_fits_80_columns_and_its_example_is_one_shell_command(capsys, monkeypatch, verb: str):
     monkeypatch.setenv("COLUMNS", "80")

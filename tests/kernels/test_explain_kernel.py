@@ -219,13 +219,6 @@ def test_no_row_is_hidden_by_earlier_rows() -> None:
             assert {*row.kinds} - {kind for each in covering for kind in each.kinds}, row.name
 
 
-def test_each_requirement_is_one_sentence() -> None:
-    requirements = {requirement for row in VARIANTS for requirement in row.applies}
-    assert len(requirements) > 40
-    texts = [requirement.__doc__ or "" for requirement in requirements]
-    assert [text for text in texts if not (text[:1].isupper() and text.endswith(".") and "\n" not in text)] == []
-
-
 BOUNDARIES: list[tuple[dense.FilterRequirement, int, dict[str, int], dict[str, int]]] = [
     # requirement, filter, values that meet it, values that do not
     (dense.sums_fit, 0, {"bias": (1 << 30) - 1}, {"bias": 1 << 30}),

@@ -121,25 +121,6 @@ def test_dense_layers_by_rows(shape: tuple[int, ...], keeps: bool, by_rows: bool
     assert ops.SPECS["fully_connected"].windows(graph, graph.ops[0]) == (ONE_TO_ONE if by_rows else None)
 
 
-def test_the_kinds_that_are_views() -> None:
-    assert {kind for kind, spec in ops.SPECS.items() if spec.view} == {
-        "reshape",
-        "squeeze",
-        "expand_dims",
-        "read_variable",
-        "assign_variable",
-    }
-
-
-def test_the_docstring_of_a_constraint_says_what_must_hold() -> None:
-    for spec in ops.SPECS.values():
-        assert spec.constraints, spec.kind
-        assert len(set(spec.constraints)) == len(spec.constraints), f"{spec.kind} demands something twice"
-        for constraint in spec.constraints:
-            text = constraint.__doc__ or ""
-            assert "must" in text and text[0].islower() and not text.endswith("."), (spec.kind, constraint)
-
-
 def broken(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], output: Tensor | None = None) -> str:
     with pytest.raises(CompileError) as error:
         single_op(kind, operands, output or tensor("output"), attrs)

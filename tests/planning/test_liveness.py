@@ -32,7 +32,7 @@ def by_definition(graph: Graph, stages: Stages, owner: dict[str, str], by_rows: 
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_lifetimes_equal_their_definition(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_network(seed, rng.randint(3, 16))
@@ -70,7 +70,7 @@ def test_inspect_counts_state_as_live_in_every_step() -> None:
     assert max(live) == plan(graph, Request("layer")).live(max(range(len(live)), key=live.__getitem__))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_live_bytes_of_inspect_equal_those_of_the_layer_plan(seed: int) -> None:
     graph = random_network(seed, 12)
     made = plan(graph, Request("layer"))

@@ -1,4 +1,4 @@
-"""The print style of the report hides only interactive elements."""
+"""The printed report has all headings, and its long table repeats its head."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from cases.browser import browse, print_pdf, seen
 from tinyweave.cli import main
 
 ROOT = Path(__file__).parents[2]
-STYLE = (ROOT / "tinyweave" / "report" / "page" / "page.css").read_text()
 DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"
-TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
 READER = """
 const all = (what) => [...document.querySelectorAll(what)];
 const size = (each) => [each.getBoundingClientRect().width, each.getBoundingClientRect().height];
@@ -29,23 +27,6 @@ const beyond = all("table, svg, p, pre").filter((each) => each.getBoundingClient
 const seen = { heads, shown: texts(shown), cut: texts(cut), beyond: texts(beyond), tables: all("table").length };
 document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
 """
-
-
-def print_rules() -> list[tuple[list[str], dict[str, str]]]:
-    """Return the rules of the print style in order: selectors, and declarations by property."""
-    text = STYLE.split("@media print {")[1]
-    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", text)
-    declarations = [dict(re.findall(r"([\w-]+)\s*:\s*([^;]+)", body)) for _, body in rules]
-    selectors = [[selector.strip() for selector in before.split(",")] for before, _ in rules]
-    return list(zip(selectors, declarations, strict=True))
-
-
-def test_no_rule_hides_a_table_or_a_part_of_it() -> None:
-    rules = [(selector, found) for selectors, found in print_rules() for selector in selectors]
-    display = [(selector, found["display"]) for selector, found in rules if "display" in found]
-    hidden = [selector for selector, value in display if value == "none"]
-    assert "button" in hidden, "paper has no buttons to press"
-    assert not [selector for selector in hidden if TABLE & set(re.findall(r"[\w-]+", selector))]
 
 
 def test_the_printed_report_shows_all_headings(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
 from tinyweave.ops.window import Window
-from tinyweave.planning import Request, Tile, front, plan, plan_in_stages
+from tinyweave.planning import Request, Tile, front, plan
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import (
     Access,
@@ -45,7 +45,7 @@ from tinyweave.planning.search.problem import Problem
 from tinyweave.planning.search.stage_growth import growing
 from tinyweave.planning.search.tiles import tensor_numbers
 
-SEEDS = range(30)
+SEEDS = range(15)
 
 
 def row_graph_of(graph: Graph, *streamed_inputs: str) -> RowGraph:
@@ -127,23 +127,6 @@ def assert_grown_as_scheduled(graph: Graph, brought: bool) -> None:
     for span, scheduled in direct.items():
         rows = {name: scheduled.timings[graph.producer.get(name, name)].rows for name in scheduled.line_buffers}
         assert scheduled.line_buffers == {name: min(grown[span][numbers[name]], rows[name]) for name in scheduled.line_buffers}
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int) -> None:
-    """Every partition of a small network is planned; none has a lower bound below that of the found path."""
-    graph = random_network(seed, 7, growers=BY_ROW, live=2)
-    row_graph, order = row_graph_of(graph), file_order(graph)
-    shared = shared_in(graph, order, parts=False)
-    found = ParetoSearch([PathSearch(problem_of(stage_cycles_of(graph, order, shared), order, shared.owner))]).least_bytes()
-    assert found is not None
-    path = found.stages
-    chosen = plan_in_stages(graph, [stage.ops for stage in path], tiles=[tile for stage in path for tile in stage.tiles])
-    for cuts in itertools.product((False, True), repeat=len(order) - 1):
-        edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
-        cut = [order[a:b] for a, b in itertools.pairwise(edges)]
-        if all(len(ops) == 1 or schedule_stage(row_graph, ops) is not None for ops in cut):
-            assert chosen.lower_bound <= plan_in_stages(graph, cut).lower_bound, cut
 
 
 def test_the_sizes_of_a_tile_computed_by_hand() -> None:
@@ -274,11 +257,11 @@ def test_the_most_ops_of_a_stage() -> None:
 
 @pytest.mark.parametrize("one_tile_per_stage", [False, True], ids=["stages", "single tiles"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_stages_are_the_same_in_c_and_python(
     seed: int, brought: bool, one_tile_per_stage: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = by_row(seed) if seed < 30 else random_network(seed, 16, growers=BY_ROW, live=3)
+    graph = by_row(seed) if seed < 15 else random_network(seed, 16, growers=BY_ROW, live=3)
     found = list[stages.Stages]()
 
     def compared(problem: Problem) -> stages.Stages:

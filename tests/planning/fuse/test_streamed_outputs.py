@@ -18,7 +18,6 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
 from tinyweave.api import results
-from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
@@ -31,7 +30,6 @@ from tinyweave.planning.search.of_graph import problem_of
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.planning.search.path_search import PathSearch
-from tinyweave.simulate import compare
 from tinyweave.support import toolchain
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
@@ -140,16 +138,6 @@ def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int
         if all(len(ops) == 1 or schedule_stage(row_graph, ops) is not None for ops in stages):
             made = plan_in_stages(graph, stages, streamed_outputs=streamed_outputs)
             assert chosen.lower_bound <= made.lower_bound, stages
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_a_tile_of_several_rows_streams_all_of_them(rows: int, tmp_path: Path) -> None:
-    made = plan_in_stages(
-        segmentation(), [ALL], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, rows),), streamed_outputs=("classes",)
-    )
-    for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
-    assert compare.verify(made, tmp_path, "m", compare.samples(made.graph, 3, 0), cores=()).ok
 
 
 @pytest.mark.emulator
