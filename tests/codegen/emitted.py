@@ -25,6 +25,20 @@ def write(source: Source, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
+def emitted(made: Plan, folder: Path, name: str = "") -> Path:
+    """Write the C of a plan into a folder, which may be new, and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write(source_of(made.graph, made, name), folder)
+    return folder
+
+
+def prove(made: Plan, folder: Path, cores: Sequence[str] = (), *, count: int = 4, seed: int = 0) -> None:
+    """Assert that the C of a plan gives the bytes of the numpy reference, and touches exactly the arena of the plan."""
+    name = made.graph.name
+    result = compare.verify(made, emitted(made, folder), name, compare.samples(made.graph, count, seed), cores=cores)
+    assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
+
+
 def compile_strictly(compiler: toolchain.Toolchain, path: Path, flags: Sequence[str] = ()) -> None:
     """Compile one file without any warning."""
     command = [*compiler.command, *(flags or c99(compiler.name)), "-c", path.name, "-o", f"{path.stem}.o"]

@@ -6,23 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from codegen.emitted import prove
 from fuzz.attention import Builder
 
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph
 from tinyweave.planning import Plan, check, plan_in_stages
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import KernelRule
-from tinyweave.simulate import compare, emulated
+from tinyweave.simulate import emulated
 
 TIME, KEYS, CHANNELS = 13, 9, 5
-
-
-def prove(plan: Plan, tmp_path: Path, cores: tuple[str, ...] = ()) -> None:
-    for file, text in emit(plan, "attention", Origin("attention.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
-    result = compare.verify(plan, tmp_path, "attention", compare.samples(plan.graph, 6, 1), cores=cores)
-    assert result.ok, result.first_difference
 
 
 def fused(graph: Graph, core: str) -> Plan:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from cases import tiny
 from cases.draw import activation, constant, integers, rescaled
+from codegen.emitted import emitted
 
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import check
@@ -88,7 +88,7 @@ def same_bytes(made: Plan, folder: Path, core: str, seed: int) -> str:
 
     It runs on the host, there also under sanitizers, and on the emulated core.
     """
-    write_c(made, folder)
+    emitted(made, folder, "dense")
     emulable = [core] if core and emulated.missing(core) is None else []
     builds = [target.build(made, folder, "dense", name) for name in (target.HOST, *emulable)]
     builds.append(replace(builds[0], program=host.build(folder, "dense", sanitize=True, optimize="-O0")))
@@ -97,12 +97,6 @@ def same_bytes(made: Plan, folder: Path, core: str, seed: int) -> str:
     result = compare.verdict(right, samples, [compare.run_samples(built, samples) for built in builds])
     assert result.ok, result.first_difference
     return (folder / "dense.c").read_text()
-
-
-def write_c(made: Plan, folder: Path) -> None:
-    """Write the C of a plan into a folder."""
-    for file, text in emit(made, "dense", Origin("dense.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
 
 
 def kernels_for(graph: Graph, core: str) -> KernelRule:
@@ -200,7 +194,7 @@ def test_a_dense_layer_takes_rows_of_a_streamed_input(tmp_path: Path) -> None:
 def test_cycles_of_a_dense_layer_that_takes_rows_are_predicted_within_25_percent(head: Head, tmp_path: Path) -> None:
     graph = network([head], "int8", 1)
     made = plan_in_stages(graph, [(0, 1)], kernels=kernels_for(graph, "cortex-m4"))
-    write_c(made, tmp_path)
+    emitted(made, tmp_path, "dense")
     firmware, sample = emulated.build(tmp_path, "dense", "cortex-m4", trace=True), compare.samples(graph, 4, 1)[-1]
     packed, layer = compare.pack(sample), "dense_0"
     run = emulated.invoke(firmware, made.arena, packed, compare.output_bytes(graph), layers={layer: 0})

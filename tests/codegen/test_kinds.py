@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from cases.ops import INT16, INT16_KINDS, UINT8, UINT8_KINDS, Case
 from cases.rows import cases_of, compilable, core_of, union
+from codegen.emitted import emitted
 from kernels.traces import apart
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
 from tinyweave.ir import Graph
 from tinyweave.kernels.table import ASKED_FOR, BY_KIND, BY_NAME, VARIANTS, Variant, misfit, variant_for
@@ -63,14 +63,6 @@ def side_by_side(name: str, drawn: Sequence[tuple[Case, Variant]]) -> Plan:
     return plan(union(name, [case for case, _ in drawn]), Request("layer"))
 
 
-def emit_to(made: Plan, folder: Path) -> Path:
-    """Write the C of a plan and return its folder."""
-    folder.mkdir()
-    for file, text in emit(made, made.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    return folder
-
-
 KINDS = [(kind, "", "") for kind in sorted(set(ops.SPECS) - FOLDED)]
 KINDS += [
     (kind, core, "") for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
@@ -115,7 +107,7 @@ def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], fold
     for number in range(0, len(drawn), AT_A_TIME):
         made = side_by_side(f"{kind}_{number}", drawn[number : number + AT_A_TIME])
         graph, chosen = made.graph, [case for case, _ in drawn[number : number + AT_A_TIME]]
-        source = emit_to(made, folder / graph.name)
+        source = emitted(made, folder / graph.name)
         # without optimisation the sanitizers find as much, and the build is fast
         program = host.build(source, graph.name, sanitize=True, optimize="-O0")
         nearest = emulated.nearest(core or CORE, CORE)
@@ -151,7 +143,7 @@ def test_a_kernel_whose_conditions_an_op_meets_gives_the_reference_bytes(tmp_pat
         drawn += [pair for pairs in met.values() for pair in (pairs[0], pairs[-1])]
     assert len({row.name for _, row in drawn}) > 20
     made = apart("unusual", drawn)
-    program = host.build(emit_to(made, tmp_path / "unusual"), "unusual", sanitize=True, optimize="-O0")
+    program = host.build(emitted(made, tmp_path / "unusual"), "unusual", sanitize=True, optimize="-O0")
     for style in (0, 1):
         inputs = [x for case, _ in drawn for x in case.inputs[style]]
         wanted = ops.run(made.graph, dict(zip(made.graph.inputs, inputs, strict=True)))

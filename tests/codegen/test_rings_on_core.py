@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from cases.maps import block, segmentation
+from codegen.emitted import prove
 
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.planning import Plan, Tile, plan_in_stages
+from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.kernel_choice import KernelRule
-from tinyweave.simulate import compare, emulated
+from tinyweave.simulate import emulated
 
 CORE = "cortex-m55"
 
@@ -32,7 +32,7 @@ def test_windows_continue_at_the_first_slot_of_a_ring(kind: str, channels: int, 
     graph = verify(Graph("ring", tensors, (first, last), ("x",), ("y",)))
     plan = plan_in_stages(graph, [(0, 1)], kernels=KernelRule(CORE))
     assert plan.variants[1] == f"tw_{kind}_s8_mve"
-    same_on_core(plan, tmp_path)
+    prove(plan, tmp_path, [CORE])
 
 
 @pytest.mark.emulator
@@ -47,12 +47,4 @@ def test_a_depthwise_convolution_reads_tiles_that_begin_at_columns_above_0(
     every = tuple(range(len(graph.ops)))
     plan = plan_in_stages(graph, [every], tiles=(Tile(every, 5, 2, cached=cached),), kernels=KernelRule(CORE))
     assert plan.variants[1] == "tw_depthwise_conv_2d_s8_mve"
-    same_on_core(plan, tmp_path)
-
-
-def same_on_core(plan: Plan, folder: Path) -> None:
-    """Assert that the C of a plan gives the reference's bytes on the emulated core."""
-    for file, text in emit(plan, "ring", Origin("ring.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    result = compare.verify(plan, folder, "ring", compare.samples(plan.graph, 3, 1), cores=(CORE,))
-    assert result.ok, result.first_difference
+    prove(plan, tmp_path, [CORE])

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from cases.draw import integers
 from cases.strict import c99
-from codegen.emitted import compile_strictly
+from codegen.emitted import compile_strictly, emitted, prove
 
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import check
@@ -50,8 +49,7 @@ def test_row_wise_sums_on_the_emulated_core(kind: str, channels: int, width: int
     graph = network(kind, channels, width)
     plan = plan_in_stages(graph, [(0, 1)], kernels=KernelRule("cortex-m55"))
     assert BY_NAME[plan.variants[1]].isa == "mve"
-    for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
+    emitted(plan, tmp_path, "sums")
     assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()
     result = compare.verify(plan, tmp_path, "sums", compare.samples(graph, 6, channels), cores=("cortex-m55",))
     assert result.ok, result.first_difference
@@ -64,8 +62,7 @@ def test_row_wise_sums_equal_the_reference(kind: str, channels: int, width: int,
     """Rows have up to 260 pixels, more than a 16-bit lane can sum."""
     graph = network(kind, channels, width)
     plan = plan_in_stages(graph, [(0, 1)], kernels=KernelRule(core))
-    for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
+    emitted(plan, tmp_path, "sums")
     assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()
     host = toolchain.host()
     compile_strictly(host, tmp_path / "sums.c", (*c99(host.name), "-DTW_PLAIN_C"))
@@ -81,7 +78,4 @@ def test_row_wise_sums_write_the_output_at_the_last_row(kind: str, tmp_path: Pat
     begin = -(-made.arena["sram"] // 8) * 8
     offsets = {**made.offsets, "x": begin, "out": begin + graph.tensors["x"].bytes - 2 * 4}
     plan = check_plan(replace(made, offsets=offsets, arena={"sram": begin + graph.tensors["x"].bytes}))
-    for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
-    result = compare.verify(plan, tmp_path, "sums", compare.samples(graph, 6, 1), cores=())
-    assert result.ok, result.first_difference
+    prove(plan, tmp_path)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.draw import constant, single_op
+from codegen.emitted import emitted
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Quant, Tensor
 from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare, emulated, host
@@ -52,8 +52,7 @@ def test_emitted_c_of_svdf_with_an_int8_memory_equals_the_reference(memory: Quan
         pytest.skip(reason[0])
     graph = network(memory)
     made = plan(graph, Request(core=core))
-    for file, text in emit(made, "svdf", Origin("svdf.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
+    emitted(made, tmp_path, "svdf")
     rounds = [[x.tobytes()] for x in INPUTS]
     for simulate, built in (
         (host, host.build(tmp_path, "svdf", sanitize=True)),

@@ -17,11 +17,11 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from codegen.emitted import emitted
 from fuzz.formats import ALL
 from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network, random_order
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, rebuild
 from tinyweave.kernels.table import ASKED_FOR
 from tinyweave.planning import Buffer, Plan, Request, check, front
@@ -183,8 +183,7 @@ def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
     """Build one library of the C of all trials; kernels are cached."""
     compiler, sources = toolchain.host(), []
     for trial in wanted:
-        for file, text in emit(trial.plan, trial.name, Origin("random.tflite", "0" * 64)).files.items():
-            (folder / file).write_text(text)
+        emitted(trial.plan, folder, trial.name)
         sources.append(folder / f"{trial.name}.c")
     kernels = toolchain.objects(compiler, FLAGS, sorted(folder.glob("tw_*")))
     library = folder / "trials.so"

@@ -18,9 +18,9 @@ from cases.draw import constant
 from cases.ops import Case, cases
 from cases.rows import cases_of, union
 from cases.sweeps import rest_in_sweeps
+from codegen.emitted import emitted
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, array_type, itemsize, limits, verify
 from tinyweave.kernels.access import overlap_distances
 from tinyweave.kernels.access_order import NOTHING, first_inputs, first_pixels
@@ -112,14 +112,6 @@ def overlapped(chosen: Sequence[Trial]) -> Plan:
         scratch=0,
         lower_bound=0,
     )
-
-
-def emitted(plan: Plan, folder: Path) -> Path:
-    """Write the C of a plan and return its folder."""
-    folder.mkdir()
-    for file, text in emit(plan, plan.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    return folder
 
 
 def outputs(plan: Plan, folder: Path, rounds: Sequence[Sequence[np.ndarray]], core: str = "") -> list[list[bytes]]:

@@ -20,8 +20,8 @@ from unittest import mock
 import numpy as np
 from cases.ops import Case
 from cases.rows import union
+from codegen.emitted import emitted
 
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import Variant
 from tinyweave.planning import Buffer, Place, Plan, Stage, scratch_name
@@ -155,17 +155,9 @@ class Watch:
         return f"{at - begin} bytes behind the start of '{name}', which has {self.plan.buffer(name).bytes}"
 
 
-def emitted(plan: Plan, folder: Path) -> list[Path]:
-    """Write the C of a plan to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in emit(plan, plan.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    return sorted(folder.glob("*.[ch]"))
-
-
 def library(plan: Plan, folder: Path) -> ctypes.CDLL:
     """Build the model of a plan with recorded kernels."""
-    compiler, files = toolchain.host(), emitted(plan, folder)
+    compiler, files = toolchain.host(), sorted(emitted(plan, folder).glob("*.[ch]"))
     watched = [*WATCHED, *SCALAR["gcc" if compiler.name == "gcc" else "clang"]]
     kernels = toolchain.objects(compiler, watched, [path for path in files if path.name.startswith("tw_")])
     model, trace = folder / f"{plan.graph.name}.c", Path(__file__).with_name("trace.c")

@@ -9,9 +9,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 from cases.ops import Case, cases
+from codegen.emitted import emitted
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Quant
 from tinyweave.planning import plan
@@ -55,8 +55,7 @@ def test_emitted_c_equals_the_reference(case: Case, tmp_path: Path) -> None:
     graph = from_uint8(case)
     made = plan(graph)
     assert made.variants == ("tw_resize_bilinear_s8_float",)
-    for name, text in emit(made, graph.name, Origin("case.tflite", "0" * 64)).files.items():
-        (tmp_path / name).write_text(text)
+    emitted(made, tmp_path, graph.name)
     program = host.build(tmp_path, graph.name, sanitize=True)
     firmware = emulated.build(tmp_path, graph.name, "cortex-m4")
     for x in values(case):

@@ -9,6 +9,7 @@ import pytest
 from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
+from codegen.emitted import emitted
 from fuzz.generate import random_network
 
 from tinyweave import api
@@ -158,8 +159,7 @@ def test_plans_in_two_memories_give_the_bytes_of_the_reference(name: str | int, 
     """The C runs on the host and on an emulated core, and touches exactly the claimed bytes of each memory."""
     graph = random_network(name, 12) if isinstance(name, int) else NETWORKS[name]()
     made, _ = two(graph, 0.5, 1.0)
-    for file, text in emit(made, "model", Origin("model.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
+    emitted(made, tmp_path, "model")
     found = compare.verify(made, tmp_path, "model", compare.samples(graph, 3, 0), cores=["cortex-m4"])
     assert found.ok and found.touched == {"host": dict(made.arena), "cortex-m4": dict(made.arena)}
 

@@ -9,21 +9,15 @@ import numpy as np
 import pytest
 from cases.maps import segmentation
 from cases.tiny import NETWORKS
+from codegen.emitted import emitted
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, Tensor, channels_last
 from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
 
 pytestmark = pytest.mark.emulator
-
-
-def emitted(made: Plan, folder: Path) -> Path:
-    for file, text in emit(made, made.graph.name, Origin("tiny.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    return folder
 
 
 def edit(folder: Path, file: str, old: str, new: str) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
+from codegen.emitted import emitted
 from fuzz.generate import random_network
 from simulate.tiny_c import ARENA, INPUTS, body
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
 from tinyweave.planning import Request, plan
@@ -35,8 +35,7 @@ GRAPHS = {name: make() for name, make in NETWORKS.items()} | {f"network_{seed}":
 def run_twice(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
     """Run a graph on a core twice with different initial memory, and compare it with the numpy reference."""
     made = plan(graph)
-    for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
+    emitted(made, folder, graph.name)
     x = compare.samples(graph, 4, 1, [])[3]
     expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
     firmware = emulated.build(folder, graph.name, core)
@@ -84,8 +83,7 @@ def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, q
     """QEMU runs the code of the smaller cores on a Cortex-M55."""
     graph = GRAPHS["network_3"]
     made = plan(graph)
-    for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
-        (tmp_path / file).write_text(text)
+    emitted(made, tmp_path, graph.name)
     firmware = emulated.build(tmp_path, graph.name, core, trace=True)
     x, sizes = compare.pack(compare.samples(graph, 1, 0, [])[0]), compare.output_bytes(graph)
     on_unicorn, on_qemu = (emulated.invoke(replace(firmware, core=name), made.arena, x, sizes) for name in (core, "cortex-m55"))
@@ -226,8 +224,7 @@ def test_fast_kernels_take_fewer_instructions_with_every_compiler(
             monkeypatch.setenv(variable, "" if compiler == "gcc" else compiler)
         for kernels in ("portable", core):
             made = plan(graph, Request(core=kernels))
-            for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
-                (tmp_path / file).write_text(text)
+            emitted(made, tmp_path, graph.name)
             firmware = emulated.build(tmp_path, graph.name, core)
             x = compare.pack(compare.samples(graph, 1, 0, [])[0])
             run = emulated.invoke(firmware, made.arena, x, compare.output_bytes(graph))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.tiny import activation, constant, graph, ramp
+from codegen.emitted import prove
 from fuzz.generate import random_order
 
 from tinyweave.codegen import Origin, emit
@@ -16,7 +17,6 @@ from tinyweave.planning import Place, Plan, plan, plan_in_order
 from tinyweave.planning.alias.overlap import ANY_DISTANCE, views
 from tinyweave.planning.alias.subtensors import with_parts
 from tinyweave.planning.order.order_search import file_order
-from tinyweave.simulate import compare
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "activation": "none", "padding": ((1, 1), (1, 1))}
 WIDTH = 6
@@ -114,22 +114,14 @@ def free_ops(made: Plan) -> list[Op]:
     return [op for op, variant in zip(made.graph.ops, made.variants, strict=True) if not variant]
 
 
-def run_on_host(made: Plan, folder: Path, seed: int) -> None:
-    folder.mkdir(exist_ok=True)
-    for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    result = compare.verify(made, folder, "m", compare.samples(made.graph, 4, seed), cores=())
-    assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_random_joins_and_cuts_give_the_bytes_of_the_reference(seed: int, tmp_path: Path) -> None:
     original = random_rows(seed)
     order = random_order(original, random.Random(seed))
     made = plan_in_order(original, order, max_distance=ANY_DISTANCE, moves=True, parts=True)
-    run_on_host(made, tmp_path / "parts", seed)
+    prove(made, tmp_path / "parts", seed=seed)
     if seed % 4 == 0:
-        run_on_host(plan(original), tmp_path / "best", seed)
+        prove(plan(original), tmp_path / "best", seed=seed)
 
 
 def test_random_joins_and_cuts_keep_every_operand_intact() -> None:

@@ -11,6 +11,7 @@ import pytest
 from cases.draw import integers, single_op
 from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
+from codegen.emitted import emitted
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
@@ -131,8 +132,7 @@ def one_block() -> Graph:
 def run(made: Plan, graph: Graph, folder: Path, seed: int, cores: tuple[str, ...] = ()) -> None:
     """Check that the C of a plan equals the numpy reference of the planned graph and touches exactly its arena."""
     folder.mkdir(exist_ok=True)
-    for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
+    emitted(made, folder, "m")
     samples = compare.samples(graph, 3, seed)
 
     def reference(cases: list[list[np.ndarray]]) -> list[list[np.ndarray]]:

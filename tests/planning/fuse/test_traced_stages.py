@@ -17,11 +17,11 @@ import pytest
 from cases.maps import heads, segmentation
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
+from codegen.emitted import emitted
 from fuzz.faster_kernels import with_kernels_of
 from fuzz.generate import BY_SOME_ROWS, HEADED, random_network, random_stages
 from fuzz.growers import Growers
 
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import Plan, Tile, check, plan_in_stages
@@ -123,8 +123,7 @@ class Call:
 def traced(made: Plan, folder: Path) -> list[Call]:
     """Return the calls of one inference of the C of a plan."""
     folder.mkdir(exist_ok=True)
-    for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
+    emitted(made, folder, "m")
     (folder / "recorder.h").write_text(recorder((folder / "m.c").read_text()))
     (folder / "recorder.c").write_text(RECORDER)
     library, flags = folder / "m.so", [*FLAGS, *INCLUDE, "-I", folder]

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.tiny import NETWORKS, activation, constant, graph, ramp
+from codegen.emitted import prove
 from fuzz.generate import random_network
 
 from tinyweave import ops
-from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, Op, fingerprint, verify
 from tinyweave.planning import Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.alias.overlap import distances, views
@@ -46,14 +46,6 @@ def separable(layers: int = 4) -> Graph:
     return graph("separable", tensors, chain, (sides[0].name,), (sides[-1].name,))
 
 
-def run_on_host(made: Plan, folder: Path, seed: int) -> None:
-    """Check that the C of a plan equals the numpy reference and touches exactly the arena that the plan claims."""
-    for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
-        (folder / file).write_text(text)
-    result = compare.verify(made, folder, "m", compare.samples(made.graph, 4, seed), cores=())
-    assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
-
-
 def test_relocation_avoids_adding_up_the_overlap_distances_of_a_chain(tmp_path: Path) -> None:
     """Each output starts its overlap distance below its input; without relocation these distances add up."""
     made, layer = plan(separable()), plan(separable(), Request("layer"))
@@ -62,7 +54,7 @@ def test_relocation_avoids_adding_up_the_overlap_distances_of_a_chain(tmp_path: 
     assert len(every) == 8 and min(every) > 0
     assert made.arena["sram"] == made.lower_bound == 720 + max(every)
     assert len(moves(made)) <= 7
-    run_on_host(made, tmp_path, 0)
+    prove(made, tmp_path)
 
 
 @lru_cache
@@ -82,9 +74,7 @@ def test_random_networks_with_relocations_give_the_bytes_of_the_reference(tmp_pa
         inputs = dict(zip(original.inputs, compare.samples(original, 4, seed)[-1], strict=True))
         wanted, got = (ops.run(g, inputs) for g in (original, made.graph))
         assert all(compare.difference(wanted[name], got[name]) is None for name in original.outputs)
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        run_on_host(made, folder, seed)
+        prove(made, tmp_path / str(seed), seed=seed)
 
 
 def test_relocations_are_deterministic_and_survive_json() -> None:
