@@ -72,6 +72,21 @@ def test_a_program_and_its_file_compute_with_the_shape_that_is_given(program: An
         check(graph, program.module())
 
 
+class Written(nn.Module):
+    def forward(self, x: Any) -> Any:
+        kept = torch.zeros(1, 4)
+        kept.add_(x.reshape(x.shape[0] * x.shape[1], 4).mean(0, keepdim=True))
+        return kept * 2
+
+
+def test_a_constant_is_changed_in_place_in_a_program_that_computes_with_sizes() -> None:
+    dynamic = ({1: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(Written(), (torch.zeros(1, 6, 4),), dynamic_shapes=dynamic)
+    graph, x = from_program(program, shapes={"x": (1, 8, 4)}), np.arange(32, dtype=np.float32).reshape(1, 8, 4)
+    (y,) = ops.run(graph, {graph.inputs[0]: x}).values()
+    assert np.allclose(y, 2 * x.mean(1))
+
+
 def test_shapes_are_the_example_of_a_module() -> None:
     module = Net().eval()
     check(from_any(module, shapes={"x": SHAPE}), module)

@@ -9,9 +9,8 @@ damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite s
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
@@ -74,12 +73,12 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
         signatures = {names[index]: file.vector(main.tensors[index], "ShapeSignature") for index in main.inputs}
         _reshape_inputs(tensors, signatures, shapes)
     ops, part = list[Op](), _Part(file, main, names, broken, tensors)
-    for position, kind in enumerate(main.kinds):
-        if kind in WITHOUT_VALUE:
+    for operator in main.operators:
+        if operator.kind in WITHOUT_VALUE:
             continue
-        op = Op(f"{kind.partition(' ')[0]}_{len(ops)}", kind, (), ())
+        op = Op(f"{operator.kind.partition(' ')[0]}_{len(ops)}", operator.kind, (), ())
         try:
-            made = _converted(part, position, op, len(ops))
+            made = _converted(part, operator, op, len(ops))
             for each in made if shapes else ():
                 _infer_again(tensors, each)
             ops += made
@@ -87,7 +86,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None, shapes: 
             if problems is None:
                 raise
             problems.append(error)
-            ops.append(_opaque(part, position, op))
+            ops.append(_opaque(part, operator, op))
     if not main.handles.keys().isdisjoint((*main.inputs, *main.outputs)):
         raise CompileError("a variable is an input or output of the network", "pass its value instead")
     inputs, outputs = (tuple(names[index] for index in edge) for edge in (main.inputs, main.outputs))
@@ -104,10 +103,9 @@ class _Part(NamedTuple):
     tensors: dict[str, Tensor]
 
 
-def _converted(part: _Part, position: int, op: Op, number: int) -> list[Op]:
-    """Return the ops that compute the operator at `position`, from op `number` of the graph on; `op` has its kind only."""
-    file, main, names, broken, tensors = part
-    operator, reads, writes = main.operators[position], main.reads[position], main.writes[position]
+def _converted(part: _Part, operator: _Operator, op: Op, number: int) -> list[Op]:
+    """Return the ops that compute an operator, from op `number` of the graph on; `op` has its kind only."""
+    (file, main, names, broken, tensors), (owner, table, _, reads, writes) = part, operator
     if any(index in main.handles and index not in names for index in (*reads, *writes)):
         raise CompileError("uses a variable that is never initialised", "export the model with its initialiser subgraph", op=op)
     if op.kind not in OPS:
@@ -117,16 +115,16 @@ def _converted(part: _Part, position: int, op: Op, number: int) -> list[Op]:
             raise CompileError(broken[name].why, broken[name].what_to_do, op=op, tensor=name)
     op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
     if op.kind == "unidirectional_sequence_lstm":
-        _check_hidden(file, main.owners[position], operator, op, tensors)
-    op = replace(op, attrs=attributes(operator, replace(NO_OPERANDS, tensors=tensors), op))
+        _check_hidden(file, owner, table, op, tensors)
+    op = replace(op, attrs=attributes(table, replace(NO_OPERANDS, tensors=tensors), op))
     return lowered(real_weights(op, tensors, file.claim), tensors, number)
 
 
-def _opaque(part: _Part, position: int, op: Op) -> Op:
-    """Return the operator at `position` as an op of the kind UNSUPPORTED; an unreadable constant becomes an absent input."""
+def _opaque(part: _Part, operator: _Operator, op: Op) -> Op:
+    """Return the operator as an op of the kind UNSUPPORTED; an unreadable constant becomes an absent input."""
     names, written = part.names, part.main.written
-    known = (names.get(i) if i in written or names.get(i) not in part.broken else None for i in part.main.reads[position])
-    outputs = tuple(names[i] for i in part.main.writes[position] if i in names)
+    known = (names.get(i) if i in written or names.get(i) not in part.broken else None for i in operator.reads)
+    outputs = tuple(names[i] for i in operator.writes if i in names)
     return opaque(replace(op, inputs=tuple(known), outputs=outputs))
 
 
@@ -135,7 +133,9 @@ def _read_tensors(
 ) -> dict[str, CompileError]:
     """Read the tensors of ops into `names`, `tensors` and `init`; return the errors, or, if `strict`, raise the first."""
     broken, written = dict[str, CompileError](), main.written
-    for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
+    for index in sorted(
+        written.union(main.outputs, *(operator.reads for operator in main.operators)) - {ABSENT, *main.handles}
+    ):
         table = main.tensors[index]
         names[index] = unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
         dtype, shape = claimed(file, table, names[index])
@@ -167,24 +167,35 @@ def _widened(graph: Graph) -> Graph:
 Variable = tuple[bytes, bytes]  # container and name
 
 
+class _Operator(NamedTuple):
+    """An operator of a subgraph; a tensor is an index into `_Subgraph.tensors`, or ABSENT (an optional input)."""
+
+    owner: tflite.SubGraph  # the subgraph of the file that has it
+    table: tflite.Operator
+    kind: str
+    reads: list[int]
+    writes: list[int]
+
+
 @dataclass(frozen=True)
 class _Subgraph:
-    """A subgraph with composites decomposed; a tensor is an index into `tensors`, or ABSENT (an optional input)."""
+    """A subgraph with composites decomposed."""
 
     tensors: list[tflite.Tensor]
-    owners: list[tflite.SubGraph]  # subgraph of the file that has each operator
-    operators: list[tflite.Operator]
-    kinds: list[str]  # kind of each operator
+    operators: list[_Operator]
     inputs: list[int]
     outputs: list[int]
-    reads: list[list[int]]  # inputs of each operator
-    writes: list[list[int]]  # outputs of each operator
     handles: dict[int, Variable]  # resource tensor -> the variable that it stands for
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the operators."""
+        return [operator.kind for operator in self.operators]
 
     @property
     def written(self) -> set[int]:
         """The tensors that are inputs or that an op writes."""
-        return {*self.inputs, *chain(*self.writes)}
+        return {*self.inputs, *(index for operator in self.operators for index in operator.writes)}
 
 
 def _subgraph(file: File, number: int, callers: tuple[int, ...] = ()) -> _Subgraph:
@@ -194,59 +205,56 @@ def _subgraph(file: File, number: int, callers: tuple[int, ...] = ()) -> _Subgra
         if count > limit:
             raise CompileError(f"the file has {count} {what}", f"at most {limit} are supported")
     count = table.TensorsLength()
-    operators = [table.Operators(index) for index in range(table.OperatorsLength())]
-    kinds = [kind_of(file.model, operator) for operator in operators]
+    tables = [table.Operators(index) for index in range(table.OperatorsLength())]
+    kinds = [kind_of(file.model, operator) for operator in tables]
     for position, kind in enumerate(kinds):
         if kind not in (*OPS, COMPOSITE) and not file.tolerant:
             raise _unknown(Op(f"{kind.partition(' ')[0]}_{position}", kind, (), ()))
-    operands = sum(o.InputsLength() + o.OutputsLength() for o in operators)
+    operands = sum(o.InputsLength() + o.OutputsLength() for o in tables)
     if operands > MAX_COUNT:
         raise CompileError(f"the ops have {operands} operands", f"at most {MAX_COUNT} are supported")
-    reads = [indices(file.vector(o, "Inputs"), ABSENT, count) for o in operators]
-    writes = [indices(file.vector(o, "Outputs"), 0, count) for o in operators]
+    reads = [indices(file.vector(o, "Inputs"), ABSENT, count) for o in tables]
+    writes = [indices(file.vector(o, "Outputs"), 0, count) for o in tables]
+    operators = [_Operator(table, *each) for each in zip(tables, kinds, reads, writes, strict=True)]
     handles = {}
-    for position, (operator, kind) in enumerate(zip(operators, kinds, strict=True)):
-        if kind == "var_handle":
-            op = Op(f"var_handle_{position}", kind, (), ())
-            if len(writes[position]) != 1:
-                raise CompileError(f"has {len(writes[position])} outputs", "the file may be damaged", op=op)
-            said = attributes(operator, NO_OPERANDS, op)
-            handles[writes[position][0]] = variable = (said["container"] or b"", said["shared_name"] or b"")
+    for position, operator in enumerate(operators):
+        if operator.kind == "var_handle":
+            op = Op(f"var_handle_{position}", operator.kind, (), ())
+            if len(operator.writes) != 1:
+                raise CompileError(f"has {len(operator.writes)} outputs", "the file may be damaged", op=op)
+            said = attributes(operator.table, NO_OPERANDS, op)
+            handles[operator.writes[0]] = variable = (said["container"] or b"", said["shared_name"] or b"")
             file.text(b"".join(variable))
     inputs, outputs = (indices(file.vector(table, edge), 0, count) for edge in ("Inputs", "Outputs"))
-    listed = [table.Tensors(index) for index in range(count)]
-    part = _Subgraph(listed, [table] * len(kinds), operators, kinds, inputs, outputs, reads, writes, handles)
+    part = _Subgraph([table.Tensors(index) for index in range(count)], operators, inputs, outputs, handles)
     return _inlined(file, part, (*callers, number)) if COMPOSITE in kinds else part
 
 
 def _inlined(file: File, part: _Subgraph, callers: tuple[int, ...]) -> _Subgraph:
     """Return a subgraph with each composite replaced by the ops of its decomposition, which may have composites, too."""
-    tensors, handles = list(part.tensors), dict(part.handles)
-    lists: tuple[list[Any], ...] = ([], [], [], [], [])
-    for position, (owner, operator, kind, reads, writes) in enumerate(
-        zip(part.owners, part.operators, part.kinds, part.reads, part.writes, strict=True)
-    ):
-        rows: Iterable[tuple[Any, ...]] = [(owner, operator, kind, reads, writes)]
-        if kind == COMPOSITE:
-            op = Op(f"composite_{position}", kind, (), ())
-            inner, first = _decomposition(file, operator, op, callers), len(tensors)
-            if len(inner.inputs) != len(reads) or len(inner.outputs) != len(writes):
+    tensors, handles, operators = list(part.tensors), dict(part.handles), list[_Operator]()
+    for position, operator in enumerate(part.operators):
+        made = [operator]
+        if operator.kind == COMPOSITE:
+            op = Op(f"composite_{position}", COMPOSITE, (), ())
+            inner, first = _decomposition(file, operator.table, op, callers), len(tensors)
+            if len(inner.inputs) != len(operator.reads) or len(inner.outputs) != len(operator.writes):
                 raise CompileError("has other operands than its decomposition", "the file may be damaged", op=op)
-            if not {*inner.outputs} <= {*chain(*inner.writes)} or len({*inner.outputs}) != len(writes):
+            written = {index for each in inner.operators for index in each.writes}
+            if not {*inner.outputs} <= written or len({*inner.outputs}) != len(operator.writes):
                 raise CompileError("has a decomposition that returns an input, a constant or a tensor twice", op=op)
             own = {index: first + index for index, _ in enumerate(inner.tensors)} | {ABSENT: ABSENT}
-            own |= dict(zip((*inner.inputs, *inner.outputs), (*reads, *writes), strict=True))
+            own |= dict(zip((*inner.inputs, *inner.outputs), (*operator.reads, *operator.writes), strict=True))
             tensors += inner.tensors
             handles |= {own[index]: variable for index, variable in inner.handles.items()}
-            operands = ([[own[i] for i in each] for each in edges] for edges in (inner.reads, inner.writes))
-            rows = zip(inner.owners, inner.operators, inner.kinds, *operands, strict=True)
-        for row in rows:
-            for column, value in zip(lists, row, strict=True):
-                column.append(value)
-        if len(lists[0]) > MAX_OPS or len(tensors) > MAX_COUNT:
+            made = [
+                each._replace(reads=[own[i] for i in each.reads], writes=[own[i] for i in each.writes])
+                for each in inner.operators
+            ]
+        operators += made
+        if len(operators) > MAX_OPS or len(tensors) > MAX_COUNT:
             raise CompileError(f"the composites have more than {MAX_OPS} ops or {MAX_COUNT} tensors", "export it without them")
-    owners, operators, kinds, all_reads, all_writes = lists
-    return _Subgraph(tensors, owners, operators, kinds, part.inputs, part.outputs, all_reads, all_writes, handles)
+    return replace(part, tensors=tensors, operators=operators, handles=handles)
 
 
 def _decomposition(file: File, operator: tflite.Operator, op: Op, callers: tuple[int, ...]) -> _Subgraph:
@@ -271,7 +279,7 @@ def _init(file: File, main: _Subgraph, variables: dict[Variable, str], tensors: 
         if kind != "call_once":
             continue
         caller = Op(f"call_once_{position}", kind, (), ())
-        number = attributes(main.operators[position], NO_OPERANDS, caller)["subgraph"]
+        number = attributes(main.operators[position].table, NO_OPERANDS, caller)["subgraph"]
         if not 0 < number < file.model.SubgraphsLength() or number in called:
             raise CompileError(f"calls subgraph {number}", "call another subgraph, once", op=caller)
         if any(touching in ("read_variable", "assign_variable") for touching in main.kinds[:position]):
@@ -288,9 +296,7 @@ def _assignments(
     file: File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
 ) -> Iterator[Op]:
     """Yield an assign_variable op for each constant that the initialiser `part` assigns; `caller` is for messages."""
-    for reads, kind in zip(part.reads, part.kinds, strict=True):
-        if kind != "assign_variable":
-            continue
+    for reads in (operator.reads for operator in part.operators if operator.kind == "assign_variable"):
         if len(reads) != 2 or reads[0] not in part.handles or reads[1] in (ABSENT, *part.handles):
             raise CompileError(
                 "has an assignment that does not assign a constant to a variable", "the file may be damaged", op=caller
