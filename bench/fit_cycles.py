@@ -80,7 +80,7 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)
-            layout = lay_out(part.graph, unfused_stages(order), shared, "sram", kernels=kernels)
+            layout = lay_out(part.graph, unfused_stages(order), shared, kernels=kernels)
             plan = check(place_layout(layout, moves=False, tries=0)[0])
             of_interest = {(op.name, variant) for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
             if not {each for each in of_interest if not only or each[1] in only} - before:

@@ -133,7 +133,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     shares = dict.fromkeys(ASKED_FOR, 0.5) | {"frugal": 0.3, "compact": 0.1}  # a compact kernel precedes the kernels of a core
     asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
     kernels = KernelRule(rng.choice(CORES), **asked_for)
-    laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
+    laid = lay_out(graph, unfused_stages(order), shared, max_distance=NO_OVERLAP, kernels=kernels)
     made = check(place_layout(laid, moves=False)[0])
     owner = {name: place.buffer for name, place in made.places.items()}
     distance = distances(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})

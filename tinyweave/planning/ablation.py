@@ -21,7 +21,7 @@ from .fuse.row_schedule import plan_macs, rules_of
 from .kernel_choice import KernelRule, named_kernels, scratch_of, variants_in
 from .order.order_search import best_order, file_order, without_views
 from .place.place import place
-from .plan import Plan
+from .plan import ONE_MEMORY, Plan
 from .planner import plan, smallest_plan
 from .request import Request
 
@@ -33,7 +33,7 @@ IN_ORDER = (  # technique, whether views alias, the largest overlap distance
 )
 
 
-def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", memory: str = "sram") -> dict[str, int]:
+def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best") -> dict[str, int]:
     """Return how the planner's techniques shrink the arena: technique -> arena bytes with this technique and all before it.
 
     Keys are "file order", "best order", "+ views", "+ in-place" and so on, in this order; the last value is the arena of the
@@ -43,48 +43,48 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", 
         planned: the plan by `strategy`; computed if left out.
         strategy: the strategy whose techniques are listed.
     """
-    planned, name = planned or plan(graph, Request(strategy, memory=memory)), strategy.partition(":")[0]
+    planned, name = planned or plan(graph, Request(strategy)), strategy.partition(":")[0]
     kernels, arenas = _kernels_of(graph, planned), dict[str, int]()
 
     def add(technique: str, arena: int) -> None:
         arenas[technique] = min(arena, *arenas.values()) if arenas else arena
 
-    add("file order", plan_in_order(graph, file_order(graph), memory, share=False, kernels=kernels).arena[memory])
+    add("file order", plan_in_order(graph, file_order(graph), share=False, kernels=kernels).arena[ONE_MEMORY])
     last = "+ views"
     if name != "layer":
         for technique, share, max_distance in IN_ORDER:
-            add(technique, _in_order(graph, memory, kernels, share=share, max_distance=max_distance))
+            add(technique, _in_order(graph, kernels, share=share, max_distance=max_distance))
         last = "+ moves"
     if name not in ("layer", "unfused"):
-        add(last, smallest_plan(graph, Request("unfused", memory=memory), kernels).arena[memory])
+        add(last, smallest_plan(graph, Request("unfused"), kernels).arena[ONE_MEMORY])
         last = "+ fusion" if name == "best" else f"+ {name}"
     inputs, outputs = bool(planned.streamed_inputs), bool(planned.streamed_outputs)
     if name == "best" and (inputs or outputs):
-        add(last, smallest_plan(graph, Request(memory=memory), kernels).arena[memory])
+        add(last, smallest_plan(graph, Request(), kernels).arena[ONE_MEMORY])
         last = "+ streaming"
     if name == "best" and sum(plan_macs(planned)) > macs(graph):
-        streamed = Request(memory=memory, stream_inputs=inputs, stream_outputs=outputs)
-        add(last, smallest_plan(graph, streamed, kernels).arena[memory])
+        streamed = Request(stream_inputs=inputs, stream_outputs=outputs)
+        add(last, smallest_plan(graph, streamed, kernels).arena[ONE_MEMORY])
         last = "+ work again"
     whole = sum(planned.arena.values()) if len(planned.arena) == 1 else _in_one_memory(planned, overlap=name != "layer")
     return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
 
 
-def _in_order(graph: Graph, memory: str, kernels: KernelRule, *, share: bool, max_distance: int) -> int:
+def _in_order(graph: Graph, kernels: KernelRule, *, share: bool, max_distance: int) -> int:
     """Return the arena bytes of unfused ops: the smaller of the file's order and of the order with the least peak RAM.
 
     `share` says whether views share the memory of their input. `max_distance` is the largest overlap distance, in bytes, of an
     output to an operand; NO_OVERLAP lets no output overlap an operand.
     """
     how = partial(plan_in_order, max_distance=max_distance, share=share, kernels=kernels)
-    as_filed = how(graph, file_order(graph), memory)
+    as_filed = how(graph, file_order(graph))
     owner = views(graph) if share else without_views(graph)
     variants = variants_in(graph, Aliases(owner, {}, frozenset()), kernels)
     saved = partial(saved_bytes, graph, owner, distances(graph, variants, owner, max_distance))
     order = best_order(graph, owner, scratch_of(graph, variants), saved).ops
     if order == file_order(graph):
-        return as_filed.arena[memory]
-    return min(as_filed.arena[memory], how(graph, order, memory).arena[memory])
+        return as_filed.arena[ONE_MEMORY]
+    return min(as_filed.arena[ONE_MEMORY], how(graph, order).arena[ONE_MEMORY])
 
 
 def _in_one_memory(plan: Plan, *, overlap: bool) -> int:

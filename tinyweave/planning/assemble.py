@@ -22,7 +22,7 @@ from .order.order_search import file_order, without_views
 from .place.place import TRIES, Placement, Rule, place
 from .place.relocate import Relocation, find_relocation
 from .place.relocation_ops import lone_tensors, with_moves
-from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
+from .plan import ONE_MEMORY, Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 
 NO_OVERLAP = -ANY_DISTANCE  # a max_distance that allows no overlap at all
 FEWER_TRIES = TRIES // 200  # of the exact search without relocations, if a placement with relocations is known
@@ -34,7 +34,6 @@ class Layout(NamedTuple):
     row_graph: RowGraph
     stages: tuple[Stage, ...]
     shared: Aliases
-    memory: str
     max_distance: int  # largest overlap distance that the rules allow, in bytes
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
@@ -45,7 +44,6 @@ class Layout(NamedTuple):
 def plan_in_order(
     graph: Graph,
     order: Sequence[int],
-    memory: str = "sram",
     *,
     max_distance: int = NO_OVERLAP,
     share: bool = True,
@@ -63,14 +61,13 @@ def plan_in_order(
         parts: whether outputs of splits may lie inside their input, and inputs of concatenations inside their output.
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
-    layout = lay_out(graph, unfused_stages(order), shared, memory, max_distance=max_distance, kernels=kernels)
+    layout = lay_out(graph, unfused_stages(order), shared, max_distance=max_distance, kernels=kernels)
     return check(place_layout(layout, moves=moves)[0])
 
 
 def plan_in_stages(
     graph: Graph,
     stages: Sequence[tuple[int, ...]],
-    memory: str = "sram",
     *,
     streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
@@ -85,7 +82,7 @@ def plan_in_stages(
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
     streams = StreamedIO(streamed_inputs, streamed_outputs)
-    return check(place_layout(lay_out(graph, stages, shared, memory, streams=streams, tiles=tiles, kernels=kernels))[0])
+    return check(place_layout(lay_out(graph, stages, shared, streams=streams, tiles=tiles, kernels=kernels))[0])
 
 
 def unfused_stages(order: Sequence[int]) -> list[tuple[int, ...]]:
@@ -97,7 +94,6 @@ def lay_out(
     graph: Graph,
     stages: Sequence[tuple[int, ...]],
     shared: Aliases,
-    memory: str,
     *,
     streams: StreamedIO = WHOLE,
     tiles: tuple[Tile, ...] = (),
@@ -121,27 +117,27 @@ def lay_out(
         sums = row_graph.accumulator_bytes[ops[-1]] if schedule else 0
         for index, size in ((ops[0], max(scratch[index] for index in ops)), (ops[-1], sums)):
             if size:
-                scratch_buffers.append(Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory))
+                scratch_buffers.append(Buffer(scratch_name(graph.ops[index].name), size, step, step + 1))
         name, inside = tiles_name(graph.ops[ops[-1]].name), [tile_offsets(row_graph, tile) for tile in of_stage]
         places |= {tensor: Place(name, offset) for offsets, _ in inside for tensor, offset in offsets.items()}
         if inside:
-            tile_buffers.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
+            tile_buffers.append(Buffer(name, max(size for _, size in inside), step, step + 1))
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
     lives = lifetimes(graph, stages, owner, by_rows={name for names in streams for name in names})
-    buffers = [_buffer(graph.tensors[name], line_buffers.get(name), life, memory) for name, life in lives.items()]
+    buffers = [_buffer(graph.tensors[name], line_buffers.get(name), life) for name, life in lives.items()]
     buffers += [*scratch_buffers, *tile_buffers]
     distance = distances_by_stage(row_graph, planned, shared.owner, shared.offset, max_distance)
     allowed = rules(graph, stages, owner, distance, buffers)
-    return Layout(row_graph, planned, shared, memory, max_distance, places, tuple(buffers), allowed, kernels)
+    return Layout(row_graph, planned, shared, max_distance, places, tuple(buffers), allowed, kernels)
 
 
-def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> Buffer:
+def _buffer(tensor: Tensor, ring_rows: int | None, life: Life) -> Buffer:
     """Return the buffer of a tensor: for all of it if `ring_rows` is None, else a line buffer of `ring_rows` rows.
 
     Fast kernels load words, so all buffers are aligned to words. Byte alignment would save at most 6 bytes on real networks.
     """
     size = tensor.bytes if ring_rows is None else ring_rows * row_bytes(tensor)
-    return Buffer(tensor.name, size, max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)), memory)
+    return Buffer(tensor.name, size, max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)))
 
 
 def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> list[Plan]:
@@ -212,9 +208,7 @@ def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, d
     shared = shared_in(graph, file_order(graph), parts=layout.shared.parts)
     streams = StreamedIO(tuple(row_graph.streamed_inputs), tuple(row_graph.streamed_outputs))
     max_distance, kernels = layout.max_distance, layout.kernels
-    moved = lay_out(
-        graph, stages, shared, layout.memory, streams=streams, tiles=tiles, max_distance=max_distance, kernels=kernels
-    )
+    moved = lay_out(graph, stages, shared, streams=streams, tiles=tiles, max_distance=max_distance, kernels=kernels)
     return moved, known
 
 
@@ -228,7 +222,7 @@ def _plan(layout: Layout, placed: Placement, lower_bound: int) -> Plan:
         buffers=layout.buffers,
         places=layout.places,
         offsets=placed.offsets,
-        arena={layout.memory: placed.bytes},
+        arena={ONE_MEMORY: placed.bytes},
         scratch=max(scratch_of(row_graph.graph, row_graph.variants), default=0),
         lower_bound=lower_bound,
         streamed_inputs=tuple(row_graph.streamed_inputs),

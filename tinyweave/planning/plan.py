@@ -15,6 +15,8 @@ from typing import NamedTuple
 from ..ir import Graph
 from ..support.notebook import Area, memory_map, table
 
+ONE_MEMORY = "sram"  # the name of the memory, until the buffers are distributed over several
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -98,7 +100,7 @@ class Buffer:
     start: int
     end: int
     align: int = 4
-    memory: str = "sram"
+    memory: str = ONE_MEMORY
 
 
 @dataclass(frozen=True)

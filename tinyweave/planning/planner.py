@@ -34,13 +34,13 @@ from .kernels.flash_budget import (
     predicted_kernels,
 )
 from .kernels.stack import least_stack, stack_bytes
-from .layouts import LayoutSearch, pareto_front
+from .layouts import best_candidates, best_plan, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
 from .request import Limits, Objective, Request
 from .search.pareto import COSTS, PathObjective, Query
 from .search.problem import NEVER, Problem
-from .strategies import PlanSpace, PlanSpaces, SearchedOrders, least_bytes, scaled_macs, streamed_io
+from .strategies import KernelSet, PlanSpace, PlanSpaces, least_ram, scaled_macs, streamed_io
 
 DEFAULT = Request()
 MOST_FLASH_POINTS = 6  # plans of `by_flash`
@@ -49,8 +49,8 @@ MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the 
 # kernels. A smaller gain may be an error of the estimates of code size and cycles.
 SMALLER_SET_PAYS = 0.95
 
-SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[KernelRule, ...], bool], PlanSpaces]
-"""Plan spaces by graph, memory, streamed inputs and outputs, kernel set and `Request.fast`."""
+SpaceCache = dict[tuple[Graph, StreamedIO, bool], PlanSpaces]
+"""Plan spaces by graph, streamed inputs and outputs, and `Request.fast`."""
 
 
 def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None = None) -> Plan:
@@ -84,55 +84,41 @@ def smallest_plan(graph: Graph, request: Request, kernels: KernelRule) -> Plan:
     """Return the plan with the least RAM that recomputes nothing. It is not checked.
 
     Args:
-        request: its strategy, memory and streamed inputs and outputs apply; its limits and objective are ignored.
+        request: its strategy and streamed inputs and outputs apply; its limits and objective are ignored.
     """
-    streams = streamed_io(graph, request)
-    spaces = PlanSpaces(SearchedOrders(graph, streams, fast=False), request.memory, [kernels]).of(request.strategy, 1.0)
-    return LayoutSearch(spaces).plan("size")
+    return best_plan(PlanSpaces(graph, streamed_io(graph, request)).of((kernels,), request.strategy, 1.0), "size")
 
 
 class PlanSearch:
     """A search for plans of one graph and request, for several objectives and limits of RAM and time.
 
-    It caches plan spaces and layouts between calls.
+    It caches plan spaces, with their solutions and plans, between calls.
     """
 
     def __init__(self, graph: Graph, request: Request = DEFAULT, known: SpaceCache | None = None) -> None:
         """Compute the kernel sets of the request.
 
-        Plan spaces are built on first use and added to the cache `known`; searches with the same cache share them. None for a
-        cache of this search alone.
+        Searches with the same cache `known` share their plan spaces. None for a cache of this search alone.
         """
         self.graph, self.request, self.flash_limit = graph, request, request.limits.flash
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)
-        self._streams = streamed_io(graph, request)
-        self._spaces = {} if known is None else known
-        self._layouts: dict[int, LayoutSearch] = {}  # by number of the kernel set
+        known, key = {} if known is None else known, (graph, streamed_io(graph, request), request.fast)
+        self._spaces = known.setdefault(key, PlanSpaces(*key))
         self._fallback: PlanSearch | None = None
         if request.fallback_core:
-            self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), self._spaces)
+            self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), known)
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
         """Return the plan spaces (each with one order of the ops) that the strategy searches with one kernel set.
 
         `kernel_set` is the number of the set, the kernels that each op may use; -1 is the fastest set.
         """
-        return self._spaces_of(self.kernel_sets[kernel_set]).of(self.request.strategy, self.request.max_mac_overhead)
-
-    def _spaces_of(self, kernel_set: Sequence[KernelRule]) -> PlanSpaces:
-        kernels, memory, fast = tuple(kernel_set), self.request.memory, self.request.fast
-        key = self.graph, memory, self._streams, kernels, fast
-        if key not in self._spaces:
-            known = (each.orders for each in self._spaces.values())
-            alike = (each for each in known if (each.graph, each.streams, each.fast) == (self.graph, self._streams, fast))
-            orders = next(alike, None) or SearchedOrders(self.graph, self._streams, fast)
-            self._spaces[key] = PlanSpaces(orders, memory, kernels)
-        return self._spaces[key]
+        return self._spaces.of(tuple(self.kernel_sets[kernel_set]), self.request.strategy, self.request.max_mac_overhead)
 
     @cached_property
     def least_bytes(self) -> int:
         """Return a lower bound in bytes on the RAM of every plan; NEVER (infinity) if there is no plan."""
-        least = least_bytes(self.spaces())
+        least = least_ram(self.spaces())
         return least if self._fallback is None else min(least, self._fallback.least_bytes)
 
     def plan(
@@ -166,8 +152,7 @@ class PlanSearch:
 
         To report a fault of the planner, save both: `solve` needs neither the model nor its weights.
         """
-        spaces = (space for each in self._spaces.values() for of in each.known.values() for space in of)
-        for space in spaces:
+        for space in (space for of in self._spaces.known.values() for space in of):
             for (stages, _), plans in space.plans.items():
                 if any(each.stages is plan.stages for each in plans):
                     return space.search.problem, ("fastest", max(stage.bytes for stage in stages), NEVER)
@@ -196,12 +181,12 @@ class PlanSearch:
             return over, not self._fits_flash(each.graph, each.variants), late, _ram(each) + stack_bytes(each, core)
 
         stack = least_stack(self.graph, self.kernel_sets[-1], core)
-        if self.request.strategy == "best" and not any(self._streams) and any(stage.schedule for stage in best.stages):
-            unfused = self._spaces_of(self.kernel_sets[-1]).of("unfused", None)
-            if least_bytes(unfused) + stack < cost(best)[-1]:
+        is_whole = not any(self._spaces.streams)
+        if self.request.strategy == "best" and is_whole and any(stage.schedule for stage in best.stages):
+            unfused = self._spaces.of(tuple(self.kernel_sets[-1]), "unfused")
+            if least_ram(unfused) + stack < cost(best)[-1]:
                 objectives: list[PathObjective] = ["size"] if cycle_limit == NEVER else list(COSTS)
-                search = LayoutSearch(unfused)
-                best = min([best, *(search.plan(each, byte_limit, cycle_limit) for each in objectives)], key=cost)
+                best = min([best, *(best_plan(unfused, each, byte_limit, cycle_limit) for each in objectives)], key=cost)
         if self._fallback is not None:
             stack = least_stack(self.graph, self._fallback.kernel_sets[-1], core)
             if self._fallback.least_bytes + stack < cost(best)[-1]:
@@ -232,7 +217,7 @@ class PlanSearch:
         Each plan equals the result of `plan` for objective `speed` with the plan's own RAM as the limit. If `checked` is False,
         the plans have not been verified: callers may compare them, but not generate code from them.
         """
-        sizes = [candidate.bytes for candidate in self._layout_search().front()]
+        sizes = [candidate.bytes for candidate in best_candidates(self.spaces())]
         by_bytes = dict[int, Plan]()
         for number, size in enumerate(sizes):
             if progress:
@@ -259,16 +244,10 @@ class PlanSearch:
         for done, number in enumerate(sorted(numbers, reverse=True)):
             if progress:
                 progress("planning with less Flash", done, len(numbers))
-            plans.append(self._layout_search(number).plan("speed", byte_limit))
+            plans.append(best_plan(self.spaces(number), "speed", byte_limit))
         plans = [made for made in plans if _ram(made) <= byte_limit]
         plans = pareto_front(plans, lambda made: (self._cycles(made), constant_bytes(made.graph, made.variants)))
         return [check(made) for made in plans]
-
-    def _layout_search(self, kernel_set: int = -1) -> LayoutSearch:
-        number = kernel_set % len(self.kernel_sets)
-        if number not in self._layouts:
-            self._layouts[number] = LayoutSearch(self.spaces(number))
-        return self._layouts[number]
 
     def _least_flash(self, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Plan:
         """Return the plan with the least code and constants within the limits. It is not checked.
@@ -280,25 +259,24 @@ class PlanSearch:
         needs = flash_and_cycles(self.graph, sets, core, reads)
         able = [each for each, (_, cycles) in zip(sets, needs, strict=True) if cycles <= cycle_limit]
         for kernel_set in able[:MOST_SETS]:
-            for objective, search in self._by_code(kernel_set):
-                best = search.plan(objective, byte_limit, cycle_limit, progress)
+            for spaces, objective, relocates in self._by_code(tuple(kernel_set)):
+                best = best_plan(spaces, objective, byte_limit, cycle_limit, progress, relocates=relocates)
                 if _ram(best) <= byte_limit and self._cycles(best) <= cycle_limit:
                     return best
         return self._within_flash("speed", byte_limit, cycle_limit, progress)
 
-    def _by_code(self, kernel_set: Sequence[KernelRule]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
-        """Yield (objective, search) over the plan spaces of a kernel set, the searches whose plans have the least code first.
+    def _by_code(self, kernel_set: KernelSet) -> Iterator[tuple[list[PlanSpace], PathObjective, bool]]:
+        """Yield (plan spaces, objective, whether to relocate) of a kernel set, those whose plans have the least code first.
 
         The code of a relocation is a call, the code of a fused stage a loop. So plans without both come first, then plans that
         only relocate, if strategy and streams allow plans without fusion. The fastest plan within the RAM comes last: among
         plans with fused stages, it fuses the fewest layers.
         """
-        spaces = self._spaces_of(kernel_set)
-        if self.request.strategy in ("best", "unfused") and not any(self._streams):
-            unfused = spaces.of("unfused", None)
-            yield "size", LayoutSearch(unfused, relocates=False)
-            yield "size", LayoutSearch(unfused)
-        yield "speed", LayoutSearch(spaces.of(self.request.strategy, self.request.max_mac_overhead))
+        if self.request.strategy in ("best", "unfused") and not any(self._spaces.streams):
+            unfused = self._spaces.of(kernel_set, "unfused")
+            yield unfused, "size", False
+            yield unfused, "size", True
+        yield self._spaces.of(kernel_set, self.request.strategy, self.request.max_mac_overhead), "speed", True
 
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
         """Return the number of the fastest kernel set that objective `balanced` may use; -1 is the fastest set of all.
@@ -322,8 +300,8 @@ class PlanSearch:
         last = max(number for number, need in enumerate(needs) if need == min(needs))
         if last == len(needs) - 1:
             return -1
-        sets = (self._layout_search(number) for number in (-1, last))
-        fastest, other = (each.plan("balanced", limits.bytes, cycle_limit, progress) for each in sets)
+        of_sets = (self.spaces(number) for number in (-1, last))
+        fastest, other = (best_plan(spaces, "balanced", limits.bytes, cycle_limit, progress) for spaces in of_sets)
         is_tighter = _likely_flash(other) * limits.bytes > _ram(fastest) * flash
         before, after = (_ram(each) * _likely_flash(each) * self._cycles(each) for each in (fastest, other))
         return last if is_tighter and after < SMALLER_SET_PAYS * before else -1
@@ -344,14 +322,14 @@ class PlanSearch:
         (`predicted_kernels`). Planning goes on with the fastest set that is predicted to fit, then with smaller ones until a
         plan fits. A larger Flash limit begins at the same set or a faster one, so it never yields a slower plan.
         """
-        best = self._layout_search(last).plan(objective, byte_limit, cycle_limit, progress)
+        best = best_plan(self.spaces(last), objective, byte_limit, cycle_limit, progress)
         if self._fits_flash(best.graph, best.variants):
             return best
         kernel_of = {op.name: name for op, name in zip(best.graph.ops, best.variants, strict=True)}
         predicted = (predicted_kernels(self.graph, kernels, kernel_of) for kernels in self.kernel_sets[:last])
         fitting = [number for number, variants in enumerate(predicted) if self._fits_flash(self.graph, variants)]
         for number in range(max(fitting, default=0), -1, -1):
-            best = self._layout_search(number).plan(objective, byte_limit, cycle_limit, progress)
+            best = best_plan(self.spaces(number), objective, byte_limit, cycle_limit, progress)
             if self._fits_flash(best.graph, best.variants):
                 break
         return best

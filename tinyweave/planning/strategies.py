@@ -32,7 +32,7 @@ from .request import Request
 from .search.channels_once import Known, best_channels_once
 from .search.of_graph import problem_of
 from .search.orders import orders_of, stage_cycles_of
-from .search.pareto import ParetoSearch
+from .search.pareto import NO_CAPS, Fastest, fastest_of, least_bytes
 from .search.path_search import ChosenStage, PathSearch, Solution
 from .search.problem import NEVER
 from .search.stage_cycles import StageCycles
@@ -97,7 +97,6 @@ class PlanSpace:
 
     search: PathSearch
     cycles_of: StageCycles
-    memory: str
     kernel_set: Sequence[KernelRule]
     streams: StreamedIO
     nested: bool = False
@@ -122,7 +121,6 @@ class PlanSpace:
                 graph,
                 [stage.ops for stage in stages],
                 shared_in(graph, self.search.order, parts=self.nested),
-                self.memory,
                 tiles=tuple(tile for stage in stages for tile in stage.tiles),
                 kernels=kernels,
                 max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
@@ -154,35 +152,35 @@ def scaled_macs(macs: int, overhead: float) -> int:
 
 # a graph that computes some channels of maps twice, how many it computes once (map -> channels), its aliases, its orders
 Rematerialised = tuple[Graph, Mapping[str, int], Aliases, Sequence[tuple[int, ...]]]
+KernelSet = tuple[KernelRule, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class SearchedOrders:
-    """The orders of a graph's ops that are searched, and which tensors share memory. They are the same for all kernel sets.
+class PlanSpaces:
+    """The plan spaces of a graph, built on first use and shared by all searches for plans of the graph.
 
-    With `fast`, the orders are searched only briefly. "Nested" are outputs of splits and slices inside their input, and inputs
-    of concatenations inside their output.
+    A plan space has all splits of one order of the ops into stages, with one kernel set: the kernels that each op may use. The
+    orders, and which tensors share memory, are the same for all kernel sets. "Nested" are outputs of splits and slices inside
+    their input, and inputs of concatenations inside their output. If `fast`, orders are searched only briefly, and strategy
+    `best` fuses ops only to stream inputs or outputs.
     """
 
     graph: Graph
     streams: StreamedIO
-    fast: bool
+    fast: bool = False
+    known: dict[tuple[KernelSet, str, float | None], list[PlanSpace]] = field(default_factory=dict)  # by arguments of `of`
     _channels: Known = field(default_factory=lambda: ({}, {}))
     _rematerialised: dict[frozenset[tuple[str, int]], Rematerialised] = field(default_factory=dict)
 
-    def rematerialised(self, budgets: Sequence[int]) -> Iterator[Rematerialised]:
-        """Yield the graphs that compute some channels of maps twice, the best for each budget of MACs to recompute.
+    def of(self, kernel_set: KernelSet, strategy: str, overhead: float | None = None) -> list[PlanSpace]:
+        """Return the plan spaces of a strategy, whose plans execute at most `overhead` times the MACs of the network.
 
-        The budgets rise. A graph that is best for several budgets is yielded once.
+        None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
         """
-        found = best_channels_once(self.graph, self.streams.streamed_inputs, budgets, self._channels)
-        for key in dict.fromkeys(frozenset(once.items()) for once in found if once):
-            if key not in self._rematerialised:
-                graph = with_channels_once(self.graph, dict(key))
-                aliases = shared_in(graph, file_order(graph), parts=False)
-                orders = orders_of(graph, aliases, FEW_SETS, self.streams)
-                self._rematerialised[key] = graph, dict(key), aliases, orders
-            yield self._rematerialised[key]
+        key = kernel_set, strategy, overhead
+        if key not in self.known:
+            self.known[key] = self._of(*key)
+        return self.known[key]
 
     @cached_property
     def aliases(self) -> Aliases:
@@ -199,62 +197,38 @@ class SearchedOrders:
         """Return whether more tensors can be nested than in `aliases`. If inputs or outputs are streamed, they cannot."""
         return self.nested_aliases.free != self.aliases.free and not any(self.streams)
 
-    @property
-    def _most_sets(self) -> int:
-        return FEW_SETS if self.fast else MOST_SETS
-
     @cached_property
-    def unnested(self) -> Sequence[tuple[int, ...]]:
+    def orders(self) -> Sequence[tuple[int, ...]]:
         """Return the orders to search without nested tensors: the one found with the least peak RAM, then the file's."""
-        sets = self._most_sets // 5 if self.has_nested else self._most_sets
-        return orders_of(self.graph, self.aliases, sets, self.streams)
+        sets = FEW_SETS if self.fast else MOST_SETS
+        return orders_of(self.graph, self.aliases, sets // 5 if self.has_nested else sets, self.streams)
 
     @cached_property
-    def nested(self) -> Sequence[tuple[int, ...]]:
+    def nested_orders(self) -> Sequence[tuple[int, ...]]:
         """Return the orders to search with nested tensors; empty if there are none."""
-        return orders_of(self.graph, self.nested_aliases, self._most_sets, self.streams) if self.has_nested else ()
+        sets = FEW_SETS if self.fast else MOST_SETS
+        return orders_of(self.graph, self.nested_aliases, sets, self.streams) if self.has_nested else ()
 
-
-class PlanSpaces:
-    """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies.
-
-    A plan space has all splits of one order of the ops into stages. A kernel set is the kernels that each op may use.
-    """
-
-    def __init__(self, orders: SearchedOrders, memory: str, kernel_set: Sequence[KernelRule]) -> None:
-        """Take the graph, and the inputs and outputs that are streamed, from `orders`.
-
-        If `orders.fast`, strategy `best` fuses ops only to stream inputs or outputs.
-        """
-        self.orders, self.memory, self.kernel_set = orders, memory, kernel_set
-        self.graph, self.streams, self.fast = orders.graph, orders.streams, orders.fast
-        self.known: dict[tuple[str, float | None], list[PlanSpace]] = {}  # by strategy and overhead
-
-    def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
-        """Return the plan spaces of a strategy, whose plans execute at most `overhead` times the MACs of the network.
-
-        None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
-        """
-        if (strategy, overhead) not in self.known:
-            self.known[strategy, overhead] = self._of(strategy, overhead)
-        return self.known[strategy, overhead]
-
-    def _of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
+    def _of(self, kernel_set: KernelSet, strategy: str, overhead: float | None) -> list[PlanSpace]:
         name = _parsed(strategy)[0]
         if overhead is not None:
             budget = recomputable_macs(macs(self.graph), overhead)
         else:
             budget = NEVER if name in RECOMPUTING else 0
+        space_of = partial(self._space, kernel_set, self.graph)
         if name == "layer":
-            return [self._layer]
+            return [space_of(file_order(self.graph), self.aliases, overlap=False, fuses=False)]
         if name == "best" and (any(self.streams) or not self.fast):
-            fused = [self._space(self.graph, order, self.orders.aliases, budget=budget) for order in self.orders.unnested]
-            return [*self._whole, *fused, *self._rematerialised(overhead, budget)]
-        unfused = [*self._whole, *([] if self.fast and self.orders.has_nested else self._unfused)]
-        return unfused if name in {"best", "unfused"} else self._of_baseline(strategy, unfused, budget)
+            fused = [space_of(order, self.aliases, budget=budget) for order in self.orders]
+            return [*self._whole(kernel_set), *fused, *self._rematerialised_spaces(kernel_set, overhead, budget)]
+        if name in {"best", "unfused"}:
+            orders = [] if self.fast and self.has_nested else self.orders
+            return [*self._whole(kernel_set), *(space_of(order, self.aliases, fuses=False) for order in orders)]
+        return self._of_baseline(kernel_set, strategy, budget)
 
     def _space(
         self,
+        kernel_set: KernelSet,
         graph: Graph,
         order: tuple[int, ...],
         shared: Aliases,
@@ -269,60 +243,50 @@ class PlanSpaces:
         `shared` says which tensors share memory. `overlap`, `nested` and `channels_once` are fields of PlanSpace. `fusion` are
         keywords of problem_of, which say which fused stages are searched.
         """
-        has_cycles = not self.fast or len(self.kernel_set) > 1
+        has_cycles = not self.fast or len(kernel_set) > 1
         cycles_of = stage_cycles_of(
-            graph, order, shared, kernels=self.kernel_set, streams=self.streams, overlap=overlap, has_cycles=has_cycles
+            graph, order, shared, kernels=kernel_set, streams=self.streams, overlap=overlap, has_cycles=has_cycles
         )
-        return PlanSpace(
-            PathSearch(problem_of(cycles_of, order, shared.owner, **fusion)),
-            cycles_of,
-            self.memory,
-            self.kernel_set,
-            self.streams,
-            nested=nested,
-            overlap=overlap,
-            fast=self.fast,
-            channels_once=channels_once,
-        )
+        search, more = PathSearch(problem_of(cycles_of, order, shared.owner, **fusion)), (nested, overlap, self.fast)
+        return PlanSpace(search, cycles_of, kernel_set, self.streams, *more, channels_once)
 
-    @cached_property
-    def _layer(self) -> PlanSpace:
-        """Return the plan space of strategy `layer`: the file's order, no fusion, and no output overlaps an operand."""
-        return self._space(self.graph, file_order(self.graph), self.orders.aliases, overlap=False, fuses=False)
-
-    @cached_property
-    def _whole(self) -> list[PlanSpace]:
+    def _whole(self, kernel_set: KernelSet) -> list[PlanSpace]:
         """Return plan spaces without fusion: `layer`, and one for each searched order of the ops, with nested tensors.
 
         `best` and `unfused` search these spaces, too, because they sometimes have the smallest plan. Empty if inputs or outputs
         are streamed.
         """
-        aliases, spaces = self.orders.nested_aliases, [] if any(self.streams) else [self._layer]
-        return [*spaces, *(self._space(self.graph, each, aliases, nested=True, fuses=False) for each in self.orders.nested)]
+        key = kernel_set, "nested", None
+        if key not in self.known:
+            space_of = partial(self._space, kernel_set, self.graph, nested=True, fuses=False)
+            self.known[key] = [space_of(order, self.nested_aliases) for order in self.nested_orders]
+        return [*([] if any(self.streams) else self.of(kernel_set, "layer")), *self.known[key]]
 
-    @cached_property
-    def _unfused(self) -> list[PlanSpace]:
-        return [self._space(self.graph, order, self.orders.aliases, fuses=False) for order in self.orders.unnested]
-
-    def _rematerialised(self, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
+    def _rematerialised_spaces(self, kernel_set: KernelSet, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
         """Yield plan spaces of graphs that compute some channels of maps twice, chosen to save most RAM within a limit of MACs.
 
         The limits are `overhead` times the network's MACs, and the smaller ones of OVERHEADS. There are no such spaces if
-        `overhead` is None or allows no recomputation. `budget` is the number of MACs that `overhead` allows to recompute.
+        `overhead` is None or allows no recomputation. `budget` is the number of MACs that `overhead` allows to recompute. A
+        graph that is best for several limits is searched once.
         """
         if not budget or overhead is None:
             return
-        graph = self.graph
-        budgets = [recomputable_macs(macs(graph), each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
-        for rematerialised, once, aliases, orders in self.orders.rematerialised(budgets):
-            left = budget - macs(rematerialised) + macs(graph)
+        work = macs(self.graph)
+        budgets = [recomputable_macs(work, each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
+        found = best_channels_once(self.graph, self.streams.streamed_inputs, budgets, self._channels)
+        for key in dict.fromkeys(frozenset(once.items()) for once in found if once):
+            if key not in self._rematerialised:
+                graph = with_channels_once(self.graph, dict(key))
+                aliases = shared_in(graph, file_order(graph), parts=False)
+                self._rematerialised[key] = graph, dict(key), aliases, orders_of(graph, aliases, FEW_SETS, self.streams)
+            graph, once, aliases, orders = self._rematerialised[key]
             for order in orders:
-                yield self._space(rematerialised, order, aliases, budget=left, channels_once=once)
+                yield self._space(kernel_set, graph, order, aliases, budget=budget - macs(graph) + work, channels_once=once)
 
-    def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
-        """Return the plan spaces with the fused stages of a published planner, or `unfused` if their least RAM is not smaller.
+    def _of_baseline(self, kernel_set: KernelSet, strategy: str, budget: int) -> list[PlanSpace]:
+        """Return the plan spaces with the fused stages of a published planner, or unfused ones if their RAM is not larger.
 
-        The least RAM is `least_bytes`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with
+        The RAM is `least_ram`, a lower bound. If `strategy` has patch numbers or the plan streams, the spaces with
         fused stages are returned even if they save no RAM. `budget` is the number of multiply-accumulates that fused stages may
         recompute.
 
@@ -330,13 +294,13 @@ class PlanSpaces:
             CompileError: the plan streams, but this strategy has no fused stages for the network.
         """
         name, grid, layers = _parsed(strategy)
-        spaces = list[PlanSpace]()
+        unfused, spaces = self.of(kernel_set, "unfused"), list[PlanSpace]()
         for each in unfused:
             if each.nested or not each.overlap:
                 continue
             row_graph, order = each.cycles_of.row_graph, each.search.order
             shared = shared_in(self.graph, order, parts=False)
-            space_of = partial(self._space, self.graph, order, shared)
+            space_of = partial(self._space, kernel_set, self.graph, order, shared)
             if name == "msf":
                 spaces.append(space_of(budget=budget, one_tile_per_stage=True))
                 continue
@@ -349,10 +313,15 @@ class PlanSpaces:
         is_required = bool(grid or layers) or any(self.streams)
         if not spaces and any(self.streams):
             raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
-        return spaces if spaces and (is_required or least_bytes(spaces) < least_bytes(unfused)) else unfused
+        return spaces if spaces and (is_required or least_ram(spaces) < least_ram(unfused)) else unfused
 
 
-def least_bytes(spaces: Sequence[PlanSpace]) -> int:
+def fastest_in(spaces: Sequence[PlanSpace], caps: Mapping[int, int] = NO_CAPS) -> Fastest:
+    """Return a function: byte limit -> the fastest solution of these spaces. `caps`: number of a space -> its own limit."""
+    return partial(fastest_of, [space.search for space in spaces], caps=caps)
+
+
+def least_ram(spaces: Sequence[PlanSpace]) -> int:
     """Return a lower bound in bytes on the RAM of all plans in these spaces; NEVER (infinity) if there is no plan."""
-    solution = ParetoSearch([space.search for space in spaces]).least_bytes()
+    solution = least_bytes(fastest_in(spaces))
     return NEVER if solution is None else solution.bytes

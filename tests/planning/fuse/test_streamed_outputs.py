@@ -28,7 +28,7 @@ from tinyweave.planning.fuse.row_schedule import distances_by_stage, is_fused, s
 from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.search.of_graph import problem_of
 from tinyweave.planning.search.orders import stage_cycles_of
-from tinyweave.planning.search.pareto import ParetoSearch
+from tinyweave.planning.search.pareto import least_bytes
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.support import toolchain
 
@@ -128,7 +128,7 @@ def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int
     row_graph, order = row_graph_of(graph, *streamed_outputs), file_order(graph)
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, streams=StreamedIO((), streamed_outputs))
-    found = ParetoSearch([PathSearch(problem_of(cycles_of, order, shared.owner))]).least_bytes()
+    found = least_bytes(PathSearch(problem_of(cycles_of, order, shared.owner)).fastest)
     assert found is not None
     stages, tiles = [stage.ops for stage in found.stages], [tile for stage in found.stages for tile in stage.tiles]
     chosen = plan_in_stages(graph, stages, tiles=tiles, streamed_outputs=streamed_outputs)

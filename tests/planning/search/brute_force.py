@@ -142,7 +142,7 @@ class Network:
         stages = [*unfused_stages(order[:begin]), tuple(order[begin:end]), *unfused_stages(order[end:])]
         try:
             streams = StreamedIO(self.streamed_inputs)
-            layout = lay_out(self.graph, stages, shared, "sram", streams=streams, tiles=tiles, kernels=kernels)
+            layout = lay_out(self.graph, stages, shared, streams=streams, tiles=tiles, kernels=kernels)
         except ValueError:
             return None
         alive = {buffer.name: buffer for buffer in layout.buffers if buffer.start <= begin < buffer.end}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path as FilePath
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,14 +23,13 @@ from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.layer_cycles import cost_model_core, layer_cycles
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import macs
-from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, plan, planner, strategies, to_json
+from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, layouts, plan, planner, strategies, to_json
 from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernel_choice import KernelRule
 from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
 from tinyweave.planning.kernels.stack import stack_bytes
-from tinyweave.planning.layouts import LayoutSearch
 from tinyweave.planning.place.relocation_ops import is_move
-from tinyweave.planning.search.pareto import COSTS, Candidate, ParetoSearch
+from tinyweave.planning.search.pareto import COSTS, Candidate
 from tinyweave.planning.search.path_search import Solution
 
 DIGITS = FilePath(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
@@ -97,8 +97,8 @@ def call_cycles(made: Plan) -> int:
 
 def is_proved(search: planner.PlanSearch, points: Sequence[Plan]) -> bool:
     """Return whether no path takes fewer cycles than a point, without moves, within the point's bytes minus its gap."""
-    pareto = ParetoSearch([space.search for space in search.spaces()])
-    fastest = [(pareto.fastest(size(each) - each.gap), each) for each in points]
+    fastest_in = strategies.fastest_in(search.spaces())
+    fastest = [(fastest_in(size(each) - each.gap), each) for each in points]
     return all(found is None or found.cycles >= call_cycles(each) for found, each in fastest)
 
 
@@ -418,8 +418,8 @@ def test_a_placement_1_percent_above_its_path_makes_the_search_try_another(
     placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     laid_out, solution, other = list[Solution](), Solution((), 10_000, 5), Solution((), 9_000, 6)
-    candidate, search = Candidate(SimpleNamespace(), placed, 5), LayoutSearch([])  # type: ignore[arg-type]
-    monkeypatch.setattr(search, "pareto", SimpleNamespace(fastest_of=lambda number, limit: other))
-    monkeypatch.setattr(search, "lay_out", lambda solution: laid_out.append(solution) or [candidate])
-    assert search._smaller([candidate], solution) == ([candidate], solution)
+    candidate: Any = Candidate(SimpleNamespace(), placed, 5)  # type: ignore[arg-type]
+    spaces: Any = [SimpleNamespace(search=SimpleNamespace(fastest=lambda limit: other))]
+    monkeypatch.setattr(layouts, "_laid_out", lambda spaces, solution, **more: laid_out.append(solution) or [candidate])
+    assert layouts._smaller(spaces, [candidate], solution) == ([candidate], solution)
     assert len(laid_out) == looks

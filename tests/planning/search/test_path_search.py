@@ -16,7 +16,7 @@ from tinyweave.planning.search.of_graph import problem_of
 from tinyweave.planning.search.orders import stage_cycles_of
 from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.planning.search.problem import NEVER
-from tinyweave.planning.strategies import PlanSpaces, SearchedOrders
+from tinyweave.planning.strategies import PlanSpaces
 
 SEEDS = range(30)
 CORE = KernelRule("cortex-m4")
@@ -24,7 +24,7 @@ CORE = KernelRule("cortex-m4")
 
 def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:
     graph = random_network(seed, random.Random(seed).randint(3, 7), growers=BY_ROW, live=2)
-    sources = PlanSpaces(SearchedOrders(graph, WHOLE, fast=False), "sram", [PORTABLE, CORE]).of("best", None)
+    sources = PlanSpaces(graph, WHOLE).of((PORTABLE, CORE), "best")
     order = sources[-1].search.order
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, kernels=[PORTABLE, CORE])

@@ -14,7 +14,7 @@ from tinyweave.passes.stream_time import stream_time
 from tinyweave.planning import Request, plan
 from tinyweave.planning.fuse.row_access import WHOLE
 from tinyweave.planning.layouts import SLACK
-from tinyweave.planning.strategies import SearchedOrders
+from tinyweave.planning.strategies import PlanSpaces
 
 REFUSED = (14, 44, 49)  # seeds of networks that cannot be streamed
 # seeds of networks of which another order than the one with the least peak unfused fuses better
@@ -59,7 +59,7 @@ def test_a_call_needs_the_least_arena_of_all_stages(seed: int) -> None:
     """The planner looks for stages in one or two orders. It accepts gaps of 1 % between buffers."""
     graph = call(seed)
     if seed in OTHER_ORDERS:
-        least = min(least_arena(graph, fuses=True, order=order) for order in SearchedOrders(graph, WHOLE, fast=False).unnested)
+        least = min(least_arena(graph, fuses=True, order=order) for order in PlanSpaces(graph, WHOLE).orders)
     else:
         least = least_arena(graph, fuses=True)
     assert least <= arena(graph, "best") <= least * (1 + SLACK)

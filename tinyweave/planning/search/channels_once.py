@@ -19,7 +19,7 @@ from ..liveness import lifetimes
 from ..order.order_search import file_order, without_views
 from .of_graph import problem_of
 from .orders import stage_cycles_of
-from .pareto import ParetoSearch
+from .pareto import least_bytes
 from .path_search import PathSearch
 from .problem import NEVER
 
@@ -128,7 +128,7 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, streams=streams, has_cycles=False)
     problem = problem_of(cycles_of, order, shared.owner, budget=budget)
-    found = ParetoSearch([PathSearch(problem)]).least_bytes(byte_limit)
+    found = least_bytes(PathSearch(problem).fastest, byte_limit)
     return NEVER if found is None else found.bytes
 
 

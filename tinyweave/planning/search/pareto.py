@@ -1,6 +1,6 @@
 """The Pareto front of all solutions in bytes and cycles, and the best solution by an objective.
 
-A solution splits an order of the ops into stages. The front and the best solution are found by queries, over several path
+A solution splits an order of the ops into stages. The front and the best solution are found by queries, to one or several path
 searches, for the fastest solution within a byte limit. The set of solutions does not depend on the limit, so a larger limit
 never gives a worse solution.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf, log
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar
 
 from ..plan import Plan
@@ -19,10 +20,12 @@ from .problem import NEVER, Problem
 PathObjective = Literal["size", "balanced", "speed"]
 """What to minimise: bytes, then cycles; bytes times cycles; cycles, then bytes."""
 MOST_QUERIES = 200  # per choice; a count rather than a time, so that every machine makes the same plan
-
+NO_CAPS: Mapping[int, int] = MappingProxyType({})
 
 Query = tuple[Literal[PathObjective, "fastest"], int, int]
 """Which solution to find: an objective, and limits of bytes and cycles. `fastest` minimises cycles, `speed` then bytes."""
+Fastest = Callable[[int], Solution | None]
+"""Return the fastest solution within a byte limit, the smaller of equally fast ones; None if no solution fits."""
 
 
 def solve(problem: Problem, query: Query) -> Solution | None:
@@ -30,7 +33,7 @@ def solve(problem: Problem, query: Query) -> Solution | None:
 
     This is the search of every plan. Equal problems and queries have equal solutions.
     """
-    return ParetoSearch([PathSearch(problem)]).best(*query)
+    return best(PathSearch(problem).fastest, *query)
 
 
 class Candidate(NamedTuple):
@@ -44,119 +47,96 @@ class Candidate(NamedTuple):
 Either = TypeVar("Either", Solution, Candidate)
 
 
-class ParetoSearch:
-    """Queries over several path searches, with a cache of the solutions found.
+def fastest_of(searches: Sequence[PathSearch], byte_limit: int, caps: Mapping[int, int] = NO_CAPS) -> Solution | None:
+    """Return the fastest solution of several path searches, the smaller of equally fast ones; None if none fits.
 
-    Attributes:
-        searches: the path searches, one per plan space.
-        known: for each path search, (low, high, solution): its fastest solution within any byte limit from low to high.
-        caps: number of a path search -> byte limit for its solutions, which a caller may set. All queries but `fastest_of` obey
-            these limits.
+    A solution must fit `byte_limit` and, if `caps` has a byte limit for the number of its path search, also that limit.
     """
+    found = list[Solution]()
+    for number, search in enumerate(searches):
+        solution = search.fastest(min(byte_limit, caps.get(number, NEVER)))
+        if solution is not None:
+            found.append(solution._replace(space=number))
+    return min(found, key=_speed, default=None)
 
-    def __init__(self, searches: Sequence[PathSearch]) -> None:
-        """Start with an empty cache and no byte limits of single path searches (caps)."""
-        self.searches = searches
-        self.known: list[list[tuple[int, int, Solution | None]]] = [[] for _ in searches]
-        self.caps = dict[int, int]()
 
-    def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest solution of all path searches, the smaller of equally fast solutions; None if none fits.
+def least_bytes(fastest: Fastest, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
+    """Return the solution with the least RAM, found by bisection; None if no solution is within the limits.
 
-        A solution must fit `byte_limit` and, if `caps` has a byte limit for its path search, also that limit.
-        """
-        numbers = range(len(self.searches))
-        found = [self.fastest_of(number, min(byte_limit, self.caps.get(number, NEVER))) for number in numbers]
-        return min((each for each in found if each is not None), key=_speed, default=None)
+    The limits are `byte_limit` bytes and `cycles` cycles. Ties are broken by cycles.
+    """
+    least = fastest(byte_limit)
+    if least is None or least.cycles > cycles:
+        return None
+    low = 0  # no solution needs so few bytes
+    while least.bytes - low > 1:
+        middle = (low + least.bytes) // 2
+        found = fastest(middle)
+        if found is None or found.cycles > cycles:
+            low = middle
+        else:
+            least = found
+    return least
 
-    def fastest_of(self, number: int, byte_limit: int) -> Solution | None:
-        """Return the fastest solution of path search `number` within a byte limit, None if no solution fits.
 
-        The solution is cached. The byte limit of the path search in `caps` does not apply.
-        """
-        for low, high, solution in self.known[number]:
-            if low <= byte_limit <= high:
-                return solution
-        found = self.searches[number].fastest(byte_limit)
-        found = found and found._replace(space=number)
-        self.known[number].append((found.bytes if found else 0, byte_limit, found))
+def best(
+    fastest: Fastest, objective: Literal[PathObjective, "fastest"], byte_limit: int = NEVER, cycles: int = NEVER
+) -> Solution | None:
+    """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if no solution fits."""
+    found = fastest(byte_limit)
+    if found is None or found.cycles > cycles:
+        return None
+    if objective == "fastest":
         return found
+    least = least_bytes(fastest, byte_limit, found.cycles if objective == "speed" else cycles)
+    assert least is not None, "the fastest solution is within the limits"
+    return _least_product(fastest, least, found) if objective == "balanced" else least
 
-    def least_bytes(self, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the solution with the least RAM, found by bisection; None if no solution is within the limits.
 
-        The limits are `byte_limit` bytes and `cycles` cycles. Ties are broken by cycles.
-        """
-        best = self.fastest(byte_limit)
-        if best is None or best.cycles > cycles:
-            return None
-        low = 0  # no solution needs so few bytes
-        while best.bytes - low > 1:
-            middle = (low + best.bytes) // 2
-            found = self.fastest(middle)
-            if found is None or found.cycles > cycles:
-                low = middle
-            else:
-                best = found
-        return best
+def _least_product(fastest: Fastest, least: Solution, most: Solution) -> Solution:
+    """Return the solution with the least product of bytes and cycles, from the smallest (`least`) to the fastest (`most`)."""
+    balanced, waiting = min(least, most, key=_product), [(least.bytes, most)]
+    for _ in range(MOST_QUERIES):
+        if not waiting:
+            break
+        low, high = waiting.pop()  # look for solutions of more than `low` and fewer than `high` bytes
+        if high.bytes - low > 1 and (low + 1) * high.cycles < _product(balanced)[0]:
+            middle, found = _between(fastest, low, high)
+            balanced = min(balanced, found, key=_product)
+            waiting += [(low, found), (middle, high)] if found.cycles > high.cycles else [(low, found)]
+    return balanced
 
-    def best(
-        self, objective: Literal[PathObjective, "fastest"], byte_limit: int = NEVER, cycles: int = NEVER
-    ) -> Solution | None:
-        """Return the best solution by an objective within `byte_limit` bytes and `cycles` cycles; None if no solution fits."""
-        fastest = self.fastest(byte_limit)
-        if fastest is None or fastest.cycles > cycles:
-            return None
-        if objective == "fastest":
-            return fastest
-        if objective == "speed":
-            return self.least_bytes(byte_limit, fastest.cycles)
-        least = self.least_bytes(byte_limit, cycles)
-        assert least is not None, "the fastest solution is within the limits"
-        return least if objective == "size" else self._least_product(least, fastest)
 
-    def _least_product(self, least: Solution, fastest: Solution) -> Solution:
-        best, waiting = min(least, fastest, key=_product), [(least.bytes, fastest)]
-        for _ in range(MOST_QUERIES):
-            if not waiting:
-                break
-            low, high = waiting.pop()  # look for solutions of more than `low` and fewer than `high` bytes
-            if high.bytes - low > 1 and (low + 1) * high.cycles < _product(best)[0]:
-                middle, found = self._between(low, high)
-                best = min(best, found, key=_product)
-                waiting += [(low, found), (middle, high)] if found.cycles > high.cycles else [(low, found)]
-        return best
+def front(fastest: Fastest) -> list[Solution]:
+    """Return Pareto-optimal solutions, the fewest cycles first.
 
-    def front(self) -> list[Solution]:
-        """Return Pareto-optimal solutions, the fewest cycles first.
+    Each query halves the widest gap in bytes between two known solutions, until no gap is left or after MOST_QUERIES.
+    """
+    quickest, least = best(fastest, "speed"), least_bytes(fastest)
+    if quickest is None or least is None:
+        return []
+    found, waiting = {quickest.cycles: quickest, least.cycles: least}, [(0, least.bytes, quickest)]
+    for _ in range(MOST_QUERIES):
+        if not waiting:
+            break
+        _, low, high = heappop(waiting)
+        middle, between = _between(fastest, low, high)
+        known = found.get(between.cycles)
+        if known is None or between.bytes < known.bytes:
+            found[between.cycles] = between
+        gaps = [(low, between), (middle, high)] if between.cycles > high.cycles else [(low, between)]
+        for begin, end in gaps:
+            if end.bytes - begin > 1 and end.cycles < least.cycles:
+                heappush(waiting, (begin - end.bytes, begin, end))
+    return sorted(found.values(), key=_speed)
 
-        Each query halves the widest gap in bytes between two known solutions, until no gap is left or after MOST_QUERIES.
-        """
-        fastest = self.best("speed")
-        least = self.least_bytes()
-        if fastest is None or least is None:
-            return []
-        found, waiting = {fastest.cycles: fastest, least.cycles: least}, [(0, least.bytes, fastest)]
-        for _ in range(MOST_QUERIES):
-            if not waiting:
-                break
-            _, low, high = heappop(waiting)
-            middle, between = self._between(low, high)
-            known = found.get(between.cycles)
-            if known is None or between.bytes < known.bytes:
-                found[between.cycles] = between
-            gaps = [(low, between), (middle, high)] if between.cycles > high.cycles else [(low, between)]
-            for begin, end in gaps:
-                if end.bytes - begin > 1 and end.cycles < least.cycles:
-                    heappush(waiting, (begin - end.bytes, begin, end))
-        return sorted(found.values(), key=_speed)
 
-    def _between(self, low: int, high: Solution) -> tuple[int, Solution]:
-        """Return a byte limit halfway between `low` and the bytes of solution `high`, and the fastest solution within it."""
-        middle = (low + high.bytes) // 2
-        found = self.fastest(middle)
-        assert found is not None, "the limit is above the least bytes"
-        return middle, found
+def _between(fastest: Fastest, low: int, high: Solution) -> tuple[int, Solution]:
+    """Return a byte limit halfway between `low` and the bytes of solution `high`, and the fastest solution within it."""
+    middle = (low + high.bytes) // 2
+    found = fastest(middle)
+    assert found is not None, "the limit is above the least bytes"
+    return middle, found
 
 
 def most_distinct(front: Sequence[Either], most: int) -> list[Either]:

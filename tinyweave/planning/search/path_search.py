@@ -82,6 +82,7 @@ class PathSearch:
             for numbers, of in zip(by_scratch, self.usable, strict=True)
         ]
         self._known: dict[tuple[int, Cycles], PerScratchSize] = {}
+        self._found: list[tuple[int, int, Solution | None]] = []  # (low, high, the fastest within any limit from low to high)
         self.options: dict[int, list[Option]] = {}  # of exact stages: Pareto-optimal, fewest bytes first
         ends = problem.partition or ()
         given = [span for span in zip((0, *ends), ends, strict=False) if self._is_fused(*span)]
@@ -91,7 +92,15 @@ class PathSearch:
         self._set_lower_bounds()
 
     def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest solution that needs at most `byte_limit` bytes, or None if no solution fits."""
+        """Return the fastest solution that needs at most `byte_limit` bytes, or None if no solution fits. It is cached."""
+        for low, high, solution in self._found:
+            if low <= byte_limit <= high:
+                return solution
+        found = self._fastest(byte_limit)
+        self._found.append((found.bytes if found else 0, byte_limit, found))
+        return found
+
+    def _fastest(self, byte_limit: int) -> Solution | None:
         # per edge, the index of the largest scratch size within the limit
         level = np.searchsorted(self.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
         cost = self.min_cycles[np.arange(len(level)), level] * TIES + self.ties
