@@ -177,10 +177,25 @@ class PlanSpaces:
 
         None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
         """
-        key = kernel_set, strategy, overhead
-        if key not in self.known:
-            self.known[key] = self._of(*key)
-        return self.known[key]
+        key, name = (kernel_set, strategy, overhead), _parsed(strategy)[0]
+        if key in self.known:
+            return self.known[key]
+        budget = NEVER if name in RECOMPUTING else 0
+        if overhead is not None:
+            budget = recomputable_macs(macs(self.graph), overhead)
+        space_of = partial(self._space, kernel_set, self.graph)
+        if name == "layer":
+            spaces = [space_of(file_order(self.graph), self.aliases, overlap=False, fuses=False)]
+        elif name == "best" and (any(self.streams) or not self.fast):
+            spaces = [*self._whole(kernel_set), *(space_of(order, self.aliases, budget=budget) for order in self.orders)]
+            spaces += self._rematerialised_spaces(kernel_set, overhead, budget)
+        elif name in {"best", "unfused"}:
+            orders = [] if self.fast and self.has_nested else self.orders
+            spaces = [*self._whole(kernel_set), *(space_of(order, self.aliases, fuses=False) for order in orders)]
+        else:
+            spaces = self._of_baseline(kernel_set, strategy, budget)
+        self.known[key] = spaces
+        return spaces
 
     @cached_property
     def aliases(self) -> Aliases:
@@ -208,23 +223,6 @@ class PlanSpaces:
         """Return the orders to search with nested tensors; empty if there are none."""
         sets = FEW_SETS if self.fast else MOST_SETS
         return orders_of(self.graph, self.nested_aliases, sets, self.streams) if self.has_nested else ()
-
-    def _of(self, kernel_set: KernelSet, strategy: str, overhead: float | None) -> list[PlanSpace]:
-        name = _parsed(strategy)[0]
-        if overhead is not None:
-            budget = recomputable_macs(macs(self.graph), overhead)
-        else:
-            budget = NEVER if name in RECOMPUTING else 0
-        space_of = partial(self._space, kernel_set, self.graph)
-        if name == "layer":
-            return [space_of(file_order(self.graph), self.aliases, overlap=False, fuses=False)]
-        if name == "best" and (any(self.streams) or not self.fast):
-            fused = [space_of(order, self.aliases, budget=budget) for order in self.orders]
-            return [*self._whole(kernel_set), *fused, *self._rematerialised_spaces(kernel_set, overhead, budget)]
-        if name in {"best", "unfused"}:
-            orders = [] if self.fast and self.has_nested else self.orders
-            return [*self._whole(kernel_set), *(space_of(order, self.aliases, fuses=False) for order in orders)]
-        return self._of_baseline(kernel_set, strategy, budget)
 
     def _space(
         self,

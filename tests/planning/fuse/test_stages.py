@@ -341,3 +341,15 @@ def test_inputs_that_cannot_be_streamed_are_refused() -> None:
         plan(graph, Request(stream_inputs=True))
     with pytest.raises(CompileError, match="schedule layer cannot stream inputs"):
         plan(graph, Request("layer", stream_inputs=True))
+
+
+def test_stages_grow_in_c_once_python_has_grown_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_c, graph = list[Problem](), by_row(0)
+    shared = shared_in(graph, file_order(graph), parts=False)
+    problem = problem_of(stage_cycles_of(graph, file_order(graph), shared), file_order(graph), shared.owner)
+    monkeypatch.setattr(stages, "grow_stages_in_c", in_c.append)
+    monkeypatch.setattr(stages, "_grown_in_python", [0])
+    while not in_c and stages._grown_in_python[0] < 2 * stages.MOST_IN_PYTHON:
+        before = stages._grown_in_python[0]
+        stages.grow_stages(problem)
+    assert before <= stages.MOST_IN_PYTHON < stages._grown_in_python[0] and in_c == [problem]

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tinyweave.planning.search.shortest_path import NEVER, SOURCE, CutGraph
+from tinyweave.planning.search.shortest_path import (
+    NEVER,
+    SOURCE,
+    edges_of,
+    shortest,
+    shortest_within,
+    shortest_within_in_c,
+)
 from tinyweave.support import toolchain
 
 
@@ -30,16 +37,16 @@ def test_the_path_has_the_least_cost_among_all_within_the_weight(seed: int) -> N
     weight = np.array([rng.choice((0, 0, rng.randint(1, 9))) for _ in edges], np.int64)
     cost = np.array([rng.choice((NEVER, *[rng.randint(0, 20)] * 6)) for _ in edges], np.int64)
     begin, end = np.array(edges, np.int64).T
-    cuts = CutGraph(begin, end, weight, last)
+    graph = edges_of(begin, end, weight, last)
     every = [list(path) for path in paths(edges, last) if all(cost[path] < NEVER for path in path)]
     for limit in (0, 3, 8, NEVER):
         able = [path for path in every if weight[path].sum() <= limit]
-        found = cuts.shortest(cost, limit)
+        found = shortest(graph, cost, limit)
         assert (found is None) == (not able)
         if found is not None:
             assert found in able and cost[found].sum() == min(cost[path].sum() for path in able)
             library = toolchain.library(SOURCE)
-            assert library is None or cuts.within_in_c(library, cost, limit) == cuts.within(cost, limit)
+            assert library is None or shortest_within_in_c(library, graph, cost, limit) == shortest_within(graph, cost, limit)
 
 
 def test_both_searches_equal_brute_force_on_all_small_graphs() -> None:
@@ -49,10 +56,10 @@ def test_both_searches_equal_brute_force_on_all_small_graphs() -> None:
     every, library = [list(path) for path in paths(edges, 2)], toolchain.library(SOURCE)
     for numbers in itertools.product((0, 1, NEVER), (0, 1), repeat=len(edges)):
         cost, weight = np.array(numbers, np.int64).reshape(-1, 2).T
-        cuts = CutGraph(begin, end, weight, 2)
+        graph = edges_of(begin, end, weight, 2)
         for limit in (0, 1):
             able = [path for path in every if max(cost[path]) < NEVER and weight[path].sum() <= limit]
-            found = cuts.within(cost, limit)
+            found = shortest_within(graph, cost, limit)
             assert found in able if able else found is None
             assert found is None or cost[found].sum() == min(cost[path].sum() for path in able)
-            assert library is None or cuts.within_in_c(library, cost, limit) == found
+            assert library is None or shortest_within_in_c(library, graph, cost, limit) == found

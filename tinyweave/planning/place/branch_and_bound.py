@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 from math import gcd
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...support import toolchain
 from ..plan import Buffer
@@ -84,14 +84,11 @@ class PlacementProblem:
         return first, end, weights
 
 
-class Result(NamedTuple):
-    """The outcome of a search: offsets if the buffers fit, a lower bound if they do not, neither if the tries ran out."""
+Result = tuple[list[int] | None, int, int]
+"""The outcome of a search: the offsets if the buffers fit; a lower bound in bytes if they do not, else 0; the tries made.
 
-    offsets: list[int] | None
-    lower_bound: int  # bytes; 0 if unknown
-    tries: int  # placements of one buffer that were made
-
-
+If the tries ran out, there is neither. A try is the placement of one buffer.
+"""
 Search = Callable[[Sequence[int], bool, int, int], Result]  # order, reorder, capacity, tries
 
 
@@ -113,7 +110,7 @@ def searcher(problem: PlacementProblem) -> Search:
         nonlocal spent
         run = in_c() if spent + tries * cells > SHORT else None
         result = run(order, reorder, capacity, tries) if run else search_in_python(problem, order, reorder, capacity, tries)
-        spent += result.tries * cells
+        spent += result[2] * cells
         return result
 
     return search
@@ -260,8 +257,8 @@ def _may_coincide(problem: PlacementProblem) -> list[bool]:
 
 def _result(solved: bool | None, offsets: list[int], next_bound: int, tries: int) -> Result:
     if solved:
-        return Result(offsets, 0, tries)
-    return Result(None, next_bound if solved is False else 0, tries)
+        return offsets, 0, tries
+    return None, next_bound if solved is False else 0, tries
 
 
 def _search_in_c(problem: PlacementProblem) -> Search | None:

@@ -110,13 +110,13 @@ def place(
         for order, reorder in settings:
             if tries <= 0:
                 return False
-            result = search(order, reorder, capacity, min(limit, tries))
-            tries -= result.tries
-            if result.offsets:
-                best, high = result.offsets, _height(buffers, result.offsets)
+            offsets, bound, tried = search(order, reorder, capacity, min(limit, tries))
+            tries -= tried
+            if offsets:
+                best, high = offsets, _height(buffers, offsets)
                 return True
-            if result.lower_bound:
-                low = min(high, result.lower_bound)
+            if bound:
+                low = min(high, bound)
                 return True
         return False
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plan import Tile
-from .problem import NEVER, Cycles, Kernel, Problem, TileCost
-from .shortest_path import CutGraph
+from .problem import NEVER, Cycles, Kernel, Problem
+from .shortest_path import edges_of, shortest
 from .stage_growth import FusedStage, Tiling, bytes_saved_by_tile, growing, stage_memory
 from .stage_overlap import overlap_in_stage
 from .stages import Stages, as_columns, grow_stages
@@ -71,7 +71,7 @@ class PathSearch:
     def __init__(self, problem: Problem) -> None:
         """List the unfused ops and the fused stages: the edges of a graph whose paths are splits of the ops into stages."""
         self.problem, self.order = problem, tuple(op.op_index for op in problem.ops)
-        self.tiles = [tile for ending in problem.tiles for tile in ending]
+        self.tiles = problem.all_tiles
         self.last_step = [step for step, ending in enumerate(problem.tiles) for _ in ending]  # of each tile
         self.usable = [[kernel for kernel in op.kernels if kernel.is_by_rows] for op in problem.ops]
         sizes = sorted({0, *(kernel.scratch for op in problem.ops for kernel in op.kernels)})
@@ -109,7 +109,7 @@ class PathSearch:
             if cost[edge] < NEVER:
                 cost[edge] = self._cost(edge, byte_limit)
         while True:
-            path = self.graph.shortest(cost, self.problem.budget)
+            path = shortest(self.edges, cost, self.problem.budget)
             if path is None:
                 return None
             inexact = [edge for edge in path if edge < len(self.stages.stage) and edge not in self.options]
@@ -171,16 +171,12 @@ class PathSearch:
         `rows` are the output rows of its last op to compute in total.
         """
         total = np.zeros(len(self.scratch_sizes), np.int64)
-        for step, cycles in enumerate(self._tile_cost(number, cols, rows)[1], self.tiles[number].first):
+        for step, cycles in enumerate(self.problem.cost(number, cols, rows)[1], self.tiles[number].first):
             total += self._per_scratch_size(step, cycles)
         return total
 
-    def _tile_cost(self, number: int, cols: int, rows: int = ALL) -> TileCost:
-        """Return the bytes of a tile's buffer, and the cycles of each of its ops; none if the cycles are unknown."""
-        return self.problem.cost(number, cols, rows) if self.problem.has_cycles else (self.tiles[number].bytes, ())
-
     def _set_lower_bounds(self) -> None:
-        """Set the arrays min_bytes, min_cycles, recomputed_macs and ties, and the graph whose paths are searched.
+        """Set the arrays min_bytes, min_cycles, recomputed_macs and ties, and the edges of the graph to search.
 
         The arrays have an entry per edge; an edge is a fused stage with one choice of tiles, or an unfused op. min_bytes and
         min_cycles are lower bounds; min_cycles has the shape [edge, scratch size]. ties decides between equally fast paths.
@@ -192,9 +188,8 @@ class PathSearch:
         fused_bytes = stages.bytes[stages.stage] - stages.saved + stages.tile_bytes - stages.most_overlap[stages.stage]
         self.min_bytes = np.concatenate([fused_bytes, np.array([each.bytes for each in unfused], np.int64)])
         self.recomputed_macs = np.concatenate([stages.recomputed_macs, np.zeros(len(unfused), np.int64)])
-        self.graph = CutGraph(
-            np.concatenate([begin, steps]), np.concatenate([end, steps + 1]), self.recomputed_macs, count_of_ops
-        )
+        ends = np.concatenate([end, steps + 1])
+        self.edges = edges_of(np.concatenate([begin, steps]), ends, self.recomputed_macs, count_of_ops)
         zeros = np.zeros(len(self.scratch_sizes), np.int64)
         by_rows = (self._untiled(step) if self.usable[step] else zeros for step in range(count_of_ops))
         before = np.cumsum([zeros, *by_rows], axis=0)  # prefix sums over the steps
@@ -270,13 +265,13 @@ class PathSearch:
         scratch_sizes = scratch_sizes[scratch_sizes >= least_scratch]
         levels = np.searchsorted(self.scratch_sizes, scratch_sizes)
         widths = [[(number, cols, fewer.get(self.last_step[number], ALL)) for cols in self._widths(number)] for number in tiles]
-        tile_sizes = sorted({max(size, self._tile_cost(*key)[0]) for of_tile in widths for key in of_tile} or {0})
+        tile_sizes = sorted({max(size, self.problem.cost(*key)[0]) for of_tile in widths for key in of_tile} or {0})
         cycles = np.zeros((len(tile_sizes), len(scratch_sizes)), np.int64)
         for step in range(begin, end):
             if step not in tiled:
                 cycles += self._untiled(step, fewer.get(step, ALL))[levels]
         for of_tile in widths:
-            buffer_bytes = [self._tile_cost(*key)[0] for key in of_tile]  # rise with the width
+            buffer_bytes = [self.problem.cost(*key)[0] for key in of_tile]  # rise with the width
             fewest = np.minimum.accumulate([self._tiled(*key)[levels] for key in of_tile], axis=0)
             cycles += fewest[np.searchsorted(buffer_bytes, tile_sizes, side="right") - 1]
         self.options[edge] = _pareto_front(
@@ -323,10 +318,10 @@ class PathSearch:
         for number in self.stages.tiles_of(edge):
             tile, last = self.tiles[number], self.last_step[number]
             rows = fewer.get(last, ALL)
-            able = [cols for cols in self._widths(number) if self._tile_cost(number, cols, rows)[0] <= tile_bytes]
+            able = [cols for cols in self._widths(number) if self.problem.cost(number, cols, rows)[0] <= tile_bytes]
             width = min(able, key=lambda cols: (int(self._tiled(number, cols, rows)[level]), -cols))
             tiles.append(Tile(self.order[tile.first : last + 1], width, tile.rows, tile.is_cached))
-            of_ops = self._tile_cost(number, width, rows)[1] or [
+            of_ops = self.problem.cost(number, width, rows)[1] or [
                 (0,) * len(self.usable[step]) for step in range(tile.first, end)
             ]
             cycles |= dict(zip(range(tile.first, last + 1), of_ops, strict=False))

@@ -124,13 +124,23 @@ class Problem:
     cost_of: Callable[[CostKey], TileCost] | None = field(default=None, compare=False, repr=False)
 
     def cost(self, number: int, cols: int, rows: int) -> TileCost:
-        """Return the cost of a tile candidate for a number of columns, and of output rows to compute in all (-1 for all)."""
+        """Return the cost of a tile candidate for a number of columns, and of output rows to compute in all (-1 for all).
+
+        If the cycles of kernels are unknown, it has none.
+        """
         key = number, cols, rows
+        if not self.has_cycles:
+            return self.all_tiles[number].bytes, ()
         if key not in self.costs:
             if self.cost_of is None:
                 raise CompileError(f"the saved problem lacks the cost of tile {number}", "save it again with Problem.to_json")
             self.costs[key] = self.cost_of(key)
         return self.costs[key]
+
+    @cached_property
+    def all_tiles(self) -> list[TileCandidate]:
+        """Return the tile candidates of all ops in one list, in which each has its number."""
+        return [tile for ending in self.tiles for tile in ending]
 
     @cached_property
     def tile_at(self) -> list[int]:

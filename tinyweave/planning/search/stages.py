@@ -21,7 +21,10 @@ from . import stage_growth
 from .problem import Problem, ProblemTensor, RowRead
 from .stage_growth import FusedStage, grow_stages_in_python, longest_stage
 
-FEW = 6  # ops: for so small a problem Python is as fast as C
+# The stages of the first small problems of a process grow in Python, since a compiler takes 0.75 s to build the C if it is not
+# cached. The limit is of (ops that can be fused) * (these ops + tile candidates), in sum; each unit takes at most 35 us.
+MOST_IN_PYTHON = 8_000
+_grown_in_python = [0]
 SOURCE = Path(__file__).with_name("stage_growth.c")
 
 Numbers = NDArray[np.int64]
@@ -64,8 +67,13 @@ class Stages(NamedTuple):
 
 def grow_stages(problem: Problem) -> Stages:
     """Return the fused stages of a problem that may need less RAM than the largest of their ops does unfused."""
-    stages = grow_stages_in_c(problem) if len(problem.ops) > FEW else None
-    return as_columns(grow_stages_in_python(problem)) if stages is None else stages
+    fused = sum(op.reads is not None for op in problem.ops)
+    work = fused * (fused + problem.tile_at[-1])
+    stages = grow_stages_in_c(problem) if _grown_in_python[0] + work > MOST_IN_PYTHON else None
+    if stages is None:
+        _grown_in_python[0] += work
+        stages = as_columns(grow_stages_in_python(problem))
+    return stages
 
 
 def as_columns(stages: Sequence[FusedStage]) -> Stages:
@@ -138,7 +146,7 @@ def grow_stages_in_c(problem: Problem) -> Stages | None:
 
 def _in_c(problem: Problem) -> _Problem:
     """Return the problem as a struct for stage_growth.c, with an array per field of tensors, ops and tiles."""
-    tiles = [tile for ending in problem.tiles for tile in ending]
+    tiles = problem.all_tiles
     lists: list[Iterable[int]] = [
         *([getattr(tensor, name) for tensor in problem.tensors] for name in OF_TENSORS),
         *([getattr(op, name) for op in problem.ops] for name in OF_OPS),
