@@ -343,13 +343,10 @@ def test_inputs_that_cannot_be_streamed_are_refused() -> None:
         plan(graph, Request("layer", stream_inputs=True))
 
 
-def test_stages_grow_in_c_once_python_has_grown_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_c, graph = list[Problem](), by_row(0)
-    shared = shared_in(graph, file_order(graph), parts=False)
-    problem = problem_of(stage_cycles_of(graph, file_order(graph), shared), file_order(graph), shared.owner)
+@pytest.mark.parametrize("grown", [0, stages.MOST_IN_PYTHON])
+def test_stages_grow_in_c_once_python_has_grown_many(grown: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_c = list[Problem]()
     monkeypatch.setattr(stages, "grow_stages_in_c", in_c.append)
-    monkeypatch.setattr(stages, "_grown_in_python", [0])
-    while not in_c and stages._grown_in_python[0] < 2 * stages.MOST_IN_PYTHON:
-        before = stages._grown_in_python[0]
-        stages.grow_stages(problem)
-    assert before <= stages.MOST_IN_PYTHON < stages._grown_in_python[0] and in_c == [problem]
+    monkeypatch.setattr(stages, "_grown_in_python", [grown])
+    plan(by_row(0))
+    assert stages._grown_in_python[0] > grown and bool(in_c) == (grown > 0)

@@ -68,8 +68,7 @@ def compare_with_all_plans(graph: Graph, *, brought: bool) -> None:
     network = Network(graph, order, CORE, streamed)
     space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
     for overhead in OVERHEADS:
-        budget = int(overhead * macs(graph))
-        names = frozenset(op.name for op in graph.ops)
+        budget, names = int(overhead * macs(graph)), frozenset(op.name for op in graph.ops)
         kernels = [PORTABLE, KernelRule(CORE), KernelRule(CORE, flash_heavy=names), KernelRule(CORE, lean=names)]
         kernels += [KernelRule(CORE, copying=names), KernelRule(CORE, frugal=names)]
         shared = shared_in(graph, order, parts=False)

@@ -311,20 +311,26 @@ def test_a_path_whose_moves_exceed_the_time_limit_is_replaced(shared: FilePath) 
     assert size(loose) <= size(tight)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("core", ["", CORE])
-def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str) -> None:
-    """Moves that placement adds are not counted."""
-    graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out
+def laid_out(patch: pytest.MonkeyPatch) -> list[Solution]:
+    """Return a list to which each solution is added that is laid out from now on."""
+    found, lay_out = list[Solution](), strategies.PlanSpace.lay_out
 
     def noted(space: strategies.PlanSpace, solution: Solution, **more: bool) -> list[Plan]:
         found.append(solution)
         return lay_out(space, solution, **more)
 
+    patch.setattr(strategies.PlanSpace, "lay_out", noted)
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("core", ["", CORE])
+def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str) -> None:
+    """Moves that placement adds are not counted."""
+    graph = by_row(seed)
     for overhead, objective in product((1.0, 1.5), ("size", "balanced", "speed")):
-        found.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(strategies.PlanSpace, "lay_out", noted)
+            found = laid_out(patch)
             made = plan(graph, Request(objective=objective, core=core, max_mac_overhead=overhead))
         assert sum(plan_macs(made)) <= overhead * macs(graph)
         if not any(map(is_move, made.graph.ops)):  # placement adds moves if buffers do not fit otherwise
@@ -336,13 +342,7 @@ def test_the_search_counts_the_cycles_of_the_resulting_plan(seed: int, core: str
 @pytest.mark.parametrize("schedule", ["best", "unfused", "patch"])
 def test_the_search_counts_the_bytes_of_the_resulting_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They differ only by the alignment of buffers and distances. Plans with one kernel per op, with scratch, are included."""
-    graph, found, lay_out = by_row(seed), list[Solution](), strategies.PlanSpace.lay_out
-
-    def noted(space: strategies.PlanSpace, solution: Solution, **more: bool) -> list[Plan]:
-        found.append(solution)
-        return lay_out(space, solution, **more)
-
-    monkeypatch.setattr(strategies.PlanSpace, "lay_out", noted)
+    graph, found = by_row(seed), laid_out(monkeypatch)
     makers = (
         lambda: plan(graph, Request(schedule)),
         lambda: plan(graph, Request(schedule, core=CORE)),

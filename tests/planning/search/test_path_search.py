@@ -24,8 +24,7 @@ CORE = KernelRule("cortex-m4")
 
 def random_space(seed: int, budget: int) -> tuple[Graph, PathSearch]:
     graph = random_network(seed, random.Random(seed).randint(3, 7), growers=BY_ROW, live=2)
-    sources = PlanSpaces(graph, WHOLE).of((PORTABLE, CORE), "best")
-    order = sources[-1].search.order
+    order = PlanSpaces(graph, WHOLE).orders[-1]
     shared = shared_in(graph, order, parts=False)
     cycles_of = stage_cycles_of(graph, order, shared, kernels=[PORTABLE, CORE])
     return graph, PathSearch(problem_of(cycles_of, order, shared.owner, budget=budget))

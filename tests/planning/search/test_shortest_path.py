@@ -9,14 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tinyweave.planning.search.shortest_path import (
-    NEVER,
-    SOURCE,
-    edges_of,
-    shortest,
-    shortest_within,
-    shortest_within_in_c,
-)
+from tinyweave.planning.search import shortest_path as search
+from tinyweave.planning.search.shortest_path import NEVER, SOURCE, edges_of
 from tinyweave.support import toolchain
 
 
@@ -41,12 +35,12 @@ def test_the_path_has_the_least_cost_among_all_within_the_weight(seed: int) -> N
     every = [list(path) for path in paths(edges, last) if all(cost[path] < NEVER for path in path)]
     for limit in (0, 3, 8, NEVER):
         able = [path for path in every if weight[path].sum() <= limit]
-        found = shortest(graph, cost, limit)
+        found = search.shortest(graph, cost, limit)
         assert (found is None) == (not able)
         if found is not None:
             assert found in able and cost[found].sum() == min(cost[path].sum() for path in able)
-            library = toolchain.library(SOURCE)
-            assert library is None or shortest_within_in_c(library, graph, cost, limit) == shortest_within(graph, cost, limit)
+            library, within = toolchain.library(SOURCE), search.shortest_within(graph, cost, limit)
+            assert library is None or search.shortest_within_in_c(library, graph, cost, limit) == within
 
 
 def test_both_searches_equal_brute_force_on_all_small_graphs() -> None:
@@ -59,7 +53,7 @@ def test_both_searches_equal_brute_force_on_all_small_graphs() -> None:
         graph = edges_of(begin, end, weight, 2)
         for limit in (0, 1):
             able = [path for path in every if max(cost[path]) < NEVER and weight[path].sum() <= limit]
-            found = shortest_within(graph, cost, limit)
+            found = search.shortest_within(graph, cost, limit)
             assert found in able if able else found is None
             assert found is None or cost[found].sum() == min(cost[path].sum() for path in able)
-            assert library is None or shortest_within_in_c(library, graph, cost, limit) == found
+            assert library is None or search.shortest_within_in_c(library, graph, cost, limit) == found
