@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import re
 import sys
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,17 +16,12 @@ sys.path.append(str(Path(__file__).parents[2] / "bench" / "tinynas"))
 
 # isort: split
 import evidence
-import evidence_jobs
 import evidence_page
-from evidence_jobs import ENGINES, Limits, flash_of, packed, ram_of, unpacked
+from evidence_jobs import packed
 from evidence_page import page
-from evidence_results import Difference, Results, difference, gpu_seconds, outcomes, read, spread_of
+from evidence_results import Difference, Results, difference, outcomes, read, spread_of
 from small_sets import kind_of
 
-from tinynas.arch import blocks, macs, weights
-from tinynas.halving import DATA, save_data
-from tinynas.space import arch_of, sample, smallest
-from tinynas.tasks.dataset import PARTS, Dataset
 from tinynas.tasks.evaluation.intervals import student_t
 
 # these scripts add `bench`, whose folder `planning` would hide that of the tests
@@ -136,14 +127,6 @@ def test_an_unfinished_page_says_so(results: Results) -> None:
     assert "| images, 8 KiB | layer by layer |  |  | not measured |  |" in text and "### Joint search" not in text
 
 
-def test_the_gpu_is_shared_by_measurements_that_overlap(results: Results) -> None:
-    """Each runs a second, and begins half a second after the one before."""
-    shares = gpu_seconds(results)
-    assert sum(shares.values()) == pytest.approx(len(shares) / 2 + 0.5)
-    first, second, *_ = shares.values()
-    assert first == pytest.approx(0.75) and second == pytest.approx(0.5)
-
-
 def test_intervals_of_images_combine_test_samples_and_seeds(results: Results) -> None:
     found = outcomes(results, "images", "train evolution {place}", "streamed", 16)
     other = outcomes(results, "images", "rival {place}", "mobilenet_v2", "streamed", 16)
@@ -209,73 +192,3 @@ def test_intervals_of_keywords_are_over_rotations(results: Results) -> None:
 )
 def test_the_page_names_the_candidate_that_a_search_returned(network: dict[str, Any], kind: str) -> None:
     assert kind_of({"network": network, "hand": {"stem": 8}}) == kind
-
-
-def test_booleans_are_packed_without_loss() -> None:
-    correct = np.random.default_rng(0).random(21) < 0.5
-    assert (unpacked(packed(correct), 21) == correct).all() and len(packed(correct)) == 6
-
-
-def test_each_measurement_waits_for_earlier_ones_only_and_names_are_unique(tmp_path: Path) -> None:
-    every = evidence.jobs(tmp_path, PLAN, 2)
-    places = {job.key: number for number, job in enumerate(every)}
-    assert len(places) == len(every)
-    assert all(places[need] < number for number, job in enumerate(every) for need in job.needs)
-    some = evidence.chosen(every, ["quantise train evolution images bits 4 24 0"])
-    assert [job.key.split()[0] for job in some] == ["supernet", "evolution", "train", "quantise"]
-
-
-def test_limits_count_bits_and_each_engine_counts_its_ram() -> None:
-    limits = Limits("streamed", 16 << 10, 64 << 10)
-    rng = random.Random(0)
-    drawn = (arch_of(evidence.IMAGES, sample(evidence.IMAGES, rng), 10) for _ in range(1000))
-    archs = list(islice(filter(limits.fit, drawn), 8))
-    assert len(archs) == 8
-    for arch in archs:
-        channels = sum(layer.c_out for block in blocks(arch) for layer in block.layers) + 10
-        assert (
-            flash_of(arch) - flash_of(arch, 4) == pytest.approx(0.49 * weights(arch))
-            and flash_of(arch) == weights(arch) + 9 * channels
-        )
-        assert limits.fit(arch) and not limits._replace(flash=flash_of(arch) - 1).fit(arch)
-        assert limits._replace(flash=flash_of(arch, 4), bits=4).fit(arch)
-        assert not limits._replace(macs=macs(arch) - 1).fit(arch) and limits._replace(macs=macs(arch)).fit(arch)
-        for engine in ENGINES:
-            least = limits._replace(engine=engine, ram=ram_of(arch, engine))
-            assert least.fit(arch) and not least._replace(ram=least.ram - 1).fit(arch), engine
-    needs = [[ram_of(arch, engine) for engine in ("fused", "patches", "layers")] for arch in archs]
-    assert all(max(fused, patches) <= layers and fused < layers for fused, patches, layers in needs)
-    assert any(patches < layers for _, patches, layers in needs)
-
-
-def test_a_network_that_several_searches_find_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = pytest.importorskip("tinynas.learning.train", reason="needs torch")
-    rng = np.random.default_rng(0)
-    parts, labels = np.repeat(np.arange(3, dtype=np.uint8), 20), rng.integers(0, 2, 60)
-    data = Dataset("images", ("a", "b"), rng.integers(-128, 128, (60, 20, 20, 3)).astype(np.int8), labels, parts, {})
-    save_data(data, tmp_path / DATA)
-    arch, training = arch_of(evidence.IMAGES, smallest(evidence.IMAGES), 2), evidence_jobs.Training(tmp_path, 1, 10)
-    first, other = (evidence_jobs.trained(training, arch, seed) for seed in (0, 1))
-    assert first != other, "another seed"
-    monkeypatch.setattr(train, "fit", Mock(side_effect=AssertionError))
-    assert evidence_jobs.trained(training, arch, 0) == first and evidence_jobs.trained(training, arch, 1) == other
-    for changed in (training._replace(epochs=2), training._replace(batch=20)):
-        with pytest.raises(AssertionError):
-            evidence_jobs.trained(changed, arch, 0)
-    with pytest.raises(AssertionError):
-        evidence_jobs.trained(training, arch, 0, end=tmp_path / "weights.pt")
-
-
-def test_every_speaker_is_tested_in_one_rotation() -> None:
-    speakers = np.repeat(np.arange(6), 4)
-    values = np.zeros((24, 2, 2, 1), np.int8)
-    data = Dataset("sounds", ("a", "b"), values, speakers % 2, np.zeros(24, np.uint8), {}, speakers)
-    seen = list[int]()
-    for rotation in range(evidence.ROTATIONS):
-        parts = evidence.rotated(data, rotation).parts
-        by_part = {name: set(speakers[parts == number].tolist()) for number, name in enumerate(PARTS)}
-        assert len(by_part["train"]) == 3 and len(by_part["validation"]) == 1 and len(by_part["test"]) == 2
-        assert sum(map(len, by_part.values())) == 6, "no speaker is in two parts"
-        seen += by_part["test"]
-    assert sorted(seen) == list(range(6))
-    assert replace(data).parts.sum() == 0, "the original is unchanged"
