@@ -1,9 +1,9 @@
 """Which model, or which front end, needs each row of the kernel table, and what is its gain?
 
 In: a folder of .tflite files (--models). Out: a table of all rows as Markdown; --write writes it to docs/KERNELS.md. A gain is
-the number of times more cycles that the whole network takes, unfused, if the next kernel of the table runs the row's ops: the
-largest of all models and cores. Cycles are estimates. Rows that no model chooses are measured on layers of fit_cycles.py, and
-on int4 weights. Rows that the planner uses to save RAM or Flash have these bytes instead of a gain.
+the number of times more cycles that the whole network takes, unfused, if the next kernel with fitted cycles runs the row's ops:
+the largest of all models and cores. Cycles are estimates. Rows that no model chooses are measured on layers of fit_cycles.py,
+and on int4 weights. Rows that the planner uses to save RAM or Flash have these bytes instead of a gain.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ HEADER = """# Kernels
 
 `bench/kernel_users.py --write` generates this page. Each row of `tinyweave/kernels/rows/` has a user: a public model, or a
 front end whose networks need it. The gain is how many times more cycles the whole network takes (of front ends: the op) if the
-next kernel of the table runs the row's ops, at most of all models and cores; for kernels that copy their weights on an
-STM32L476, whose Flash waits. Rows without a gain are the only kernel of some ops, save RAM or Flash, or the next kernel has no
-fitted cycles (on a Cortex-M55).
+next kernel of the table that has fitted cycles (on a Cortex-M55 often the portable one) runs the row's ops, at most of all
+models and cores; for kernels that copy their weights on an STM32L476, whose Flash waits. Rows without a gain are the only
+kernel of some ops, or save RAM or Flash.
 
 | kernel | ops | user | gain |
 |---|---|---|---:|
@@ -79,9 +79,10 @@ def gains(graph: Graph, core: str, *, alone: bool) -> Iterator[tuple[str, float]
             if row is not usual and not (row.flash_heavy or row.copying):
                 continue
             later = (r for r in rows[rows.index(row) + 1 :] if not any(getattr(r, flag) for flag in ASKED_FOR))
-            slower = usual if row is not usual else next((r for r in later if timed(r) != timed(row)), row)
             reads = waits if row.copying else None
-            own, other = (layer_cycles(graph, op, each.name, model, reads=reads) or 0.0 for each in (row, slower))
+            cycles = {each.name: layer_cycles(graph, op, each.name, model, reads=reads) or 0.0 for each in rows}
+            slower = usual if row is not usual else next((r for r in later if timed(r) != timed(row) and cycles[r.name]), row)
+            own, other = cycles[row.name], cycles[slower.name]
             more = other - own if own and other and (row is usual or other > own) else 0.0
             known = saved.get(row.name, 0.0)
             saved[row.name] = max(known, more / own if own else 0.0) if alone else known + more

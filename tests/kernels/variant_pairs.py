@@ -382,7 +382,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: recurrent(rng, n) for n in RECURRENT},
     **{n: lambda rng, n=n: lstm(rng, n) for n in LSTM},
     **{n: lambda rng, n=n: svdf(rng, n) for n in SVDF},
-    "tw_mean_s8_mve": lambda rng: mean(rng, "tw_mean_s8_mve"),
+    **{n: lambda rng, n=n: mean(rng, n) for n in ("tw_mean_s8_dsp", "tw_mean_s8_mve")},
     MATMUL: lambda rng: matmul(rng, MATMUL),
 }
 

@@ -89,7 +89,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
     (partial(order.matrices, at_once=1), ("tw_batch_matmul_s8",)),
     (partial(order.matrices, at_once=4), ("tw_batch_matmul_s8_dsp",)),
-    (partial(order.reductions, at_once=4), ("tw_mean_s8",)),
+    (partial(order.reductions, at_once=4), ("tw_mean_s8", "tw_mean_s8_dsp")),
     (partial(order.reductions, at_once=order.LANES), ("tw_mean_s8_mve",)),
     (
         partial(order.reductions, at_once=1),

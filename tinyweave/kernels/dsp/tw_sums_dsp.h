@@ -68,4 +68,7 @@ TW_INLINE tw_sums_lanes tw_sums_of_window(const tw_view *in, int32_t offset, con
 /* Adds the sums of four channels of a window of any number of pixels. */
 void tw_sums_add_window(int32_t *sums, const tw_view *in, int32_t offset, const tw_sums_window *window);
 
+/* Adds every pixel of a range of a map to the sums of its channels. */
+void tw_sums_add_range(int32_t *sums, int32_t channels, const tw_view *in, tw_range range);
+
 #endif

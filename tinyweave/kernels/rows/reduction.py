@@ -16,6 +16,7 @@ arg_max = partial(Variant, kinds=("arg_max", "arg_min"), params="tw_arg_max", ha
 
 ROWS: tuple[Variant, ...] = (
     mean("tw_mean_s8_mve", isa="mve", features=partial(sums, at_once=mve.LANES)),
+    mean("tw_mean_s8_dsp", isa="dsp"),
     mean("tw_mean_s8"),
     row("tw_mean_s16", ("mean",), "tw_mean", types=S16, has_part=False),
     extremum(kinds=("reduce_any", "reduce_all"), types=BOOL),

@@ -67,24 +67,7 @@ void tw_average_pool_2d_s8_dsp_rows(const tw_pool *p, tw_view in, void *out, tw_
     for (int32_t channel = 0; range.row_begin == 0 && channel < channels; ++channel) {
         sums[channel] = 0;
     }
-    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
-        for (int32_t col = range.col_begin, count; col < range.col_end; col += count) {
-            const int8_t *from = (const int8_t *)tw_pixel(&in, row, col, channels);
-            int32_t *sum = sums;
-            count = tw_min(range.col_end - col, TW_SUMS_MOST);
-            for (; sum + 4 <= sums + channels; sum += 4) {
-                const tw_sums_lanes none = {0, 0}, lanes = tw_sums_add_pixels(none, from, channels, count);
-                tw_sums_add_lanes(sum, lanes);
-                from += 4;
-            }
-            for (; sum < sums + channels; ++sum) {
-                for (int32_t i = 0; i < count; ++i) {
-                    *sum += from[i * channels];
-                }
-                ++from;
-            }
-        }
-    }
+    tw_sums_add_range(sums, channels, &in, range);
     if (range.row_end == p->in.h) {
         for (int32_t channel = 0; channel < channels; ++channel) {
             to[channel] = output(&average, sums[channel]);

@@ -77,13 +77,19 @@ static inline tw_range tw_mean_pixels(const tw_mean *p, const tw_view *in, tw_ra
 /* Whether the range of a _rows form ends with the last row. */
 static inline int tw_mean_ends(const tw_mean *p, tw_range range) { return range.row_end * range.col_end == p->reduced[0]; }
 
+/* Writes the outputs if the range ends with the last row. */
+TW_INLINE void tw_mean_end(const tw_mean *p, tw_range range, const int32_t *sums, void *out)
+{
+    for (int32_t channel = 0; tw_mean_ends(p, range) && channel < p->kept[1]; ++channel) {
+        ((int8_t *)out)[channel] = tw_mean_finish(p, sums[channel]);
+    }
+}
+
 TW_INLINE void tw_mean_over_rows(const tw_mean *p, tw_view in, void *out, tw_range rows, int32_t *sums)
 {
     const tw_range range = tw_mean_pixels(p, &in, rows);
     tw_sums_add(sums, p->kept[1], &in, range, -p->in_zero * p->reduced[0]);
-    for (int32_t channel = 0; tw_mean_ends(p, range) && channel < p->kept[1]; ++channel) {
-        ((int8_t *)out)[channel] = tw_mean_finish(p, sums[channel]);
-    }
+    tw_mean_end(p, range, sums, out);
 }
 
 /* Defines two forms of a kernel by a tw_mean_outputs. */
