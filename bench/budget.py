@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,6 +34,17 @@ def files(folder: str, *suffixes: str) -> Iterator[Path]:
 
 def lines(folder: str, *suffixes: str) -> int:
     return sum(path.read_text().count("\n") for path in files(folder, *suffixes))
+
+
+def options() -> dict[str, set[str]]:
+    """Return the long names of each command's options, without --help."""
+    from typer.main import get_command
+
+    from tinyweave.cli.commands import app
+
+    app.find()
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    return {name: {p.opts[-1] for p in each.params if p.param_type_name == "option"} for name, each in commands.items()}
 
 
 def measured() -> dict[str, int]:
@@ -63,6 +75,8 @@ def measured() -> dict[str, int]:
             for name, node in functions
             if not name.startswith(SCHEMA_MIRRORS)
         ),
+        "options": len(set[str]().union(*options().values())),
+        "options of search": len(options()["search"]),
         "tests": lines("tests", ".py", ".c", ".h", ".js"),
         "bench": lines("bench", ".py", ".c", ".h"),
     }

@@ -437,7 +437,7 @@ def test_contributing_and_changelog_name_existing_files_and_options() -> None:
         targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert set(re.findall(r"\bmake (setup|check|sweep|test)\b", text)) <= set(targets)
         said = set(re.findall(r"`(--[a-z][a-z-]+)", text)) - {"--json", "--help"}
-        assert said <= options, said - options
+        assert said <= options or page.name == "CHANGELOG.md", said - options  # it also names options that have ended
     newest = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     assert newest == "Unreleased" or re.fullmatch(rf"{re.escape(tw.__version__)} - \d{{4}}-\d\d-\d\d", newest)
 

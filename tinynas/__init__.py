@@ -7,7 +7,7 @@ Modules in the order in which a search uses them:
 - `costs`: RAM, Flash, MACs, time and energy of an architecture, from the plan of its graph (`network`).
 - `ram`: peak RAM of an architecture without its graph.
 - `stage_one`: stage one of TinyNAS, which chooses the image size and the width (arXiv 2007.10319, section 3.1).
-- `search_options`: the options of a search, and the strategy that they imply.
+- `settings`, `search_options`: the settings of samples and search, which `--set` changes; their faults, and the strategy.
 - `budget`, `candidates`, `halving`: strategy "halving": successive halving (arXiv 1502.07943) within a time limit.
 - `one_shot`, `evolution`: strategy "supernet": stage two of TinyNAS (section 3.2): train a once-for-all supernet (arXiv
   1908.09791), evolve networks with its weights, fine-tune the best.

@@ -29,7 +29,8 @@ from .arch import Arch, stride, to_json
 from .budget import PLANNING, Budget, machine_factor
 from .candidates import first_network
 from .costs import Target, with_estimated_overhead
-from .search_options import MINUTES, RUN, SearchOptions, check_options, strategy_for
+from .search_options import MINUTES, RUN, check_options, strategy_for
+from .settings import SPACES, TASKS, Preparation, SearchOptions
 from .space import MOBILE, SearchSpace, detectors, keywords, mobilenet_v3, sensors, small_images
 from .stage_one import Aim, Setting, best_input
 from .tasks.dataset import Dataset, Survey
@@ -41,8 +42,6 @@ from .tasks.sounds import features_of, read_sounds, survey_sounds
 from .tasks.visual_wake_words import DEFAULT_LABEL, read_visual_wake_words, survey_visual_wake_words
 from .workers import Workers, pool
 
-TASKS = ("images", "visual-wake-words", "keywords", "sensors", "detection")
-SPACES = ("auto", "mobilenet_v3", "mobilenet_v3_by_group")  # search spaces for images
 EIGHTHS = range(4, 9)  # image sizes of a joint space, in eighths of the given size
 MIN_JOINT_SIDE = 32  # rows and columns of the smallest images of a joint space
 MAX_SMALL_SIDE = 64  # rows and columns up to which the space for small images is used
@@ -52,25 +51,6 @@ DETECTOR_SIDES = range(48, 257, 16)  # the same for detection
 CHOSEN_BANDS = (10, 20, 32, 40)  # the same for sounds
 DEFAULT_SIDE, BANDS = 32, 40  # rows and columns of images, and log-mel bands, if nobody chooses them
 HOPS_MS = (10.0, 16.0, 32.0)  # from which stage one chooses, beside HOP_MS
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """Settings for reading the samples of a task; each task uses the fields that apply to it."""
-
-    size: tuple[int, int] | None = None  # rows and columns of images; None: stage one chooses them
-    channels: int = 3  # of images
-    seconds: float = 1.0  # length of recordings, see `read_sounds`
-    bands: int | None = None  # log-mel bands of sounds; None: stage one chooses them (of MFCC: BANDS)
-    hop_ms: float | None = None  # from one frame of sound to the next; None: stage one chooses it
-    frames: int = 0  # of a given network for sounds, which has a hop of HOPS_MS; 0 if there is no network
-    by_speaker: bool = False  # put all recordings of a speaker into the same part
-    window: int = 128  # rows of sensor values per sample
-    classes: tuple[str, ...] = ()  # of detection; of visual wake words, the one class to find
-    anchors: int = 5  # boxes per cell of a detector, see `read_detection`
-    stride: int = 16  # rows of the image per cell of a detector
-    space: str = SPACES[0]  # one of SPACES, for images
-    coefficients: int = 0  # MFCC of sounds; 0 for log-mel bands
 
 
 KINDS = {"images": "images", "visual-wake-words": "images", "keywords": "sounds", "detection": "detection"}  # with open sizes
@@ -84,6 +64,9 @@ def prepared_for(network: Arch, prepared: Preparation) -> Preparation:
     """Return `prepared` with the sizes of a network's input; its columns are MFCC if `coefficients` is not 0, else bands."""
     rows, columns, channels = network.image
     is_mfcc = prepared.coefficients > 0
+    if is_mfcc and prepared.coefficients != columns:
+        why = f"coefficients={prepared.coefficients}, but the network is for {columns} features per frame"
+        raise CompileError(why, f"give coefficients={columns}")
     return replace(
         prepared,
         size=(rows, columns),
@@ -91,7 +74,6 @@ def prepared_for(network: Arch, prepared: Preparation) -> Preparation:
         bands=prepared.bands if is_mfcc else columns,
         frames=rows,
         window=columns,
-        coefficients=columns if is_mfcc else 0,
         anchors=network.anchors or 1,
         stride=stride(network),
     )
@@ -380,9 +362,9 @@ def check_task(task: str, prepared: Preparation) -> None:
     if task not in TASKS:
         raise CompileError(f"--task {task} is unknown", f"give one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:
-        raise CompileError(f"--space {prepared.space} is unknown", f"give one of {', '.join(SPACES)}")
+        raise CompileError(f"space={prepared.space} is unknown", f"give one of {', '.join(SPACES)}")
     if prepared.space != SPACES[0] and task not in ("images", "visual-wake-words"):
-        raise CompileError(f"--space {prepared.space} is for images only", f"leave it out for {task}")
+        raise CompileError(f"space={prepared.space} is for images only", f"leave it out for {task}")
     (rows, columns), channels = prepared.size or (DEFAULT_SIDE, DEFAULT_SIDE), prepared.channels
     if task not in ("keywords", "sensors") and (not {rows, columns} <= set(SIDES) or channels not in (1, 3)):
         raise CompileError(
@@ -432,7 +414,7 @@ def _wake_word(prepared: Preparation) -> str:
     """Return the class of visual wake words; raise CompileError if several are given."""
     if len(prepared.classes) > 1:
         raise CompileError(
-            f"visual wake words has one class, not {len(prepared.classes)}", "give one, for example --classes person"
+            f"visual wake words has one class, not {len(prepared.classes)}", "give one, for example classes=person"
         )
     return prepared.classes[0] if prepared.classes else DEFAULT_LABEL
 
@@ -457,7 +439,7 @@ def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
     if name != SPACES[0]:
         sizes = tuple((size[0] * part // 8, size[1] * part // 8) for part in EIGHTHS)
         if min(sizes[0]) < MIN_JOINT_SIDE:
-            raise CompileError(f"--space {name} needs larger images", f"give --size {2 * MIN_JOINT_SIDE} or more")
+            raise CompileError(f"space={name} needs larger images", f"give size={2 * MIN_JOINT_SIDE} or more")
         return mobilenet_v3(sizes, channels, by_group=name == SPACES[2])
     space = small_images(channels=channels) if max(size) <= MAX_SMALL_SIDE else replace(MOBILE, channels=channels)
     return replace(space, sizes=(size,))

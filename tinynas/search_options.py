@@ -1,11 +1,10 @@
-"""The options of a search, and the strategy that they imply. In: SearchOptions. Out: their faults; "halving" or "supernet"."""
+"""Check the options of a search, and choose its strategy. In: SearchOptions. Out: their faults; "halving" or "supernet"."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -15,38 +14,16 @@ from tinyweave.ir import CompileError
 from tinyweave.support.installing import install
 
 from .evolution import OBJECTIVES
-from .halving import Rung
-from .one_shot import MAX_PROCESSES, SupernetBudget
-from .stage_one import FEASIBLE, check_share
+from .one_shot import MAX_PROCESSES
+from .settings import STRATEGIES, SearchOptions
+from .stage_one import check_share
 from .training_run import check_tensorboard
 
 if TYPE_CHECKING:
-    from .arch import Arch
     from .learning.team import Team
 
-STRATEGIES = ("auto", "halving", "supernet")
 MINUTES = 20  # default time limit
 RUN = "search.json"  # file of a run's settings and plan, in the folder of the run
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of `search`."""
-
-    strategy: str = "auto"  # "auto": a supernet with `against` or under torchrun, otherwise halving
-    minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
-    seed: int = 0
-    processes: int = 2  # that train and plan networks in parallel
-    ray: bool = False  # run them on a Ray cluster, see `workers.pool`
-    tensorboard: bool = False  # log the training of a supernet to a folder of the run
-    feasible: float = FEASIBLE  # share of the networks of an input size or a width that must fit, see `stage_one`
-    rungs: Sequence[Rung] | None = None  # rounds of successive halving, instead of a time limit
-    supernet_budget: SupernetBudget | None = None  # epochs and generations of the strategy "supernet", instead of a time limit
-    against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
-    archs: Sequence[Arch] = ()  # candidates of `rungs`, instead of sampled ones; they need not fit
-
-
-DEFAULTS = SearchOptions()
 
 
 def check_options(options: SearchOptions, kind: str) -> None:
@@ -70,11 +47,11 @@ def strategy_for(kind: str, options: SearchOptions, folder: Path, team: Team | N
     """
     strategy = "halving" if options.rungs else "supernet" if options.supernet_budget else options.strategy
     if kind == "detection" and strategy == "supernet":
-        raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
+        raise CompileError("a supernet does not support detection", "leave out strategy, or give strategy=halving")
     strategy = "halving" if kind == "detection" and strategy == "auto" else strategy
     strategy = _choose_strategy(strategy, options.against, folder, team)
     if options.tensorboard and strategy == "halving":
-        raise CompileError("--tensorboard has no effect in a search by halving", "leave it out, or give --strategy supernet")
+        raise CompileError("tensorboard has no effect in a search by halving", "leave it out, or give strategy=supernet")
     return strategy
 
 
@@ -84,14 +61,14 @@ def _choose_strategy(strategy: str, against: Sequence[str], folder: Path, team: 
     "auto" is the strategy of the run in the folder, or else "supernet" if `against` names costs.
     """
     if strategy not in STRATEGIES:
-        raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
+        raise CompileError(f"strategy={strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
     if unknown := set(against) - set(OBJECTIVES):
-        raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
+        raise CompileError(f"against={sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
     if against and strategy == "halving":
-        raise CompileError("halving has one objective, accuracy", "leave out --against, or give --strategy supernet")
+        raise CompileError("halving has one objective, accuracy", "leave out against, or give strategy=supernet")
     if team is not None:
         if strategy == "halving":
-            raise CompileError("torchrun trains supernets only", "give --strategy supernet, or start without torchrun")
+            raise CompileError("torchrun trains supernets only", "give strategy=supernet, or start without torchrun")
         if team.size > MAX_PROCESSES:
             raise CompileError(f"torchrun starts {team.size} processes", f"at most {MAX_PROCESSES} share a supernet")
         return "supernet"

@@ -40,8 +40,9 @@ from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, wit
 from .halving import Rung
 from .int8 import evaluate_int8, quantisation_seconds
 from .journal import Ledger
-from .search_options import DEFAULTS, MINUTES, RUN, SearchOptions, check_options, has_gpu, strategy_for
-from .space import SearchSpace, arch_of, networks_in, smallest
+from .search_options import MINUTES, RUN, check_options, has_gpu, strategy_for
+from .settings import DEFAULTS, SearchOptions
+from .space import SearchSpace, arch_of, networks_in, smallest, with_plan_genes
 from .stage_one import FEASIBLE
 from .tasks.dataset import Dataset, sized
 from .tasks.evaluation.baselines import Baseline, baselines
@@ -163,6 +164,8 @@ def search(
             searches in it.
     """
     check_options(options, data.kind)
+    if options.search_plan:
+        space = with_plan_genes(space, stream_inputs=target.stream_inputs, max_mac_overhead=target.max_mac_overhead)
     from .learning.team import is_launched, joined
 
     with ExitStack() as stack:

@@ -37,7 +37,7 @@ def unlogged(name: str, value: float, at: int) -> None:
 def check_tensorboard() -> None:
     """Raise CompileError if TensorBoard is not installed."""
     if find_spec("tensorboard") is None:
-        raise CompileError("--tensorboard needs TensorBoard, which is not installed", install("tensorboard"))
+        raise CompileError("tensorboard needs TensorBoard, which is not installed", install("tensorboard"))
 
 
 @contextmanager

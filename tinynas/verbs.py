@@ -11,14 +11,15 @@ from tinyweave.api.options import SEED, PlanChanges, PlanOptions
 from tinyweave.api.verbs import DEFAULTS, changed, device_of, output_folder
 from tinyweave.devices import Device
 from tinyweave.ir import CompileError
+from tinyweave.support.progress import Progress, silent
 
 from .arch import Arch, read_arch
 from .costs import Target
 from .halving import Rung
-from .prepare import Preparation, check_network, prepared_for, task_of, task_within
-from .search_options import SearchOptions
+from .prepare import check_network, prepared_for, task_of, task_within
 from .searching import SearchResult
 from .searching import search as run_search
+from .settings import Preparation, SearchOptions
 from .space import SearchSpace
 from .tasks.dataset import Dataset
 
@@ -42,7 +43,10 @@ def search(
     seed: int = SEED,
     processes: int = 2,
     ray: bool = False,
+    tensorboard: bool = False,
+    search_plan: bool = False,
     energy_mj: float | None = None,
+    progress: Progress = silent,
     **changes: Unpack[PlanChanges],
 ) -> SearchResult:
     """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
@@ -53,9 +57,6 @@ def search(
     Args:
         data: a folder that has a subfolder of files per class, or a file of labelled samples; for detection a folder with a
             VOC or COCO data set; or a Dataset, which needs `space`.
-        device: a device, or its name.
-        options: options of the planner.
-        folder: the folder, created if necessary.
         task: "images", "visual-wake-words", "keywords", "sensors" or "detection"; ignored for a Dataset.
         strategy: "halving" (successive halving) trains many networks briefly and the best of them longer. "supernet" trains one
             network that contains all candidates, and evolves the best; not for detection. "auto" keeps the strategy of the run
@@ -67,9 +68,9 @@ def search(
         space: the search space; None takes the task's.
         prepared: how the files become samples (image size, audio features and the like); None is the task's default. Sizes that
             are None are chosen by the search; if `space` is given, they are the task's default.
-        seed: seed of the search.
-        processes: number of processes.
         ray: train on the Ray cluster of the environment variable RAY_ADDRESS, or on a local one.
+        tensorboard: write a TensorBoard log of a supernet's training to `folder`/tensorboard.
+        search_plan: also search the plan of each network, and smaller kernels in its first blocks (see docs/TINYNAS.md).
         energy_mj: energy limit of one inference in mJ, for a device whose current is known. None is no limit.
         changes: fields of PlanOptions, as for `plan`.
 
@@ -86,20 +87,22 @@ def search(
         seed=seed,
         processes=processes,
         ray=ray,
-        against=against,
+        tensorboard=tensorboard,
         feasible=feasible,
+        search_plan=search_plan,
+        against=against,
     )
     if isinstance(data, (str, Path)):
         settings = prepared or Preparation()
         if space is None:
-            samples, space, given = task_within(task, Path(data), settings, aim, written_to, options=given)
+            samples, space, given = task_within(task, Path(data), settings, aim, written_to, options=given, progress=progress)
         else:
-            samples, _ = task_of(task, Path(data), settings)
+            samples, _ = task_of(task, Path(data), settings, progress)
     elif space is None:
         raise CompileError("a Dataset needs a search space", "give one of tinynas.space, or your own")
     else:
         samples = data
-    return run_search(samples, space, aim, written_to, given)
+    return run_search(samples, space, aim, written_to, given, progress=progress)
 
 
 def train(
@@ -114,6 +117,7 @@ def train(
     prepared: Preparation | None = None,
     seed: int = SEED,
     energy_mj: float | None = None,
+    progress: Progress = silent,
     **changes: Unpack[PlanChanges],
 ) -> SearchResult:
     """Train a given network on labelled samples, make it int8, and write its C into `folder`/firmware.
@@ -123,14 +127,10 @@ def train(
 
     Args:
         network: an architecture, or the path of its .json file, such as the arch.json of a search.
-        device: a device, or its name.
-        options: options of the planner.
         data: a folder of samples, as for `search`.
-        folder: the folder, created if necessary.
         task: as for `search`.
         epochs: number of epochs.
         prepared: how the files become samples; None is the task's default. The sizes are always taken from the network.
-        seed: seed of the training.
         energy_mj: as for `search`.
         changes: fields of PlanOptions, as for `plan`.
 
@@ -144,10 +144,10 @@ def train(
     given = read_arch(network) if isinstance(network, (str, Path)) else network
     if epochs < 1:
         raise CompileError(f"{epochs} epochs train nothing", "give at least 1")
-    samples, space = task_of(task, Path(data), prepared_for(given, prepared or Preparation()))
+    samples, space = task_of(task, Path(data), prepared_for(given, prepared or Preparation()), progress)
     check_network(given, samples)
     once = SearchOptions(seed=seed, processes=1, rungs=[Rung(1, epochs)], archs=[given])
-    return run_search(samples, space, aim, written_to, once)
+    return run_search(samples, space, aim, written_to, once, progress=progress)
 
 
 def target_of(device: Device | str | None, chosen: PlanOptions, energy_mj: float | None) -> Target:

@@ -96,7 +96,7 @@ def _processes(count: int) -> Iterator[Workers]:
 @contextmanager
 def _cluster(count: int) -> Iterator[Workers]:
     if find_spec("ray") is None:
-        raise CompileError("Ray is not installed", f"{install('ray')}, or leave out --ray")
+        raise CompileError("Ray is not installed", f"{install('ray')}, or leave out ray")
     address = os.environ.get("RAY_ADDRESS", "")
     _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics

@@ -44,7 +44,8 @@ from tinynas.arch import macs, to_json
 from tinynas.evolution import Evolution
 from tinynas.halving import DATA, load_data, save_data
 from tinynas.journal import append, entries
-from tinynas.prepare import Preparation, task_of
+from tinynas.prepare import task_of
+from tinynas.settings import Preparation
 from tinynas.space import SearchSpace, arch_of, keywords, plain, small_images
 from tinynas.stage_one import Setting, StageLimits, stage_one
 from tinynas.tasks.dataset import PARTS, Dataset

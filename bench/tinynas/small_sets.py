@@ -57,9 +57,9 @@ from tinynas.candidates import first_network
 from tinynas.costs import Target, with_measured_overhead
 from tinynas.halving import DATA, FINAL, SEEN, augmentations_of, recipe_of, save_data, train_one
 from tinynas.int8 import evaluate_int8
-from tinynas.prepare import Preparation, task_of
-from tinynas.search_options import SearchOptions
+from tinynas.prepare import task_of
 from tinynas.searching import SearchResult, search
+from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import SearchSpace
 from tinynas.tasks.annotations import read_annotations
 from tinynas.tasks.dataset import Dataset

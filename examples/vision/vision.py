@@ -140,7 +140,7 @@ def show(arguments: argparse.Namespace) -> int:
     is_detector = from_json(read_file(arguments.net, MAX_NET, "give a network's .json").decode(errors="replace")).anchors > 0
     task = "detection" if is_detector else "visual-wake-words"
     asked = ["--task", task, "--data", str(arguments.data), "--epochs", str(arguments.epochs), "--device", arguments.device]
-    asked += ["--classes", arguments.classes] if arguments.classes else []
+    asked += ["--set", f"classes={arguments.classes}"] if arguments.classes else []
     if status := cli.main(["train", str(arguments.net), *asked, "-o", str(arguments.output)]):
         return status
     if is_detector:

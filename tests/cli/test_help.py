@@ -28,9 +28,10 @@ def test_the_help_of_every_verb_fits_80_columns_and_its_example_is_one_shell_com
     monkeypatch.setenv("COLUMNS", "80")
     assert run(verb, "--help") == 0
     printed = capsys.readouterr().out
-    assert max(map(len, printed.splitlines())) <= 80 and "{" not in printed
+    assert max(map(len, printed.splitlines())) <= 80 and "{" not in printed and "range>" not in printed
     example = printed.split("Example: ")[1].split("\n\n")[0]
     (command,) = example.replace("\\\n", "").splitlines()
+    assert command.startswith(f"tinyweave {verb}")
     assert f"Example: {' '.join(command.split())}" in " ".join(app_help(verb).split())
 
 
@@ -55,12 +56,6 @@ def test_without_arguments_the_help_lists_every_command_untruncated(capsys):
     assert run() == 0
     printed = capsys.readouterr().out
     assert "deploy" in printed and "..." not in printed.split("Start here:")[1]
-
-
-def test_every_option_in_the_help_has_a_readable_placeholder(capsys):
-    for verb in ("plan", "verify", "deploy", "explore", "quantize", "prune", "search", "train"):
-        assert run(verb, "--help") == 0
-        assert "range>" not in capsys.readouterr().out, verb
 
 
 def test_version_is_printed(capsys):

@@ -204,7 +204,7 @@ def test_a_core_without_a_board_has_cycles_but_no_latency_and_no_limits(capsys, 
 
 def test_reorder_writes_a_model_a_csv_and_a_figure(capsys, chain, tmp_path):
     out, table, picture = tmp_path / "new" / "chain.tflite", tmp_path / "chain.csv", tmp_path / "chain.svg"
-    assert run("reorder", chain, "-o", out, "--csv", table, "--figure", picture) == 0
+    assert run("reorder", chain, "-o", out, "-o", table, "-o", picture) == 0
     printed = capsys.readouterr().out
     assert "file order: 128 B" in printed and "no order needs less" in printed and "saved: 0 B (live)" in printed
     assert max(map(len, printed.splitlines())) <= 100
@@ -224,7 +224,7 @@ def test_reorder_prints_json(capsys, chain):
 
 def test_the_front_is_printed_as_table_json_and_figure(chain: Path, tmp_path: Path, capsys) -> None:
     picture = tmp_path / "front.svg"
-    assert run("plan", chain, "--pareto", "--json", "--figure", picture) == 0
+    assert run("plan", chain, "--pareto", "--json", "-o", picture) == 0
     found = json.loads(capsys.readouterr().out)
     points = found["points"]
     assert points[0]["mac_overhead"] == 1 and all(point["fits"] is None for point in points)

@@ -124,7 +124,7 @@ def test_verify_and_profile_print_their_results(capsys, chain, emulator):
 @pytest.mark.emulator
 def test_profile_estimates_cycles_and_compares_with_an_earlier_profile(capsys, chain, tmp_path, emulator):
     earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
-    assert run("profile", chain, "--device", "stm32l4r5", "--json", "--trace", events) == 0
+    assert run("profile", chain, "--device", "stm32l4r5", "--json", "-o", events) == 0
     earlier.write_text(capsys.readouterr().out)
     found = json.loads(earlier.read_text())
     assert found["cycles_range"][0] < found["cycles"] < found["cycles_range"][1] and found["flash_waits"] == 5

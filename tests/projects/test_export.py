@@ -39,8 +39,8 @@ def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp
     places = {path.name: path for path in written}
     assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
     readme = places["README.md"].read_text()
-    assert len([line for line in readme.splitlines() if line]) <= 12 and "--measured log.txt" in readme
-    assert "`tinyweave profile chain.tflite --device stm32f746 --measured log.txt`" in readme
+    assert len([line for line in readme.splitlines() if line]) <= 12 and "--compare log.txt" in readme
+    assert "`tinyweave profile chain.tflite --device stm32f746 --compare log.txt`" in readme
     ((memory, size),) = tw.plan(chain, "stm32f746").arena.items()
     assert f"{size:,} B of {memory}" in readme
 
@@ -61,9 +61,7 @@ def test_the_profile_command_in_the_readme_has_the_options_of_the_plan(chain: Pa
     assert main(["export", str(chain), "--format", "riot", *words.split(), "--name", "kws", *out]) == 0
     tw.export(chain, "nrf52840", folder=tmp_path / "b", format="riot", ram="20k", optimize="size", stream_inputs=True)
     for folder in ("a", "b"):
-        said = (
-            (tmp_path / folder / "README.md").read_text().split("`tinyweave profile chain.tflite ")[1].split(" --measured")[0]
-        )
+        said = (tmp_path / folder / "README.md").read_text().split("`tinyweave profile chain.tflite ")[1].split(" --compare")[0]
         assert sorted(said.split()) == sorted(words.split())
 
 

@@ -243,7 +243,7 @@ def test_a_network_that_returns_its_input_is_not_a_classifier() -> None:
 def test_at_least_one_calibration_sample_is_required(model: Path) -> None:
     for count in (0, -1):
         with pytest.raises(tw.CompileError, match=f"{count} calibration samples are too few"):
-            tw.quantize(model, IMAGES[:4], scale=1 / 255, count=count)
+            tw.quantize(model, IMAGES[:4], scale=1 / 255, samples=count)
 
 
 @pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy", "compare"])

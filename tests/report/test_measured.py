@@ -1,4 +1,4 @@
-"""`profile --measured` compares a board's log with the estimate; faulty logs are refused."""
+"""`profile --compare` compares a board's log with the estimate; faulty logs are refused."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def test_the_command_compares_a_log_with_the_estimate(
     cycles = {layer["name"]: layer["cycles"] for layer in json.loads(capsys.readouterr().out)["layers"]}
     path = tmp_path / "log.txt"
     path.write_bytes(board_log(tuple(2 * cycles[row.name] for row in rows), name="digits", rows=rows).encode() + b"\xff\n")
-    assert main([*command, "--measured", str(path), "--json"]) == 0
+    assert main([*command, "--compare", str(path), "--json"]) == 0
     assert [entry["ratio"] for entry in json.loads(capsys.readouterr().out)["measured"]] == [2.0] * len(rows)
-    assert main([*command, "--measured", str(path)]) == 0
+    assert main([*command, "--compare", str(path)]) == 0
     said = capsys.readouterr().out
     assert "by layer, estimated for a cortex-m4 and measured" in said and said.count("  2.00\n") == len(rows)
-    assert main([*command, "--measured", str(tmp_path / "none.txt")]) == 2
+    assert main([*command, "--compare", str(tmp_path / "none.txt")]) == 2
     assert "none.txt" in capsys.readouterr().err

@@ -29,9 +29,9 @@ from tinynas.costs import Costs, Target, costs  # noqa: E402
 from tinynas.evolution import Evolution  # noqa: E402
 from tinynas.halving import Rung  # noqa: E402
 from tinynas.one_shot import SupernetBudget, budget_within, choose_width, from_record, needed_seconds, paper_budget  # noqa: E402
-from tinynas.search_options import SearchOptions  # noqa: E402
 from tinynas.search_report import card, search_record  # noqa: E402
 from tinynas.searching import SearchResult, search  # noqa: E402
+from tinynas.settings import SearchOptions  # noqa: E402
 from tinynas.space import SearchSpace, arch_of, sample, small_images, smallest  # noqa: E402
 from tinynas.training_run import TrainingRun  # noqa: E402
 from tinynas.workers import Workers  # noqa: E402
@@ -181,7 +181,7 @@ def test_logging_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_an_option_of_the_other_strategy_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CompileError, match="--tensorboard has no effect in a search by halving; leave it out, or give"):
+    with pytest.raises(CompileError, match="tensorboard has no effect in a search by halving; leave it out, or give"):
         search_options.strategy_for("images", SearchOptions("halving", tensorboard=True), tmp_path, None)
 
 
@@ -191,7 +191,7 @@ def test_the_default_strategy_is_halving_unless_there_are_objectives(tmp_path: P
 
     assert chosen() == chosen("halving") == "halving"
     assert chosen("supernet") == "supernet" == chosen(against=("ram",))
-    for wrong, message in ((("luck",), "--strategy luck is unknown"), (("auto", ("watts",)), "--against watts is unknown")):
+    for wrong, message in ((("luck",), "strategy=luck is unknown"), (("auto", ("watts",)), "against=watts is unknown")):
         with pytest.raises(CompileError, match=message):
             chosen(*wrong)
     with pytest.raises(CompileError, match="halving has one objective"):

@@ -165,8 +165,7 @@ def line_of(box: np.void) -> str:
 @pytest.mark.emulator
 def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(searching, "machine_factor", lambda _: 1000.0)  # the shortest search: there is time for nothing
-    given: dict[str, Any] = {"--size": "48", "--device": "stm32f746", "--ram": "40k", "--minutes": "0.1", "--processes": "1"}
-    words = [word for pair in given.items() for word in pair]
+    words = "--set size=48 --device stm32f746 --ram 40k --minutes 0.1 --processes 1".split()
     folder = photographs(tmp_path / "people")
     code = main(["search", "--task", "detection", "--data", str(folder), *words, "--json", "-o", str(tmp_path / "found")])
     record = json.loads(capsys.readouterr().out)

@@ -22,8 +22,8 @@ from tinynas.arch import Arch, macs
 from tinynas.budget import Budget
 from tinynas.costs import Target, with_estimated_overhead
 from tinynas.halving import Rung
-from tinynas.prepare import STAGE_ONE, Preparation, prepared_for, task_of, task_within
-from tinynas.search_options import SearchOptions
+from tinynas.prepare import STAGE_ONE, prepared_for, task_of, task_within
+from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import SearchSpace, arch_of, plain, small_images, smallest
 from tinynas.stage_one import Aim, Setting, best_input
 from tinynas.tasks.dataset import Survey
@@ -252,6 +252,9 @@ def test_a_network_for_sounds_is_trained_with_the_hop_of_its_search(tmp_path: Pa
         network = arch_of(space, smallest(space), 2)
         again, _ = task_of("keywords", tmp_path, prepared_for(network, Preparation(seconds=0.5)))
         assert again.values.shape == data.values.shape and (again.values == data.values).all()
+    assert prepared_for(network, Preparation(coefficients=20)).coefficients == 20
+    with pytest.raises(CompileError, match="coefficients=13, but the network is for 20 features per frame; give "):
+        prepared_for(network, Preparation(coefficients=13))
     other = replace(network, image=(7, 20, 1))
     assert task_of("keywords", tmp_path, prepared_for(other, Preparation(seconds=0.5)))[0].preparation["features"]["hop"] == 160
     with pytest.raises(CompileError, match=r"a hop of 0\.5 ms is not supported; give 1 to 1,000, for example 20"):
@@ -261,7 +264,7 @@ def test_a_network_for_sounds_is_trained_with_the_hop_of_its_search(tmp_path: Pa
 def test_faults_of_samples_and_options_are_found_before_the_choice(tmp_path: Path, quick: Mock) -> None:
     folder = photographs(tmp_path / "photos")
     for prepared, options, message in (
-        (Preparation(space="vgg"), TIMED, "--space vgg is unknown"),
+        (Preparation(space="vgg"), TIMED, "space=vgg is unknown"),
         (Preparation(), replace(TIMED, minutes=0), "--minutes 0 is out of range"),
     ):
         with pytest.raises(CompileError, match=message):
@@ -295,6 +298,6 @@ def test_a_search_without_a_size_says_what_it_chose_and_continues_with_it(
     monkeypatch.setattr(prepare, "best_input", Mock(side_effect=AssertionError))
     monkeypatch.setattr(searching.halving, "train_one", Mock(side_effect=AssertionError))
     assert main(command) == 0 and json.loads(capsys.readouterr().out) == record
-    assert main([*command, "--size", "16"]) == 2
+    assert main([*command, "--set", "size=16"]) == 2
     assert "holds a search with another data; give another folder" in capsys.readouterr().err
     assert sorted(out.glob("stage_one*")) == [out / STAGE_ONE]

@@ -23,10 +23,10 @@ from tinynas import candidates, halving, searching
 from tinynas.arch import PlanGene, linear, macs, nearest, to_json
 from tinynas.costs import Overhead, Target, costs, plan_untrained, too_large
 from tinynas.halving import Rung
-from tinynas.prepare import Preparation, task_of
-from tinynas.search_options import SearchOptions
+from tinynas.prepare import task_of
 from tinynas.search_report import card, search_record
 from tinynas.searching import SearchResult, best_first, search, with_measured_overhead
+from tinynas.settings import Preparation, SearchOptions
 from tinynas.space import Choice, arch_of, keywords, largest, mobilenet_v3, sample, sensors, small_images, smallest
 from tinynas.tasks.dataset import Dataset
 from tinynas.tasks.evaluation import baselines as evaluated
@@ -224,10 +224,10 @@ def test_a_supernet_refuses_detection(tmp_path: Path) -> None:
     """A supernet needs one class per sample, so `auto` never chooses a supernet for boxes."""
     boxes = replace(waves(), kind="detection", labels=np.zeros((len(waves().values), 1, 6), np.float32))
     with pytest.raises(
-        CompileError, match="a supernet does not support detection; leave out --strategy, or give --strategy halving"
+        CompileError, match="a supernet does not support detection; leave out strategy, or give strategy=halving"
     ):
         search(boxes, SPACE, TARGET, tmp_path, SearchOptions(strategy="supernet"))
-    with pytest.raises(CompileError, match="halving has one objective, accuracy; leave out --against"):
+    with pytest.raises(CompileError, match="halving has one objective, accuracy; leave out against"):
         search(boxes, SPACE, TARGET, tmp_path, SearchOptions(against=("ram",), minutes=600))
 
 
@@ -348,7 +348,7 @@ def test_search_and_train_commands_write_their_results(
     monkeypatch.setattr(searching, "fitted_networks", lambda *about: fitted(*about)[:1])  # nearest neighbours would win
     wave_files(tmp_path / "data")
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
-    numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan"]
+    numbers = ["--set", "window=24,search_plan=yes", "--minutes", "0.1", "--processes", "1"]
     code = main(["search", *given, *numbers, "-o", str(tmp_path / "found")])
     printed = capsys.readouterr()
     record = json.loads(printed.out)
@@ -372,8 +372,6 @@ def test_search_and_train_commands_write_their_results(
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
     assert "--task speech is unknown; give one of images, visual-wake-words, keywords" in capsys.readouterr().err
-    assert main(["train", arch, *given, "--features", "mel", "-o", str(tmp_path / "other")]) == 2
-    assert "--features mel is unknown; it is one of log-mel, mfcc" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
@@ -433,14 +431,14 @@ def test_the_image_space_has_sizes_up_to_that_of_the_samples(tmp_path: Path) -> 
     _, space = task_of("images", tmp_path, Preparation((96, 64), 1, space="mobilenet_v3_by_group"))
     assert space == mobilenet_v3(((48, 32), (60, 40), (72, 48), (84, 56), (96, 64)), 1, by_group=True)
     for prepared, message in (
-        (Preparation((48, 48), space="mobilenet_v3"), "--space mobilenet_v3 needs larger images; give --size 64 or more"),
-        (Preparation(space="vgg"), "--space vgg is unknown; give one of auto, mobilenet_v3"),
+        (Preparation((48, 48), space="mobilenet_v3"), "space=mobilenet_v3 needs larger images; give size=64 or more"),
+        (Preparation(space="vgg"), "space=vgg is unknown; give one of auto, mobilenet_v3"),
     ):
         with pytest.raises(CompileError, match=message):
             task_of("images", tmp_path, prepared)
-    with pytest.raises(CompileError, match="--space mobilenet_v3 needs larger images"):  # before anything is read
+    with pytest.raises(CompileError, match="space=mobilenet_v3 needs larger images"):  # before anything is read
         task_of("images", tmp_path / "none", Preparation((48, 48), space="mobilenet_v3"))
-    with pytest.raises(CompileError, match="--space mobilenet_v3 is for images only; leave it out for sensors"):
+    with pytest.raises(CompileError, match="space=mobilenet_v3 is for images only; leave it out for sensors"):
         task_of("sensors", tmp_path, Preparation(space="mobilenet_v3"))
 
 

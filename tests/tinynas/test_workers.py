@@ -18,8 +18,8 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 
 from tinynas import workers
-from tinynas.search_options import SearchOptions
 from tinynas.searching import search
+from tinynas.settings import SearchOptions
 from tinynas.workers import Workers, pool
 from tinyweave.ir import CompileError
 from tinyweave.support.installing import install
@@ -56,7 +56,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     from cases.waves import NUMBERS, SPACE, TARGET, waves
-    from tinynas.search_options import SearchOptions
+    from tinynas.settings import SearchOptions
     from tinynas.searching import search
     options = SearchOptions(supernet_budget=NUMBERS, processes=1, ray="ray" in sys.argv)
     found = search(waves(400), SPACE, TARGET, Path(sys.argv[2]), options)

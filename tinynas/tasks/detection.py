@@ -122,7 +122,7 @@ def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -
         if name not in there:
             raise CompileError(f"no box has the class '{name}'", f"give some of {', '.join(there)[:200]}")
     if len(set(wanted)) < len(wanted):
-        raise CompileError("--classes names a class twice", "name each class once")
+        raise CompileError("classes names a class twice", "name each class once")
     return list(wanted) or there
 
 

@@ -107,7 +107,6 @@ def plan(
         model: a model, or the path of its file.
         device: a device or its name, for its limits and the kernels of its core. None plans for a Cortex-M4, with no limits but
             those in the options.
-        options: options of the planner.
         progress: called with the work, the number of its steps done, and of all.
         changes: fields of PlanOptions, as keyword arguments, that replace those of `options`.
 
@@ -158,7 +157,6 @@ def compile(
         models: a model, the path of its file, or a sequence of models and paths.
         device: a device or its name, as for `plan`.
         options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
-        folder: the folder, created if necessary.
         planned: the plan to emit, or the path of its file, for one model; None plans the models first.
         changes: fields of CodeChanges and PlanOptions.
 
@@ -270,7 +268,6 @@ def verify(
         samples: number of samples in all. After `inputs` follow samples of all minima, all maxima and all zero points, then
             random samples.
         seed: seed of the random samples.
-        progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
 
     Returns:
@@ -304,7 +301,6 @@ def profile(
         options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
         planned: the plan to measure; None plans the model first.
         sample: the input, as for `verify`; None is a random input with a fixed seed.
-        progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
 
     Returns:
@@ -356,7 +352,6 @@ def compare(
         model: a model, or the path of its file.
         options: options of the planner without `ram`, `flash` and `latency_ms`, since each board has its own memory.
         sample: the input of the inference, as for `profile`.
-        progress: as for `plan`.
         changes: fields of PlanOptions, as for `plan`.
     """
     arrays = None if sample is None else arrays_of(sample)
@@ -383,13 +378,13 @@ def reorder(model: AnyModel, *, shapes: Shapes | None = None) -> Reordering:
 
 def quantize(
     model: AnyModel | Any,
-    samples: Any,
+    inputs: Any,
     *,
     scale: float | Sequence[float] | None = None,
     offset: float | Sequence[float] = 0.0,
     labels: Any = None,
     method: str = METHOD,
-    count: int | None = None,
+    samples: int | None = None,
     equalize: bool = False,
     correct_bias: bool = False,
     adaptive_rounding: bool = False,
@@ -408,14 +403,14 @@ def quantize(
 
     Args:
         model: a float model, the path of its file, or a PyTorch module, which is traced with the first of the samples.
-        samples: an array or torch.Tensor [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images,
-            wav or .npy files. They choose the quantisation ranges and measure the error.
+        inputs: an array or torch.Tensor [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images,
+            wav or .npy files. The samples choose the quantisation ranges and measure the error.
         scale: factor of the samples' values, one number or one per channel; None is 1. Images (values 0 to 255) require it.
         offset: number added to the scaled values, or one per channel.
         labels: the class number of each sample, to measure the accuracy: a sequence, a path, or "folders" if each class has its
             own folder of files. None takes the labels of a .npz file; without labels, no accuracy is measured.
         method: how ranges are chosen: "minmax", "percentile", "mse" or "entropy", or "auto" for the best mixture of them.
-        count: largest number of samples that choose the ranges; None is 200. All samples are used for the comparison.
+        samples: largest number of samples that choose the ranges; None is 200. All samples are used for the comparison.
         equalize: rescale channels between layers.
         correct_bias: restore the means of layers to those of the float model.
         adaptive_rounding: round each weight up or down to minimise the error of its layer.
@@ -424,7 +419,6 @@ def quantize(
         min_sqnr: least signal-to-quantisation-noise ratio at the outputs in dB. None is no limit.
         max_accuracy_drop: largest loss of accuracy in percentage points, which needs `labels`. None is no limit.
         shapes: as for `load`, if `model` is a path.
-        progress: as for `plan`.
 
     Returns:
         The result; its `model` is the int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
@@ -432,23 +426,17 @@ def quantize(
     Raises:
         CompileError: the model cannot be quantised, the samples do not fit its inputs, or a limit cannot be met.
     """
-    options = api.QuantiseOptions(
-        method,
-        api.CALIBRATION if count is None else count,
-        equalize,
-        correct_bias,
-        adaptive_rounding,
-        api.precision_limits(flash, min_sqnr, max_accuracy_drop),
-    )
+    most, limits = api.CALIBRATION if samples is None else samples, api.precision_limits(flash, min_sqnr, max_accuracy_drop)
+    options = api.QuantiseOptions(method, most, equalize, correct_bias, adaptive_rounding, limits)
     if not isinstance(model, (Model, Quantisation, Pruning, str, Path)):
-        model, samples = api.load_float_module(model, samples)
+        model, inputs = api.load_float_module(model, inputs)
     read_as = _read_as(scale, offset, labels)
-    return api.quantize_model(_read(model, shapes), samples, read_as, options, blamed=blame, progress=progress)
+    return api.quantize_model(_read(model, shapes), inputs, read_as, options, blamed=blame, progress=progress)
 
 
 def prune(
     model: AnyModel,
-    samples: Any,
+    inputs: Any,
     *,
     ram: int | str | None = None,
     flash: int | str | None = None,
@@ -467,7 +455,7 @@ def prune(
 
     Args:
         model: a float model, or the path of its file.
-        samples: as for `quantize`.
+        inputs: as for `quantize`.
         ram: RAM limit of the arena in bytes, or text such as "32k", for the plan with the least RAM. None is no limit.
         flash: Flash limit of the same plan, likewise. One of the two limits is required.
         scale: as for `quantize`.
@@ -476,7 +464,6 @@ def prune(
         epochs: epochs of training, which needs torch; 0 for no training.
         rate: highest learning rate.
         shapes: as for `load`, if `model` is a path.
-        progress: as for `plan`.
 
     Returns:
         The result; its `model` is the pruned int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
@@ -485,16 +472,14 @@ def prune(
         CompileError: no limit is given, the limits cannot be met, or torch is not installed.
     """
     options = api.PruneOptions(ram, flash, epochs, rate)
-    return api.prune_model(_read(model, shapes), samples, options, _read_as(scale, offset, labels), progress=progress)
+    return api.prune_model(_read(model, shapes), inputs, options, _read_as(scale, offset, labels), progress=progress)
 
 
 def guard(path: str | Path = CONFIG, *, update: bool = False, progress: Progress | None = None) -> list[GuardResult]:
     """Deploy every model of a tinyweave.toml and compare it with the limits in this file.
 
     Args:
-        path: the file.
         update: record the measurements in tinyweave.lock.json beside the file, for later comparisons.
-        progress: as for `plan`.
 
     Returns:
         A result per model; `.ok` is True if every output byte is right and no limit is exceeded.

@@ -27,7 +27,6 @@ from .modules import (
     planning,
     records,
     sample_files,
-    schema,
     tables,
     text,
     viewers,
@@ -99,10 +98,10 @@ def plan(
     is_whole: Annotated[
         bool, option("--all", "Draw all buffers; show the kernels, and the bytes that each technique saves.")
     ] = False,
-    picture: Annotated[
-        Path | None, option("--figure FILE", "With --pareto: draw the front as .svg, or as .png, which needs cairosvg.")
+    out: Annotated[
+        Path | None,
+        option("-o --out FILE", "Write the plan as JSON, for `compile --plan`; with --pareto, draw the front as .svg or .png."),
     ] = None,
-    out: Annotated[Path | None, option("-o --out FILE", "Write the plan as JSON, for `compile --plan`.")] = None,
     as_json: Json = False,
 ) -> int:
     """Plan the memory and draw it.
@@ -112,17 +111,16 @@ def plan(
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
-    if picture is not None:
-        figure.check_figure(picture.name)
-    of_one = {"--explain": tensor, "--out": out, "--optimize": chosen["optimize"]}
-    for name, value in of_one.items():
+    if out is not None and (pareto or out.suffix in figure.SUFFIXES):
+        figure.check_figure(out.name)
+        if not pareto:
+            raise ir.CompileError(f"'{out}' would be the figure of --pareto", "add --pareto, or give a name that ends in .json")
+    for name, value in {"--explain": tensor, "--optimize": chosen["optimize"]}.items():
         if pareto and value:
             raise ir.CompileError(f"{name} needs one plan, and --pareto shows many", "leave out one of them")
-    if picture is not None and not pareto:
-        raise ir.CompileError("--figure draws the front of --pareto", "add --pareto, or leave out --figure")
     target = steps.target_of(model, chosen)
     if pareto:
-        return steps.show_front(target, picture=picture, as_json=as_json)
+        return steps.show_front(target, picture=out, as_json=as_json)
     explained = None
     with steps.progress_bar() as report:
         if tensor is None:
@@ -239,14 +237,10 @@ def profile(
     chosen: Options,
     inputs: Inputs = None,
     compare_with: Annotated[
-        Path | None, option("--compare FILE", "Show differences from this file, which an earlier `profile --json` printed.")
+        Path | None, option("--compare FILE", "Compare with an earlier `profile --json`, or with a board's log of an export.")
     ] = None,
-    trace_file: Annotated[
-        Path | None, option("--trace FILE", "Also write a trace of the layers for Perfetto or Chrome.")
-    ] = None,
-    log: Annotated[
-        Path | None,
-        option("--measured FILE", "Compare the estimate with times on a board: the log that an export's example printed."),
+    out: Annotated[
+        Path | None, option("-o --out FILE", "Also write a trace of the layers as JSON for Perfetto or Chrome.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -257,23 +251,22 @@ def profile(
 
     Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
     """
-    if compare_with and as_json:
-        raise ir.CompileError("--compare prints text only, not --json", "leave out one of them")
-    before = steps.read_profile(compare_with) if compare_with else None
-    printed = files.read_file(log, schema.MAX_BYTES, "give the log that the example of an export printed") if log else None
+    before, log = steps.read_compared(compare_with) if compare_with else (None, None)
+    if before is not None and as_json:
+        raise ir.CompileError("--compare with a profile prints text only, not --json", "leave out one of them")
     target = steps.target_of(model, chosen)
     arrays = sample_files.read_inputs(inputs, target.model)
     with steps.progress_bar() as report:
         planned = api.plan(*target, progress=report)
         found = api.profile(*target, planned=planned, sample=arrays[0] if arrays else None, progress=report)
     record = steps.record_of(target, planned, profile=found)
-    if printed is not None:
-        record["measured"] = measured.measured_records(record, planned, printed.decode("utf-8", "replace"))
-    if trace_file:
-        files.write_file(trace_file, json.dumps(viewers.trace(record), indent=1) + "\n")
+    if log is not None:
+        record["measured"] = measured.measured_records(record, planned, log)
+    if out is not None:
+        files.write_file(out, json.dumps(viewers.trace(record), indent=1) + "\n")
 
     def shown() -> list[steps.Show]:
-        if printed is not None:
+        if log is not None:
             return [text.show_measured]
         return [partial(text.show_profile, before=before), text.show_memory, text.show_instructions]
 
@@ -329,10 +322,9 @@ def reorder(
     model: ModelFile,
     *,
     shape: Shape = None,
-    out: Annotated[Path | None, option("-o --out FILE", "Write the reordered model as .tflite.")] = None,
-    table: Annotated[Path | None, option("--csv FILE", "Write the old and the new order as CSV.")] = None,
-    picture: Annotated[
-        Path | None, option("--figure FILE", "Draw memory over time for both orders as .svg, or as .png, which needs cairosvg.")
+    out: Annotated[
+        list[Path] | None,
+        option("-o --out FILE", "Write the model as .tflite, both orders as .csv, or a figure as .svg or .png; repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -341,19 +333,21 @@ def reorder(
     Writes a .tflite file that computes the same results; only the order of its ops changes. It saves memory in every runtime
     that frees a tensor after its last use.
 
-    Example: tinyweave reorder kws.tflite -o kws_reordered.tflite --figure kws.svg
+    Example: tinyweave reorder kws.tflite -o kws_reordered.tflite -o kws.svg
     """
-    if picture is not None:
-        figure.check_figure(picture.name)
-    written = [path for path in (out, table, picture) if path is not None]
-    if twice := [path for path in written if written.count(path) > 1]:
-        raise ir.CompileError(f"two options write '{twice[0]}'", "give each its own path")
+    for path in out or ():
+        if path.suffix not in (".tflite", ".csv"):
+            figure.check_figure(path.name, "neither .tflite, .csv, .svg nor .png")
     with steps.errors_name(model):
         done = api.reorder(model, shapes=shapes_of(shape))
-    record = records.reorder_record(done, out)
-    drawn = figure.figure(record, picture.name) if picture else b""
-    wanted: dict[Path | None, bytes | str] = {out: done.file, table: tables.order_csv(record), picture: drawn}
-    files.write_files({path: content for path, content in wanted.items() if path is not None})
+    record = records.reorder_record(done, next((path for path in out or () if path.suffix == ".tflite"), None))
+    contents: dict[Path, bytes | str] = {}
+    for path in out or ():
+        if path.suffix == ".tflite":
+            contents[path] = done.file
+        else:
+            contents[path] = tables.order_csv(record) if path.suffix == ".csv" else figure.figure(record, path.name)
+    files.write_files(contents)
     steps.show(record, lambda: [text.show_reordering], as_json=as_json)
     return 0
 

@@ -31,7 +31,7 @@ GROUPS = {
 
 
 # parameter names of the options that most users need, in the order of the help; required options come before them
-COMMON = "form device ram flash minutes epochs labels blame inputs is_whole tensor pareto out show as_json help"
+COMMON = "form device ram flash minutes epochs settings labels blame inputs is_whole tensor pareto out show as_json help"
 FEW = 9  # a command with at most so many options has only one list
 SHORT = "tinyweave.short_help"  # key of the context: whether only the common options are shown
 NAME_COLUMNS = 22  # width of the column with the names of options; longer names have a line of their own
@@ -94,6 +94,13 @@ class Command(TyperCommand):
         if ctx.meta.get(SHORT) and len(common) < len(options):
             formatter.write_paragraph()
             formatter.write_text(f"{len(options) - len(common)} more options: {ctx.command_path} --help")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the epilog as a section: its title, and rows of `name<TAB>text`. The short help has none."""
+        if self.epilog and not ctx.meta.get(SHORT):
+            title, *rows = self.epilog.splitlines()
+            with formatter.section(title):
+                formatter.write_dl([tuple(row.split("\t")) for row in rows], col_max=NAME_COLUMNS)
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the docstring, with the example in lines that end with a backslash if it is too long for one line.

@@ -40,7 +40,7 @@ def quantise_options(
             "How the range of a tensor is chosen; auto takes for each tensor the method that changes the outputs least.",
         ),
     ] = METHOD,
-    count: Annotated[
+    samples: Annotated[
         int,
         option("--samples N", "Choose ranges from at most N samples; int8 and float are compared on all.", min=1, max=100_000),
     ] = 200,

@@ -136,13 +136,16 @@ def show_front(target: Arguments, *, picture: Path | None, as_json: bool) -> int
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
 
-def read_profile(path: Path) -> dict[str, Any]:
-    """Read a record that `profile --json` printed into a file; raise CompileError for any other file."""
-    expected = "a file of 'profile --json'"
+def read_compared(path: Path) -> tuple[dict[str, Any] | None, str | None]:
+    """Read the file of `profile --compare`: return (a record of `profile --json`, None), or (None, a board's log)."""
+    expected = "a file of 'profile --json', or the log of an export's example"
+    printed = files.read_file(path, schema.MAX_BYTES, f"give {expected}").decode("utf-8", "replace")
+    if "tw-profile " in printed and not printed.lstrip().startswith("{"):
+        return None, printed
     kind, record = schema.read(path, expected)
     if kind != "record" or record["steps"] is None:
         raise ir.CompileError(f"'{path}' is no record of a profile", f"give {expected}")
-    return record
+    return record, None
 
 
 def report_earlier_files(folder: Path, written: manifest.Written, *, as_json: bool = False) -> None:

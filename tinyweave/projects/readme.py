@@ -29,7 +29,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
     placing = f" The arrays are in `.bss`, {total:,} B of the RAM that your linker script has for variables. {place}"
     file = quoted(package.models[0].file)
     options = f" {package.options}" if package.options else ""
-    profiled = code(f"tinyweave profile {file}{options} --measured log.txt")
+    profiled = code(f"tinyweave profile {file}{options} --compare log.txt")
     log = f"Save what it prints, and compare it with the estimate: {profiled}."
     measure = f"\n**Measure:** {profile} The example then prints a line `tw-profile ...` for each layer. {log}\n"
     return filled(

@@ -50,7 +50,6 @@ def deploy(
     Args:
         model: a model, or the path of its file.
         device: a device or its name, as for `verify`.
-        options: options of the planner.
         folder: the folder of the C and the reports (report.html, report.md, report.json), created if necessary.
         inputs: samples for the comparison, as for `verify`.
         samples: as for `verify`.

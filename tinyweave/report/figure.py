@@ -1,4 +1,4 @@
-"""Draw the live memory of each step, for `reorder --figure`. In: the record of `reorder`. Out: SVG, or PNG made by cairosvg.
+"""Draw the live memory of each step, for `reorder -o`. In: the record of `reorder`. Out: SVG, or PNG made by cairosvg.
 
 There is one panel per order of the ops, all with the same scale. In each panel, a column per step stacks the live tensors. A
 dashed line marks the peak, and a list beside the panel names the tensors that are alive then.
@@ -20,6 +20,7 @@ WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232
 HEAD, FOOT = 34, 40  # height of a panel's title, and of the labels of its steps
 LETTER = 6.2  # approximate width of a letter in a font of 11 px
 MOST_NAMED = 12
+SUFFIXES = (".svg", ".png")
 TITLES = {"file": "order of the file", "best": "best order"}
 COLOURS = ("#4878a8", "#e49444", "#85b6b2", "#6a9f58", "#e7ca60", "#a87c9f", "#f1a2a9", "#967662", "#b8b0ac", "#d1615d")
 
@@ -148,10 +149,10 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
     return lines
 
 
-def check_figure(name: str) -> None:
-    """Raise CompileError if the file name is neither .svg nor .png, or if a PNG cannot be made on this machine."""
-    if not name.endswith((".svg", ".png")):
-        raise CompileError(f"--figure {name} is neither .svg nor .png", "give a name that ends in .svg or .png")
+def check_figure(name: str, neither: str = "neither .svg nor .png") -> None:
+    """Raise CompileError if the file name ends in `neither` of its suffixes, or if a PNG cannot be made on this machine."""
+    if not name.endswith(SUFFIXES):
+        raise CompileError(f"the name '{name}' ends in {neither}", "give another name")
     if name.endswith(".png") and importlib.util.find_spec("cairosvg") is None:
         raise CompileError("a PNG needs the package cairosvg", f"{install('report')}, or give a name that ends in .svg")
 

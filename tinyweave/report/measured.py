@@ -1,4 +1,4 @@
-"""Compare the cycles that a board measured with the estimate, for `profile --measured`.
+"""Compare the cycles that a board measured with the estimate, for `profile --compare`.
 
 In: the log that an exported example prints when its profile is on, and the record of `profile`. Out: table rows. The log is
 untrusted: lines of other programs are skipped, and a missing or unknown layer is an error.

@@ -61,7 +61,7 @@ def test_options_that_torchrun_does_not_support_are_refused(monkeypatch: pytest.
     assert not is_launched()
     two = Team(0, 2)
     assert search_options._choose_strategy("auto", (), tmp_path, two) == "supernet"
-    with pytest.raises(CompileError, match="torchrun trains supernets only; give --strategy supernet"):
+    with pytest.raises(CompileError, match="torchrun trains supernets only; give strategy=supernet"):
         search_options._choose_strategy("halving", (), tmp_path, two)
     with pytest.raises(CompileError, match="torchrun starts 5 processes; at most 4 share a supernet"):
         search_options._choose_strategy("supernet", (), tmp_path, Team(0, 5))

@@ -289,7 +289,7 @@ def test_a_faulty_folder_is_refused_in_one_line(tmp_path: Path, case: str) -> No
     ("given", "message"),
     [
         ({"classes": ("cow",)}, "no box has the class 'cow'; give some of cat"),
-        ({"classes": ("cat", "cat")}, "--classes names a class twice"),
+        ({"classes": ("cat", "cat")}, "classes names a class twice"),
         ({"stride": 16}, "images of 40 x 80 are no multiple of the stride, 16 pixels; give multiples of 16"),
     ],
 )

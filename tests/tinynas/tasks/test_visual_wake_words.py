@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tinynas.prepare import Preparation, task_of
+from tinynas.prepare import task_of
+from tinynas.settings import Preparation
 from tinynas.tasks.annotations import Annotated, LabelledBox
 from tinynas.tasks.dataset import PARTS
 from tinynas.tasks.visual_wake_words import read_visual_wake_words, shows

@@ -1,4 +1,4 @@
-/* @{name}_profile.h - cycles by layer of an inference, for `tinyweave profile MODEL --measured log.txt`.
+/* @{name}_profile.h - cycles by layer of an inference, for `tinyweave profile MODEL --compare log.txt`.
  *
  * Nothing is measured, and nothing of it is compiled, unless the C of the models is compiled with
  * -DTW_TRACE=@{name}_profile_step. Of layers that run together row by row each has what its kernel and the code before its calls
