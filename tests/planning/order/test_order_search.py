@@ -208,15 +208,6 @@ def test_the_peak_of_the_swiftnet_cell(shared: Path) -> None:
     assert viewed.peak == viewed.lower_bound == 275_968
 
 
-@pytest.mark.shared
-def test_the_peak_of_mltk_s_keyword_spotting(shared: Path) -> None:
-    graph = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite").original
-    owner = without_views(graph)
-    assert max(live_bytes(graph, file_order(graph), owner)) == 21_560
-    found = best_order(graph, owner)
-    assert found.peak == found.lower_bound == 19_600
-
-
 @pytest.mark.parametrize("name", GRAPHS)
 def test_large_networks_are_solved_in_time(name: str) -> None:
     graph = GRAPHS[name]()

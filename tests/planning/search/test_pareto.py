@@ -363,26 +363,6 @@ def test_no_plan_is_both_slower_and_larger_than_the_unfused_plan(model: results.
     assert size(made) <= size(unfused)
 
 
-def test_objectives_trade_time_for_memory(model: results.Model) -> None:
-    speed, balanced, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "balanced", "size"))
-    assert size(least) < size(balanced) <= size(speed) and cycles(speed) <= cycles(balanced) < cycles(least)
-
-
-def test_a_tighter_ram_limit_costs_cycles(model: results.Model) -> None:
-    fast, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "size"))
-    found = []
-    for ram in (size(fast), size(fast) - 1, (size(fast) + size(least)) // 2):
-        made = api.make_plan(model, api.Request(objective="speed", limits=api.Limits(ram, None), core=CORE))
-        assert size(made) <= ram
-        found.append(cycles(made))
-    assert found == sorted(found) and found[0] == cycles(fast) < found[1]
-
-
-def test_if_no_plan_fits_the_smallest_is_returned(model: results.Model) -> None:
-    made = api.make_plan(model, api.Request(objective="speed", limits=api.Limits(100, None), core=CORE))
-    assert size(made) == size(api.plan(model, optimize="size"))
-
-
 def test_if_the_input_does_not_fit_only_the_first_layer_loses_its_scratch() -> None:
     """The scratch of the first layer would add to the input; the other layers need fewer bytes than the input."""
     net = Net(64, 64, 8)
